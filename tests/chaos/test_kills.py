@@ -4,7 +4,9 @@ Several are away at a time, and the others go on. What was acknowledged is kept 
 killed: which runs were started, each commit in its replica's diary, each outcome that was acknowledged to
 its worker. After it the whole history is laid over the store (`history.py`): nothing acknowledged is lost,
 each task has one result, which is its accepted worker's, attempts go up, and all runs end. A step that lost three
-workers may be taken for poison, if all three were killed. Watchers follow all the while, eight of a run.
+workers may be taken for poison, if all three were killed. Watchers follow all the while, eight of a run. Most
+runs share idempotency keys with those that are started around the same time: one task of a key is under way at
+a time, its good result is taken by all, and one that fails leaves the key to the next (K1).
 
 The seed is printed; `STEPWELL_KILL_SEED=… make proof ARGS='-k test_kills'` draws the same blows again (as
 far as processes on one machine can).
@@ -25,11 +27,12 @@ from stepwell_client import Client, Plan, RunStatus
 from tests.chaos.faults.storm import Storm
 from tests.chaos.load.follower import Follower
 from tests.chaos.load.manual_worker import MANUAL, ManualWorker
-from tests.chaos.load.runs import checked, ended, graph, met, started, waited, wide
+from tests.chaos.load.runs import checked, ended, graph, met, started, waited, wide, with_keys
 from tests.chaos.oracle.history import Findings, check_condemned
 from tests.chaos.world.cluster import APART, Cluster, cluster_on
 from tests.chaos.world.observed import DEAF
 from tests.chaos.world.stores import STORES
+from tests.simulation.simulator import keys
 from tests.support.proofs import record, sizes
 
 SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
@@ -39,6 +42,9 @@ STORM_S_MAX = 150.0
 WATCHED_EVERY = 10
 """One run of so many has watchers, and has more tasks than the others."""
 WATCHERS = 8
+SHARING = 6
+"""So many runs, one after the other, share idempotency keys, as far as they are of one pipeline."""
+PIPELINES = ("", "", "other")
 
 
 @pytest.mark.proof
@@ -71,7 +77,7 @@ async def test_S3_nothing_acknowledged_is_lost_whatever_is_killed(
     assert storm.struck.total() == len(part)
     if sizes.scale() is not sizes.Scale.TEST:
         # A few blows may all miss it.
-        met(findings.seen, "acknowledged outcome checked", "cut off")
+        met(findings.seen, "acknowledged outcome checked", "cut off", *keys.SEEN)
     _keep(kind, storm, story, findings)
 
 
@@ -104,7 +110,11 @@ class _Story:
             for number in range(blows):
                 watched = number % WATCHED_EVERY == 0
                 plan = graph(rnd, rnd.randint(8, 12) if watched else rnd.randint(2, 5))
-                all_of_it.create_task(self._run(client, plan, watched=watched))
+                if not watched:
+                    # Nobody holds or waits for such a key any more but these runs.
+                    plan = with_keys(rnd, plan, [f"{number // SHARING}.{key}" for key in range(2)])
+                run = self._run(client, plan, pipeline=rnd.choice(PIPELINES), watched=watched)
+                all_of_it.create_task(run)
                 if watched:
                     # Of the others the hand may get none while it blows.
                     manual = self._run(client, wide(3), queue=MANUAL, watched=False)
@@ -128,9 +138,15 @@ class _Story:
                 run = await waited(client, run_id)
 
     async def _run(
-        self, client: Client, plan: Plan, *, queue: str = "default", watched: bool
+        self,
+        client: Client,
+        plan: Plan,
+        *,
+        queue: str = "default",
+        pipeline: str = "",
+        watched: bool,
     ) -> None:
-        run_id = await started(client, plan, queue=queue, seconds=STORM_S_MAX)
+        run_id = await started(client, plan, queue=queue, pipeline=pipeline, seconds=STORM_S_MAX)
         # From here on it may not be lost.
         self.acknowledged.append(run_id)
         if watched:
@@ -166,6 +182,9 @@ def _keep(kind: str, storm: Storm, story: _Story, findings: Findings) -> None:
         "runs": len(story.acknowledged),
         "acknowledged outcomes": seen["acknowledged outcome checked"],
         "acknowledged commits": seen["acknowledged commit checked"],
+        "keys waited for": seen[keys.WAITED],
+        "keys taken over": seen[keys.TAKEN_OVER],
+        "results shared": seen[keys.REUSED],
         "lost": 0,
     }
     watched = {

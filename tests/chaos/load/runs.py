@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from uuid import uuid4
 
 from stepwell.core.records.events import Event
-from stepwell_client import Client, Plan, Retry, RunStatus, Task, Unavailable
+from stepwell_client import Client, OnFailure, Plan, Retry, RunStatus, Task, Unavailable
 from stepwell_client.v1 import types_pb2
 from tests.chaos.load.follower import Follower
 from tests.chaos.oracle.history import Acknowledged, Findings, check
@@ -29,20 +30,46 @@ def graph(rnd: Random, count: int, kind: str = "quick") -> Plan:
     return Plan(tasks)
 
 
+def with_keys(rnd: Random, plan: Plan, keys: Sequence[str]) -> Plan:
+    """Give most tasks of a plan one of these idempotency keys; some of these can't be done.
+
+    The first task is left as it is. A task may have the key of one that it depends on.
+    """
+    tasks = list(plan.tasks)
+    for index in range(1, len(tasks)):
+        if rnd.random() < 0.7:
+            kind = "refused" if rnd.random() < 0.3 else "signed"
+            tasks[index] = replace(
+                tasks[index],
+                type=kind,
+                idempotency_key=rnd.choice(keys),
+                on_failure=OnFailure.CONTINUE,
+            )
+    return Plan(tasks)
+
+
 def wide(count: int, kind: str = "quick") -> Plan:
     """Tasks of which none waits for another."""
     return Plan([Task(f"t{index}", type=kind, retry=PATIENT) for index in range(count)])
 
 
 async def started(
-    client: Client, plan: Plan, *, queue: str = "default", seconds: float = 30.0
+    client: Client,
+    plan: Plan,
+    *,
+    queue: str = "default",
+    pipeline: str = "",
+    seconds: float = 30.0,
 ) -> str:
     """Start a run, however often that takes: it is one run, whichever replica took it."""
     request_id = str(uuid4())
     async with asyncio.timeout(seconds):
         while True:
             try:
-                return (await client.start(plan=plan, queue=queue, request_id=request_id)).id
+                handle = await client.start(
+                    plan=plan, queue=queue, pipeline=pipeline, request_id=request_id
+                )
+                return handle.id
             except Unavailable:
                 await asyncio.sleep(0.1)
 

@@ -11,6 +11,7 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from heapq import merge
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from stepwell.core.port import Commit, CommitResult, FeedQuery, RunQuery, Store
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, Verdict
 from tests.chaos.world.observed import Entry, Look
-from tests.simulation.simulator import audit
+from tests.simulation.simulator import audit, keys
 from tests.simulation.simulator.history import History
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.run_model import RunModel
@@ -149,8 +150,10 @@ async def check(
     findings = Findings()
     log = Log(diary)
     ledger = _ledger()
-    for run_id in await _runs(store):
-        await _replay(store, ledger, run_id, log)
+    histories = [await _history(store, run_id, log) for run_id in await _runs(store)]
+    # Whoever leases under a key has seen before what its last holder sent to give it up (K1).
+    for one in merge(*histories, key=lambda one: one.at):
+        _replay(ledger, one, log)
     _refusals(ledger, log)
     _real_time(ledger, log)
     for book in ledger.models.values():
@@ -160,6 +163,7 @@ async def check(
     for book in ledger.models.values():
         _looks(book, log, shows_early=shows_early)
     await _feed(store, ledger, once=not shows_early)
+    findings.seen.update({name: ledger.history.seen[name] for name in keys.SEEN})
     _acknowledged(findings, acknowledged)
     _count(findings, diary, log)
     return findings
@@ -201,13 +205,15 @@ async def _runs(store: Store) -> list[str]:
             return found
 
 
-async def _replay(
-    store: Store,
-    ledger: Ledger,
-    run_id: str,
-    log: Log,
-) -> None:
-    """Find for each version of the store's log the one commit that made it, and write its book."""
+def _replay(ledger: Ledger, one: Sent, log: Log) -> None:
+    """Write a commit of the store's log, and all answers to it, into its run's book."""
+    answers = [result for _, result in log.answers[one.commit.commit_id]]
+    for result in answers or [CommitResult(verdict=Verdict.COMMITTED)]:
+        ledger.committed(one.door, one.commit, result)
+
+
+async def _history(store: Store, run_id: str, log: Log) -> list[Sent]:
+    """Return for each version of a run in the store's log the one commit that made it, in their order."""
     by_version: dict[int, list[Event]] = defaultdict(list)
     events = await events_of(store, run_id)
     for event in events:
@@ -217,12 +223,7 @@ async def _replay(
     )
     numbers = [event.number for event in events]
     holds(numbers == list(range(1, len(numbers) + 1)), "E1", f"{run_id}: {numbers}")
-    for one in await _authors(store, run_id, by_version, log):
-        answers = [result for _, result in log.answers[one.commit.commit_id]]
-        result = answers[0] if answers else CommitResult(verdict=Verdict.COMMITTED)
-        ledger.committed(one.door, one.commit, result)
-        for again in answers[1:]:
-            ledger.committed(one.door, one.commit, again)
+    return await _authors(store, run_id, by_version, log)
 
 
 async def _authors(

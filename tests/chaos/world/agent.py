@@ -22,6 +22,19 @@ async def quick(ctx: TaskContext) -> dict[str, object]:
     return {"task": ctx.task_id, "attempt": ctx.attempt, "saw": sorted(ctx.results)}
 
 
+@agent.task("signed")
+async def signed(ctx: TaskContext) -> dict[str, object]:
+    """Tell who did it: nobody else's result is the same."""
+    await asyncio.sleep(0.1)
+    return {"run": ctx.run_id, "task": ctx.task_id, "attempt": ctx.attempt}
+
+
+@agent.task("refused")
+async def refused(ctx: TaskContext) -> None:
+    await asyncio.sleep(0.1)
+    raise Failure(f"{ctx.task_id} can't be done", retryable=False)
+
+
 @agent.task("gated")
 async def gated(ctx: TaskContext) -> dict[str, object]:
     gate = Path(os.environ[GATES]) / "gate"

@@ -6,6 +6,8 @@ its task to the task's end, or its run's. A completed one's result is the result
 
 from __future__ import annotations
 
+from collections import Counter
+
 from stepwell.core.records.model import Outcome, Task
 from stepwell.core.records.states import (
     ENDED,
@@ -21,14 +23,24 @@ Key = tuple[str, str, str]
 """Tenant, pipeline and key."""
 Place = tuple[str, str, int]
 """A run, its task and the plan revision that defined that task."""
+WAITED = "task waited for a key of another run"
+TAKEN_OVER = "key given up by a run was taken by another"
+REUSED = "result of another run was taken by its key"
+SEEN = (WAITED, TAKEN_OVER, REUSED)
+"""The counted things."""
 
 
 class KeyModel:
     """The holder of each key, and the run whose result it stands for."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: Counter[str]) -> None:
+        self._seen = seen
         self._under_way: dict[Key, set[Place]] = {}
         self._done: dict[Key, dict[Place, Outcome]] = {}
+        self._given_up: dict[Key, Place] = {}
+        """The last holder of each key that ended without a result."""
+        self._sources: set[tuple[Key, str]] = set()
+        """Each key with each `run/execution` that completed a task under it."""
 
     def applied(self, model: RunModel, applied: Applied) -> None:
         """Take in a commit that the run's model has taken in already.
@@ -47,7 +59,9 @@ class KeyModel:
             execution = rows[lease.execution_id]
             if execution.kind is StepKind.TASK:
                 self._leased(model, applied, model.tasks[execution.task_id])
-        for task in applied.commit.tasks:
+        # A commit may complete a task and settle others by its result.
+        for task in sorted(applied.commit.tasks, key=lambda one: bool(one.deduplicated_from)):
+            self._seen[WAITED] += bool(task.key_run_id)
             if task.status is TaskStatus.COMPLETED:
                 self._completed(model, applied, task)
 
@@ -63,6 +77,8 @@ class KeyModel:
             # What holds its key may be completed by a late delivery before another attempt of it.
             done = self._done.get(key, {}).keys() - {place}
             holds(not done, "K1", applied, "leases", key, "which was completed by", done)
+            given_up = self._given_up.pop(key, place)
+            self._seen[TAKEN_OVER] += given_up[0] != place[0]
         there.add(place)
 
     def _completed(self, model: RunModel, applied: Applied, task: Task) -> None:
@@ -74,8 +90,14 @@ class KeyModel:
         all_done = self._done.setdefault(key, {})
         others = {place: one for place, one in all_done.items() if one != outcome}
         holds(not others, "K1", applied, "another result of", key, "than that of", set(others))
-        if not task.deduplicated_from:
+        source = task.deduplicated_from
+        if source:
+            known = (key, source) in self._sources
+            holds(known, "K1", applied, source, "was never done for", key)
+            self._seen[REUSED] += source.partition("/")[0] != model.key[1]
+        else:
             all_done[_place_of(model, task)] = outcome
+            self._sources.add((key, f"{model.key[1]}/{task.result_id}"))
 
     def _forget_old(self, model: RunModel, task: Task) -> None:
         """Forget what a task was before a plan defined it anew."""
@@ -91,13 +113,15 @@ class KeyModel:
         unknown = {
             one.task_id for one in model.open() if one.status is ExecutionStatus.UNKNOWN_OUTCOME
         }
-        for there in self._under_way.values():
+        for key, there in self._under_way.items():
             for place in tuple(there):
                 if place[0] != model.key[1]:
                     continue
                 task = model.tasks[place[1]]
                 if task.status in SETTLED or (run.status in ENDED and place[1] not in unknown):
                     there.remove(place)
+                    if task.status is not TaskStatus.COMPLETED:
+                        self._given_up[key] = place
 
 
 def _key_of(model: RunModel, task: Task) -> Key | None:

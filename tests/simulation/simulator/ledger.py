@@ -44,7 +44,7 @@ class Ledger:
         self.commit_ids: dict[str, tuple[RunKey, int]] = {}
         self.refused_ids: set[str] = set()
         self.tokens: set[str] = set()
-        self.keys = KeyModel()
+        self.keys = KeyModel(history.seen)
         self.order: list[tuple[RunKey, int]] = []
         """Every applied commit, in the order in which the store applied them."""
         self.deliveries: dict[str, Delivery] = {}
