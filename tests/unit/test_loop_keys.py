@@ -18,6 +18,7 @@ from stepwell.core.loop.signals import (
     Reflected,
     Released,
     Resume,
+    RetryTask,
     SkipTask,
     Start,
     TimerDue,
@@ -121,6 +122,50 @@ def test_one_that_waits_for_others_takes_the_result_when_its_turn_comes() -> Non
     world.complete("x")
     assert world.task("b").status == "COMPLETED"
     assert world.run.status == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("between", [(), ("x",)], ids=["next", "at a distance"])
+def test_one_that_depends_on_another_of_its_key_takes_its_result(between: tuple[str, ...]) -> None:
+    above = between or ("a",)
+    world = started(keyed("a"), *(task(one, "a") for one in between), keyed("b", "k", *above))
+    assert world.ready() == ["task:a#1"]
+    world.complete("a")
+    for one in between:
+        world.complete(one)
+    assert world.task("b").deduplicated_from == "run/task:a#1"
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_one_that_depends_on_another_of_its_key_which_failed_is_run() -> None:
+    world = started(keyed("a", retry=ONCE, on_failure=OnFailure.CONTINUE), keyed("b", "k", "a"))
+    world.fail("a")
+    assert world.ready() == ["task:b#1"]
+
+
+@pytest.mark.parametrize("how", ["retried", "planned anew"])
+def test_a_task_that_must_wait_for_its_dependency_again_gives_its_key_up(how: str) -> None:
+    plan = [
+        keyed("a", retry=ONCE, on_failure=OnFailure.CONTINUE),
+        keyed("b", "k", "a", retry=AT_ONCE),
+        task("q"),
+    ]
+    world = started(*plan, max_parallel=4)
+    world.fail("a")
+    world.lease("task:b#1")
+    question = world.ask("q")
+    if how == "retried":
+        world.fail("b")
+        world.do(Pause())
+        world.do(RetryTask(task_id="a"))
+        world.do(Resume())
+    else:
+        world.fail("b")
+        world.answer(question, replan=True)
+        world.deliver(world.ready()[0], Planned(tasks=(keyed("a", prompt="anew"), plan[1])))
+    assert [world.task(one).held_key for one in "ab"] == ["", ""]
+    assert world.ready() == ["task:a#2"]
+    world.complete("a")
+    assert world.task("b").deduplicated_from == "run/task:a#2"
 
 
 def test_tasks_of_other_keys_and_of_none_are_left_alone() -> None:

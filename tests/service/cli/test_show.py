@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stepwell.embedded import Orchestrator
 from stepwell_client import Agent, Task
-from tests.service.cli.world import Row, Terminal, plan_file, serving
+from tests.service.cli.world import Row, Terminal, plan_file, serving, start
 
 
 def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal) -> None:
@@ -33,6 +33,21 @@ def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal
         Row("show {run}", 0, "Traceback (most recent call last):"),
     )
     assert "ERROR: Traceback (most recent call last):" in terminal("logs", run).out
+
+
+def test_task_that_waits_for_its_key_is_shown_with_the_run_that_has_it(terminal: Terminal) -> None:
+    plan = [{"id": "a", "type": "question", "idempotency_key": "shown"}]
+    holder, run = start(terminal, *plan, queue="default"), ""
+    while "needs an answer" not in terminal("show", holder).out:
+        pass
+    run = start(terminal, *plan, queue="default")
+    while run not in terminal("ls", "--blocked-on", "key", "-q").out:
+        pass
+    has_key = f"run {holder[:8]} has the same task under way (idempotency key)"
+    terminal.plays(run, Row("show {run}", 0, has_key), Row("show {run} a", 0, has_key))
+    terminal.plays(holder, Row("answer {run} 7", 0))
+    taken = f"DEDUPLICATED: took the result of task:a#1 of run {holder[:8]}"
+    terminal.plays(run, Row("watch {run}", 0, taken), Row("show {run}", 0, taken))
 
 
 async def test_embedded_runs_with_names_are_shown_and_removed_by_them(tmp_path: Path) -> None:

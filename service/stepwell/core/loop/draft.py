@@ -141,7 +141,8 @@ class Draft:
     def change_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
         """Change fields of a task's row; the run's counts and the task's dependents follow.
 
-        A task that moves on waits for its key no more, and one that ends without a result gives it up.
+        A task that moves on waits for its key no more, and one that ends without a result gives it up. So does
+        one whose dependency is to run again: that one may wait for the same key.
         """
         before = self.task(task_id)
         status = fields.get("status", before.status)
@@ -159,6 +160,10 @@ class Draft:
         was_settled, is_settled = before.status in SETTLED, after.status in SETTLED
         if was_settled or is_settled:
             self._count(before.status, after.status)
+        if was_settled and not is_settled:
+            for one in self.graph.dependents.get(task_id, ()):
+                if self.task(one).held_key:
+                    self.change_task(one, held_key="")
         if is_settled and not was_settled and no_progress.is_watched(self.run):
             result = self._result_of(after.result_id)
             self.change_run(tally=no_progress.settled(self.run.tally, after, result))
