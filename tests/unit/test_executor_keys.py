@@ -14,7 +14,7 @@ from stepwell.core.loop.signals import Cancel, Completed, Failed, Pause, Planned
 from stepwell.core.port import NOBODY, KeySwap, Reservation, Store, TaskQuery
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import Failure, Payload, RunSpec, Task, TaskSpec
-from stepwell.core.records.states import BlockedKind, RunStatus
+from stepwell.core.records.states import BlockedKind, EventType, RunStatus
 from stepwell.engine.key_waits import CHECK_PAUSE_SECONDS, UNDECIDED_SECONDS
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.proxy import StoreProxy
@@ -97,6 +97,10 @@ async def test_planned_task_waits_for_the_key_that_another_run_has(world: Execut
     await worker.deliver(await worker.next(), Planned(tasks=(KEYED,)))
     await blocked_on_key(world, OTHER, RUN)
     assert worker.pile.empty()
+    page = await world.store.read_events(TENANT, OTHER, after=0, limit=9)
+    assert page is not None
+    (planned_at,) = [one.version for one in page.events if one.type is EventType.PLAN_ACCEPTED]
+    assert (await world.run(OTHER)).version == planned_at, "the wait took a commit of its own"
 
 
 @pytest.mark.parametrize("result", [Completed(), BAD])

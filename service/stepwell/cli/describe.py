@@ -193,8 +193,8 @@ def unknown(execution: types_pb2.Execution, now_us: int) -> str:
 
 def deduplicated(source: str) -> str:
     """Return a phrase about a task that reused the result of `run/execution`."""
-    run_id, _, execution_id = source.partition("/")
-    return f"DEDUPLICATED: took the result of {one_line(execution_id)} of run {short_id(run_id)}"
+    run_id, _, rest = source.partition("/task:")
+    return f"DEDUPLICATED: took the result of {one_line('task:' + rest)} of run {short_id(run_id)}"
 
 
 def has_key(run_id: str) -> str:

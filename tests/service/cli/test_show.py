@@ -54,13 +54,15 @@ async def test_embedded_runs_with_names_are_shown_and_removed_by_them(tmp_path: 
     agent, store = Agent(), f"sqlite:///{tmp_path / 'runs.db'}"
     agent.task(lambda ctx: "done")
     for run_id in ("Nightly/1", "Nightly/10"):
-        await Orchestrator("", agent, store=store, run_id=run_id, plan=[Task("a")]).run()
+        plan = [Task("a", idempotency_key="nightly")]
+        await Orchestrator("", agent, store=store, run_id=run_id, plan=plan).run()
     terminal = Terminal(tmp_path)
     with serving(terminal, store=store) as address:
         terminal.variables["STEPWELL_TARGET"] = address
         terminal.plays(
             "",
             Row("show Nightly/10", 0, "SUCCEEDED"),
+            Row("show Nightly/10", 0, "took the result of task:a#1 of run Nightly/1"),
             Row("show Night", 2, err="2 runs' ids begin with Night: Nightly/10, Nightly/1;"),
             Row("rm Nightly/1", 0, "Nightly/"),
             Row("show Night", 0, "Nightly/10"),
