@@ -25,8 +25,8 @@ async def test_run_that_a_task_started_is_shown_as_waiting_for_its_key_and_gives
         return ctx.run_id
 
     @agent.task("inner")
-    def inner() -> None:
-        raise AssertionError("it ran beside the task that has its key")
+    def inner(ctx: TaskContext) -> None:
+        raise AssertionError(f"{ctx.run_id} ran beside the task that has its key")
 
     async with served.worker(agent, concurrency=2):
         run = await served.client.start("outside", plan=[Task("a", "outer", idempotency_key="k")])

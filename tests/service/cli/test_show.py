@@ -37,11 +37,11 @@ def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal
 
 def test_task_that_waits_for_its_key_is_shown_with_the_run_that_has_it(terminal: Terminal) -> None:
     plan = [{"id": "a", "type": "question", "idempotency_key": "shown"}]
-    holder, run = start(terminal, *plan, queue="default"), ""
-    while "needs an answer" not in terminal("show", holder).out:
+    holder = start(terminal, *plan, queue="default")
+    while holder not in terminal("ls", "--blocked-on", "input", "--json").out:
         pass
     run = start(terminal, *plan, queue="default")
-    while run not in terminal("ls", "--blocked-on", "key", "-q").out:
+    while run not in terminal("ls", "--blocked-on", "key", "--json").out:
         pass
     has_key = f"run {holder[:8]} has the same task under way (idempotency key)"
     terminal.plays(run, Row("show {run}", 0, has_key), Row("show {run} a", 0, has_key))
