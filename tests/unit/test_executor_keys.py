@@ -14,7 +14,7 @@ from stepwell.core.loop.signals import Cancel, Completed, Failed, Pause, Planned
 from stepwell.core.port import NOBODY, KeySwap, Reservation, Store, TaskQuery
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import Failure, Payload, RunSpec, Task, TaskSpec
-from stepwell.core.records.states import BlockedKind, EventType, RunStatus
+from stepwell.core.records.states import BlockedKind, EventType, OnFailure, RunStatus
 from stepwell.engine.key_waits import CHECK_PAUSE_SECONDS, UNDECIDED_SECONDS
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.proxy import StoreProxy
@@ -101,6 +101,17 @@ async def test_planned_task_waits_for_the_key_that_another_run_has(world: Execut
     assert page is not None
     (planned_at,) = [one.version for one in page.events if one.type is EventType.PLAN_ACCEPTED]
     assert (await world.run(OTHER)).version == planned_at, "the wait took a commit of its own"
+
+
+async def test_key_that_a_task_gives_up_goes_to_the_next_one_of_its_run_on_any_replica(
+    world: ExecutorWorld,
+) -> None:
+    executor, worker = await world.serving()
+    other = await other_replica(world)
+    plan = [replace(KEYED, on_failure=OnFailure.CONTINUE), replace(KEYED, task_id="b")]
+    await world.start(executor, plan)
+    await other.deliver(await worker.next(), BAD)
+    assert (await other.next()).execution.task_id == "b"
 
 
 @pytest.mark.parametrize("result", [Completed(), BAD])

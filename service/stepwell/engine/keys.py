@@ -163,7 +163,8 @@ class _Question:
             if run_id not in loaded:
                 loaded[run_id] = await self._store.load(*holder)
             rows = loaded[run_id]
-            if rows is None:
+            if rows is None or (holder == self._run and rows.commit_id == self._ours.commit_id):
+                # A task of this run that holds it by these rows gives it up by this very decision.
                 return None
             task = next((one for one in rows.tasks if one.held_key == key), None)
             if task is None and rows.commit_id != reservation.commit_id:

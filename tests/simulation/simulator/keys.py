@@ -62,6 +62,8 @@ class KeyModel:
         # A commit may complete a task and settle others by its result.
         for task in sorted(applied.commit.tasks, key=lambda one: bool(one.deduplicated_from)):
             self._seen[WAITED] += bool(task.key_run_id)
+            own = task.key_run_id == model.key[1]
+            holds(not own, "K1", applied, task.task_id, "waits for a key of its own run")
             if task.status is TaskStatus.COMPLETED:
                 self._completed(model, applied, task)
 
