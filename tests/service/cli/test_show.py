@@ -46,7 +46,7 @@ def test_task_that_waits_for_its_key_is_shown_with_the_run_that_has_it(terminal:
     has_key = f"run {holder[:8]} has the same task under way (idempotency key)"
     terminal.plays(run, Row("show {run}", 0, has_key))
     terminal.plays(holder, Row("answer {run} 7", 0))
-    taken = f"DEDUPLICATED: took the result of task:a#1 of run {holder[:8]}"
+    taken = f"DEDUPLICATED: took the result of task:a#2 of run {holder[:8]}"
     terminal.plays(run, Row("watch {run}", 0, taken), Row("show {run}", 0, taken))
 
 
