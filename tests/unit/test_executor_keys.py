@@ -103,7 +103,7 @@ async def test_planned_task_waits_for_the_key_that_another_run_has(world: Execut
     assert (await world.run(OTHER)).version == planned_at, "the wait took a commit of its own"
 
 
-async def test_key_that_a_task_gives_up_goes_to_the_next_one_of_its_run_on_any_replica(
+async def test_given_up_key_goes_to_the_next_task_of_its_run_on_any_replica(
     world: ExecutorWorld,
 ) -> None:
     executor, worker = await world.serving()
