@@ -5,7 +5,6 @@ from __future__ import annotations
 from bench.peers import report
 from bench.peers.runs import turns
 from bench.records import Results, Sample
-
 from tests.bench.test_report import MACHINE
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.records import Results, Sample
-
 from tests.bench.test_report import MACHINE, results
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from bench import records, report
 from bench.records import Machine, Results, Sample
 from bench.table import Goal, least, most

@@ -1,0 +1,71 @@
+"""The bench runs: each of its works in little, on a real server with a real worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.backends import opened
+from bench.records import Sample, samples_of
+from bench.rounds import WORKS, chosen, measured
+from bench.stage import Stage
+from bench.table import TABLE
+from tests.bench.works import LITTLE, SHARING
+
+FIGURES = {section.work: {line.figure for line in section.lines} for section in TABLE}
+
+
+async def played(store: str, folder: Path, *names: str) -> list[Sample]:
+    """Play these works on one stage; return what they came to."""
+    samples: list[Sample] = []
+    with opened(store, folder) as backend:
+        stage = Stage(backend)
+        try:
+            for name in names:
+                samples += samples_of(name, store, await LITTLE[name].measure(stage), 1.0)
+        finally:
+            await stage.close()
+    return samples
+
+
+@pytest.mark.parametrize("names", [("limits",), SHARING, ("long",), ("overload",), ("parked",)])
+async def test_work_comes_to_figures_of_the_table(names: Sequence[str], tmp_path: Path) -> None:
+    samples = await played("sqlite", tmp_path, *names)
+
+    assert [sample.work for sample in samples] == list(names)
+    for sample in samples:
+        assert sample.figures.keys() <= FIGURES[sample.work]
+        assert all(value >= 0 for value in sample.figures.values())
+
+
+@pytest.mark.parametrize("store", ["postgres", "redis"])
+async def test_work_on_a_database_counts_its_cpu(
+    store: str, tmp_path: Path, backends: None
+) -> None:
+    limits, chains, parked = await played(store, tmp_path, "limits", "chains", "parked")
+
+    assert limits.figures
+    assert chains.figures["database_us"] > 0
+    assert parked.figures["claim"] > 0
+
+
+async def test_replicas_are_compared(tmp_path: Path, backends: None) -> None:
+    (sample,) = await played("grpc:sqlite", tmp_path, "replicas")
+
+    assert sample.figures["ratio"] > 0
+
+
+async def test_each_round_has_every_store_in_another_order() -> None:
+    works = [(LITTLE["wide"], ("memory", "sqlite"))]
+    samples = [sample async for sample in measured(works, 2, lambda _: None)]
+
+    assert [sample.store for sample in samples] == ["memory", "sqlite", "sqlite", "memory"]
+
+
+def test_every_work_is_in_the_table_and_in_little() -> None:
+    names = {work.name for work in WORKS}
+
+    assert names == FIGURES.keys() == LITTLE.keys()
+    assert {work.name for work, _ in chosen([], [])} == names - {"replicas"}
