@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from bench.backends import Backend, opened
 from bench.machine import spin
+from bench.processes import NotStarted
 from bench.records import Sample, samples_of
 from bench.stage import Stage, Work
 from bench.works.chains import Chains
@@ -20,6 +22,7 @@ from bench.works.parked import Parked
 from bench.works.replicas import Replicas
 from bench.works.starts import Starts
 from bench.works.wide import Wide
+from stepwell_client import StepwellClientError
 
 ROUNDS = 5
 WORKS: tuple[Work, ...] = (
@@ -34,6 +37,9 @@ WORKS: tuple[Work, ...] = (
     Replicas(),
 )
 """All works. Those that share a stage's world come first, those that want none beside them after."""
+WORK_SECONDS_MAX = 300
+FAILURES = (AssertionError, NotStarted, OSError, StepwellClientError, TimeoutError, ValueError)
+"""Errors that cost a round of a work, and not the whole bench."""
 ON_REQUEST = frozenset({"replicas"})
 """Works that are measured only where they are named."""
 
@@ -76,7 +82,13 @@ async def _round(
     try:
         for work in works:
             before = spin()
-            records = await work.measure(stage)
+            try:
+                async with asyncio.timeout(WORK_SECONDS_MAX):
+                    records = await work.measure(stage)
+            except FAILURES as failure:
+                progress(f"    {work.name:<10}FAILED: {failure!r}")
+                await stage.close()
+                continue
             spin_ms = (before + spin()) / 2
             for sample in samples_of(work.name, backend.name, records, spin_ms):
                 figures = ", ".join(f"{name} {value:.4g}" for name, value in sample.figures.items())

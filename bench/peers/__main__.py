@@ -16,6 +16,7 @@ from bench.machine import describe, spin
 from bench.peers import report
 from bench.peers.runs import PEERS, STEPWELL, Figures, PeerFailed, Size, run, turns
 from bench.records import Results, Sample, samples_of
+from bench.rounds import FAILURES
 from bench.stage import Stage
 from bench.works.chains import Chains
 from bench.works.lone import Lone
@@ -56,8 +57,8 @@ async def measured(rounds: int, only: set[str], size: Size) -> AsyncIterator[Sam
                     else:
                         backend = backends.get(peer.store, backends["sqlite"])
                         figures = await asyncio.to_thread(run, peer, backend, size)
-                except PeerFailed as failed:
-                    write(str(failed))
+                except (PeerFailed, *FAILURES) as failed:
+                    write(f"{name} FAILED: {failed!r}")
                     names = [one for one in names if one != name]
                     continue
                 spin_ms = (before + spin()) / 2
