@@ -21,7 +21,9 @@ from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
 from stepwell.watch.notifier import Notifier
+from stepwell.watch.rings import Rings
 from stepwell.watch.runs import PAGE_EVENTS_MAX, Batch, watch_run
+from stepwell.wire.event_bytes import event_bytes
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.faults import Faults, FaultyStore
 from stepwell_testkit.proxy import StoreProxy
@@ -161,7 +163,7 @@ def _watch(
 ) -> AsyncGenerator[Batch, None]:
     watch = watch_run(
         store,
-        Notifier(store),
+        Notifier(store, Rings(event_bytes, lambda _tenant_id, _run_id: 0)),
         runtime,
         tenant_id=TENANT,
         run_id="run",

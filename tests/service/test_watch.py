@@ -150,6 +150,35 @@ async def test_filters_leave_out_events_and_nothing_else(client: Client) -> None
     assert end.reason == opb.WATCH_END_REASON_FINISHED
 
 
+async def test_E2_watchers_early_late_and_filtered_see_the_same_events_on_two_replicas(
+    world: World,
+) -> None:
+    one = await world.server()
+    two = await world.server(store=one.store)
+    clients = [await world.client(one), await world.client(two)]
+    run_id = (await clients[0].start_tasks("a", "b", "c", queue="q")).spec.run_id
+    watching = [asyncio.ensure_future(read_all(client.watch(run_id))) for client in 3 * clients]
+    filtered = asyncio.ensure_future(read_all(clients[0].watch(run_id, task_ids=["b"])))
+    await until(lambda: all(server.parts.notifier.subscribers > 2 for server in (one, two)))
+    async with clients[0].worker(queues=["q"], grant=1) as worker:
+        await worker.send(completed(await worker.assignment()), grant=1)
+        await worker.ack()
+        # Their run has a past, which no ring holds from its beginning.
+        watching += [asyncio.ensure_future(read_all(client.watch(run_id))) for client in clients]
+        for _ in range(2):
+            await worker.send(completed(await worker.assignment()), grant=1)
+            await worker.ack()
+
+    whole, end = await watching[0]
+
+    assert [event.number for event in whole] == list(range(1, end.run.last_event + 1))
+    for other in watching:
+        assert await other == (whole, end)
+    assert (await filtered)[0] == [event for event in whole if event.task_id == "b"]
+    # Those that waited for a hint of the other replica's end may leave a moment later.
+    await until(lambda: not any(server.parts.notifier.subscribers for server in (one, two)))
+
+
 async def test_a_run_that_vanishes_while_it_is_watched_is_purged(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +350,27 @@ async def test_watch_from_now_begins_with_its_cursor(client: Client) -> None:
     updates, _ = await _updates(call, 1)
 
     assert [update.run.spec.run_id for update in updates] == [later.spec.run_id]
+    call.cancel()
+
+
+async def test_snapshot_of_a_run_that_this_replica_works_on_is_not_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await world.server()
+    client = await world.client(server)
+    call: Any = client.ask("WatchRuns", cursor="now")
+    await call.read()
+    reads: list[str] = []
+
+    async def read(_tenant_id: str, run_id: str) -> None:
+        reads.append(run_id)
+
+    monkeypatch.setattr(server.store, "get_run", read)
+    run = await client.start_tasks("a", queue="q")
+    updates, _ = await _updates(call, 1)
+
+    assert updates[0].run.version == run.version
+    assert reads == []
     call.cancel()
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType
+from stepwell.watch.rings import EncodedEvent
 from stepwell.watch.runs import PAGE_BYTES_MAX, events_that_fit
 
 
-def log(*sizes: tuple[int, int]) -> list[Event]:
-    """Return events of these versions, with messages of so many bytes."""
+def log(*sizes: tuple[int, int]) -> list[EncodedEvent]:
+    """Return events of these versions, with so many bytes."""
     return [
-        Event(number=number, version=version, type=EventType.RUN_PAUSED, message="x" * size)
+        EncodedEvent(number, version, EventType.RUN_PAUSED, "", b"x" * size)
         for number, (version, size) in enumerate(sizes, start=1)
     ]
 
@@ -21,7 +21,7 @@ def test_small_events_are_taken_as_they_come() -> None:
 
 
 def test_E9_of_large_ones_a_few_are_taken() -> None:
-    quarter = PAGE_BYTES_MAX // 4
+    quarter = PAGE_BYTES_MAX // 4 + 1
     assert events_that_fit(log(*((version, quarter) for version in range(500)))) == 3
 
 

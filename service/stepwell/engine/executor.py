@@ -50,6 +50,7 @@ from stepwell.engine.presence import PresenceReporter
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
+from stepwell.engine.verdicts import CommitObserver
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
 
@@ -179,9 +180,13 @@ class Executor:
         self._claims.hint(tenant_id, run_id, version)
         self._runs.key_waits.hint(tenant_id, run_id, version)
 
-    def on_run_end(self, ended: Callable[[str, str], None]) -> None:
-        """Call `ended(tenant_id, run_id)` whenever this replica has committed a run's end."""
-        self._runs.verdicts.on_ended = ended
+    def observe(self, observer: CommitObserver) -> None:
+        """Have an observer told what becomes of this replica's commits, from now on."""
+        self._runs.verdicts.observer = observer
+
+    def committing(self, tenant_id: str, run_id: str) -> int:
+        """Return the version of a run whose commit is under way here; 0: none is."""
+        return self._runs.committing((tenant_id, run_id))
 
     async def quiet(self) -> None:
         """Wait until no commit is under way here."""

@@ -176,6 +176,7 @@ class Runs:
 
     def forget(self, key: RunKey) -> None:
         """Drop a run that was deleted."""
+        self.verdicts.uncertain(key)
         hot = self._hot.get(key)
         if hot is not None and not hot.busy:
             del self._hot[key]
@@ -193,6 +194,13 @@ class Runs:
             return False
         hot.reached = max(hot.reached, version)
         return True
+
+    def committing(self, key: RunKey) -> int:
+        """Return the version of a run whose commit is under way; 0: none is."""
+        hot = self._hot.get(key)
+        if hot is None or hot.state is None or not hot.committing:
+            return 0
+        return hot.state.run.version + 1
 
     def is_behind(self, key: RunKey) -> bool:
         """Return whether a hint has named a version that this replica has not read yet."""
@@ -267,6 +275,7 @@ class Runs:
         hot.committing = False
         if isinstance(answer, Exception):
             self._workers.return_grants(granted)
+            self.verdicts.uncertain(key)
             self._fail_turn(key, hot, batch, answer)
             self._end_turn(key, hot)
             return

@@ -127,6 +127,7 @@ class SlowTurns:
             result = await self._committer.commit(commit)
         except BaseException:
             self._workers.return_grants(granted)
+            self._verdicts.uncertain(key)
             raise
         finally:
             hot.committing = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.losses import POISON
@@ -34,6 +34,18 @@ class Posting(NamedTuple):
     post_until_accepted: Callable[[RunKey, Signal], None]
 
 
+class CommitObserver(Protocol):
+    """Is told what becomes of this replica's commits. Its methods don't wait and raise nothing."""
+
+    def committed(self, commit: Commit) -> None:
+        """Take note of a commit that the store has acknowledged."""
+        ...
+
+    def uncertain(self, tenant_id: str, run_id: str) -> None:
+        """Take note that a run isn't what its last commit here made of it, or may not be."""
+        ...
+
+
 class Verdicts:
     """Acts on verdicts for all runs in this replica's memory."""
 
@@ -54,7 +66,7 @@ class Verdicts:
         self._runtime = runtime
         self._clock = clock
         self._posting = posting
-        self.on_ended: Callable[[str, str], None] | None = None
+        self.observer: CommitObserver | None = None
         self.stats: Counter[str] = Counter()
 
     def apply(
@@ -73,6 +85,7 @@ class Verdicts:
         self.stats[f"commits_{result.verdict.lower()}"] += 1
         if result.verdict is not Verdict.COMMITTED:
             self._workers.return_grants(granted)
+            self.uncertain(key)
             return False
         held = {
             task.task_id: before.held_key
@@ -86,9 +99,14 @@ class Verdicts:
         self._assign(key, state, transition)
         if continues(commit.timers):
             self._posting.post(key, TimerDue(name=MORE_TIMER))
-        if state.run.ended and self.on_ended is not None:
-            self.on_ended(*key)
+        if self.observer is not None:
+            self.observer.committed(commit)
         return True
+
+    def uncertain(self, key: RunKey) -> None:
+        """Say that a run may not be what its last commit here made of it."""
+        if self.observer is not None:
+            self.observer.uncertain(*key)
 
     def _assign(self, key: RunKey, state: RunState, transition: Transition) -> None:
         unsent = self._assigner.committed(key, state, transition)

@@ -55,6 +55,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _Unary: TypeAlias = "Callable[[Any, Context], Awaitable[Any]]"
 _Streaming: TypeAlias = "Callable[[Any, Context], AsyncGenerator[Any] | Awaitable[None]]"
 """A method that yields its messages, or writes them itself as health's Watch does."""
+_Serializer: TypeAlias = "Callable[[Any], bytes]"
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
 
@@ -165,7 +166,9 @@ class Gate(grpc.aio.ServerInterceptor):
         if handler.unary_stream is not None:
             inner = cast("_Streaming", handler.unary_stream)
             work = self._answers_many(method, inner, read)
-            return grpc.unary_stream_rpc_method_handler(cast("Any", work), None, serializer)
+            return grpc.unary_stream_rpc_method_handler(
+                cast("Any", work), None, _unless_bytes(cast("_Serializer", serializer))
+            )
         if handler.unary_unary is None:
             raise TypeError(f"{method} is of a kind that no service here has")
         work = self._answers_one(method, cast("_Unary", handler.unary_unary), read)
@@ -282,6 +285,15 @@ class Gate(grpc.aio.ServerInterceptor):
             return request
 
         return read
+
+
+def _unless_bytes(serializer: _Serializer) -> _Serializer:
+    """Return a serializer that leaves a message as it is that was serialized before."""
+
+    def serialized(message: Any) -> bytes:
+        return message if isinstance(message, bytes) else serializer(message)
+
+    return serialized
 
 
 def draining() -> StoreUnavailable:

@@ -36,6 +36,8 @@ from stepwell.rpc.parts import Parts, Service, ServiceMaker, server_version
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import mask_url, open_store
 from stepwell.watch.notifier import Notifier
+from stepwell.watch.rings import Rings
+from stepwell.wire.event_bytes import event_bytes
 
 log = get_logger(__name__)
 
@@ -152,8 +154,9 @@ class Server:
     async def _compose(self, authenticator: Authenticator) -> None:
         settings, runtime = self.settings, self._runtime
         executor = Executor(self.store, runtime, _executor_config(settings))
-        self._notifier = Notifier(self.store)
-        executor.on_run_end(self._notifier.notify_end)
+        rings = Rings(event_bytes, executor.committing)
+        executor.observe(rings)
+        self._notifier = Notifier(self.store, rings)
         self.parts = Parts(
             store=self.store,
             executor=executor,

@@ -1,5 +1,8 @@
 """Wakes watchers: one subscription to the store's change hints, shared by all watchers of a process.
 
+Followers of a run have its ring (`rings.py`), which also knows the commits of this replica; readers of logs and of
+the feed have an event each.
+
 A notification is only a hint: it wakes a watcher earlier than its next poll would, so a lost one costs
 time and no event.
 """
@@ -10,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 
 from stepwell.core.port import Runtime, Store
+from stepwell.watch.rings import Rings
 
 POLL_MS = 1_000
 """A watcher that gets no hint reads the store again after this long."""
@@ -49,11 +53,11 @@ class _Subscribers:
 
 
 class Notifier:
-    """Sets the events of watchers when their run may have changed, or has ended here."""
+    """Wakes watchers when their run may have changed."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, rings: Rings) -> None:
+        self.rings = rings
         self._changes = _Subscribers()
-        self._ends = _Subscribers()
         self._closing = asyncio.Event()
         self._unsubscribe: Callable[[], None] = store.subscribe(self._hint)
 
@@ -65,45 +69,37 @@ class Notifier:
     @property
     def subscribers(self) -> int:
         """The number of subscriptions that were not ended."""
-        return len(self._changes) + len(self._ends)
+        return len(self._changes) + self.rings.followers
 
     def close(self) -> None:
         """Wake every watcher for the last time."""
         self._closing.set()
         self._unsubscribe()
-        self._changes.notify_all()
-        self._ends.notify_all()
+        self._notify_all()
 
-    def _hint(self, tenant_id: str, run_id: str, _version: int) -> None:
+    def _notify_all(self) -> None:
+        self._changes.notify_all()
+        self.rings.tell_all()
+
+    def _hint(self, tenant_id: str, run_id: str, version: int) -> None:
         if not run_id:
             # The store lost count of what changed: it may have been any run.
-            self._changes.notify_all()
+            self._notify_all()
             return
+        self.rings.hint(tenant_id, run_id, version)
         self._changes.notify((tenant_id, run_id))
         self._changes.notify(("", ""))
 
     def subscribe(self, tenant_id: str, run_id: str) -> asyncio.Event:
-        """Return an event that is set when this run may have changed; "" and "": any run."""
+        """Return an event that is set at each hint about this run; "" and "": about any run."""
         return self._changes.add((tenant_id, run_id))
 
     def unsubscribe(self, tenant_id: str, run_id: str, event: asyncio.Event) -> None:
-        """End a subscription to a run's changes."""
+        """End a subscription to a run's hints."""
         self._changes.remove((tenant_id, run_id), event)
 
-    def subscribe_end(self, tenant_id: str, run_id: str) -> asyncio.Event:
-        """Return an event that is set when this replica commits the run's end."""
-        return self._ends.add((tenant_id, run_id))
-
-    def unsubscribe_end(self, tenant_id: str, run_id: str, event: asyncio.Event) -> None:
-        """End a subscription to a run's end."""
-        self._ends.remove((tenant_id, run_id), event)
-
-    def notify_end(self, tenant_id: str, run_id: str) -> None:
-        """Wake those that wait for the run's end: this replica has committed it."""
-        self._ends.notify((tenant_id, run_id))
-
     async def wait(self, event: asyncio.Event, timeout_ms: float) -> bool:
-        """Wait for a subscription's event, but no longer than this; return whether it was set."""
+        """Wait for a watcher's event, but no longer than this; return whether it was set."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 await event.wait()

@@ -1,26 +1,25 @@
 """Watches runs and the feed: stored events after a cursor first, then live ones.
 
-A watcher is a cursor and nothing more. It reads the store at its own pace, so there is no queue to
-fill; a hint only wakes it earlier than the next poll would, so a lost hint costs time and no event.
+A watcher is a cursor and nothing more. It reads the run's ring (`rings.py`), and the store where it is behind the
+ring or another replica makes the commits, at its own pace: there is no queue to fill. A hint only wakes it earlier
+than the next poll would, so a lost hint costs time and no event.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from typing import NamedTuple
 
-import msgspec
-from msgspec.structs import replace
-
-from stepwell.core.port import EventPage, FeedEntry, FeedQuery, Runtime, Store
+from stepwell.core.port import FeedEntry, FeedQuery, Runtime, Store
 from stepwell.core.records.errors import (
     CursorOutOfRange,
     InvalidArgument,
     RunNotFound,
     Violation,
 )
-from stepwell.core.records.events import Event
 from stepwell.core.records.model import Record, Run
 from stepwell.watch.notifier import POLL_MS, Notifier, Pace
+from stepwell.watch.rings import EncodedEvent, Follower, encoded
 
 PAGE_EVENTS_MIN = 64
 PAGE_EVENTS_MAX = 512
@@ -33,11 +32,13 @@ END_CHECK_MS = 500
 class Batch(Record, frozen=True, kw_only=True):
     """Events of whole commits; without events, a progress message: all up to `after` is known."""
 
-    events: tuple[Event, ...] = ()
+    events: Sequence[EncodedEvent] = ()
     after: int = 0
     """The number of the last event that is covered."""
     ended: bool = False
     """The run has ended and `after` is its last event."""
+    run: Run | None = None
+    """With `ended`: the run as it ended, where this replica has committed its end."""
 
 
 class FeedBatch(Record, frozen=True, kw_only=True):
@@ -66,9 +67,9 @@ async def watch_run(
         InvalidArgument: `after` is beyond the run's last event.
         CursorOutOfRange: events after `after` are not kept any more.
     """
-    changed = notifier.subscribe(tenant_id, run_id)
+    follower = notifier.rings.follow(tenant_id, run_id, reads=True)
     pace = Pace(runtime, progress_ms)
-    pages = _Pages(store, tenant_id, run_id)
+    pages = _Pages(store, notifier, follower)
     try:
         page = await pages.read(after)
         if after > page.latest:
@@ -91,52 +92,86 @@ async def watch_run(
             if page.events:
                 after = page.events[-1].number
                 pace.sent()
-                yield Batch(events=page.events, after=after, ended=page.ended)
+                yield Batch(events=page.events, after=after, ended=page.ended, run=page.run)
             elif page.ended or pace.is_due():
                 pace.sent()
-                yield Batch(after=after, ended=page.ended)
+                yield Batch(after=after, ended=page.ended, run=page.run)
             if page.ended or notifier.closing:
                 return
-            if after >= page.latest:
-                await notifier.wait(changed, pace.wait_ms())
+            live = pages.live(after)
+            if live is None and after >= page.latest:
+                await pages.wait(after, pace.wait_ms())
+                live = pages.live(after)
             if notifier.closing:
                 return
-            page = await pages.read(after)
+            page = live or await pages.read(after)
     finally:
-        notifier.unsubscribe(tenant_id, run_id, changed)
+        notifier.rings.leave(follower)
+
+
+class _Page(NamedTuple):
+    """Events of whole commits, and what is known about those after them."""
+
+    events: Sequence[EncodedEvent]
+    oldest: int
+    latest: int
+    ended: bool
+    run: Run | None = None
 
 
 class _Pages:
-    """Reads pages of whole commits that are no larger than a watcher may hold.
+    """Pages of one run, from its ring or from the store, no larger than a watcher may hold.
 
-    An event may have a thousand times the size of another. So the first page is short, and the next one
-    is longer if the first had room. The surplus of a page is dropped and read again when its turn comes.
+    An event may have a thousand times the size of another. So the first page that is read is short, and the
+    next one is longer if the first had room. The surplus of a page is dropped and read again when its turn
+    comes.
     """
 
-    def __init__(self, store: Store, tenant_id: str, run_id: str) -> None:
+    def __init__(self, store: Store, notifier: Notifier, follower: Follower) -> None:
         self._store = store
-        self._run = (tenant_id, run_id)
+        self._notifier = notifier
+        self._follower = follower
+        self._ring = follower.ring
+        self._news = 0
         self._limit = PAGE_EVENTS_MIN
 
-    async def read(self, after: int) -> EventPage:
-        """Return the next page: events after this number.
+    def live(self, after: int) -> _Page | None:
+        """Return the events after this number that the ring holds; None: it holds none, or not the first."""
+        self._follower.changed.clear()
+        events = self._ring.after(after)
+        if not events:
+            return None
+        run = self._ring.run
+        ended = run is not None and run.ended
+        return _Page(events, 1, self._ring.last, ended, run if ended else None)
+
+    async def wait(self, after: int, timeout_ms: float) -> None:
+        """Wait until the ring or the store may have events after this number, but no longer than this."""
+        if self._ring.news == self._news and self._ring.last <= after:
+            await self._notifier.wait(self._follower.changed, timeout_ms)
+
+    async def read(self, after: int) -> _Page:
+        """Read the events after this number from the store.
 
         Raises:
             RunNotFound: there is no such run.
         """
-        page = await self._store.read_events(*self._run, after=after, limit=self._limit)
+        # Noted before: what is told while the store is read may be missing in its answer.
+        self._news = self._ring.news
+        page = await self._store.read_events(*self._follower.key, after=after, limit=self._limit)
         if page is None:
-            raise RunNotFound(self._run[1])
-        fits = events_that_fit(page.events)
-        if fits < len(page.events):
+            raise RunNotFound(self._follower.key[1])
+        events = encoded(page.events, self._notifier.rings.encode)
+        fits = events_that_fit(events)
+        if fits < len(events):
             self._limit = min(2 * fits, PAGE_EVENTS_MIN)
-            return replace(page, events=page.events[:fits], ended=False)
-        if page.events and page.events[-1].number < page.latest:
+            return _Page(events[:fits], page.oldest, page.latest, ended=False)
+        if events and events[-1].number < page.latest:
             self._limit = min(2 * self._limit, PAGE_EVENTS_MAX)
-        return page
+        return _Page(events, page.oldest, page.latest, page.ended)
 
 
-def events_that_fit(events: Sequence[Event]) -> int:
+def events_that_fit(events: Sequence[EncodedEvent]) -> int:
     """Return how many of these events a watcher may hold: whole commits, and at least one commit."""
     if not events or events[0].version == events[-1].version:
         return len(events)
@@ -144,7 +179,7 @@ def events_that_fit(events: Sequence[Event]) -> int:
     for index, event in enumerate(events):
         if event.version != events[index - 1].version:
             fits = index
-        room -= len(msgspec.json.encode(event))
+        room -= len(event.data)
         if room < 0 and fits:
             return fits
     return len(events)
@@ -153,29 +188,42 @@ def events_that_fit(events: Sequence[Event]) -> int:
 async def wait_end(store: Store, notifier: Notifier, *, tenant_id: str, run_id: str) -> Run | None:
     """Return the run once it has ended; None: the process closes first.
 
-    An end that this replica commits wakes the caller at once. Ends that other replicas commit come as
-    hints; but a run of thousands of steps causes as many hints, and only the last one matters. So hints
-    cause a read at most every `END_CHECK_MS`.
+    An end that this replica commits wakes the caller at once, and as long as this replica goes on committing,
+    nothing is read. Ends that other replicas commit come as hints; but a run of thousands of steps causes
+    as many hints, and only the last one matters. So hints cause a read at most every `END_CHECK_MS`.
 
     Raises:
         RunNotFound: there is no such run, or it was deleted in the meantime.
     """
-    hinted = notifier.subscribe(tenant_id, run_id)
-    ended = notifier.subscribe_end(tenant_id, run_id)
+    follower = notifier.rings.follow(tenant_id, run_id, reads=False)
+    ring = follower.ring
     try:
         while True:
+            news = ring.news
             run = await store.get_run(tenant_id, run_id)
             if run is None:
                 raise RunNotFound(run_id)
             if run.ended or notifier.closing:
                 return run if run.ended else None
-            for _ in range(POLL_MS // END_CHECK_MS):
-                if await notifier.wait(ended, END_CHECK_MS) or hinted.is_set() or notifier.closing:
-                    break
-            hinted.clear()
+            told = False
+            while not told:
+                version = ring.version
+                told = await _is_told(notifier, follower, news)
+                if ring.run is not None and ring.run.ended:
+                    return ring.run
+                # A commit made here meanwhile says as much as a read would.
+                told = told or ring.version <= version
     finally:
-        notifier.unsubscribe(tenant_id, run_id, hinted)
-        notifier.unsubscribe_end(tenant_id, run_id, ended)
+        notifier.rings.leave(follower)
+
+
+async def _is_told(notifier: Notifier, follower: Follower, news: int) -> bool:
+    """Wait for a poll's time; return early, and True, when the run has ended here or the store may have more."""
+    for _ in range(POLL_MS // END_CHECK_MS):
+        woken = await notifier.wait(follower.changed, END_CHECK_MS)
+        if woken or follower.ring.news != news:
+            return True
+    return False
 
 
 async def watch_feed(

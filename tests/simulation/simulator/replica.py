@@ -18,6 +18,8 @@ from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
+from stepwell.watch.rings import Rings
+from stepwell.wire.event_bytes import event_bytes
 from stepwell_testkit.faults import Faults, FaultyStore
 from tests.simulation.simulator.ledger import Ledger, WitnessedStore
 from tests.simulation.simulator.network import Network, Stream, Unreachable
@@ -131,7 +133,9 @@ class Replica:
         self.service_store = place.ports.replica(self.store, self.runtime)
         own_runtime = place.ports.runtime(self.runtime)
         self.executor = Executor(self.service_store, own_runtime, CONFIG, replica_id=name)
-        self.notifier = Notifier(self.service_store)
+        rings = Rings(event_bytes, self.executor.committing)
+        self.executor.observe(rings)
+        self.notifier = Notifier(self.service_store, rings)
         self.executor.start()
         self.up, self.draining = True, False
         self.awake.set()

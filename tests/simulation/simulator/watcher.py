@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, StoreError
-from stepwell.core.records.events import Event
 from stepwell.watch.notifier import POLL_MS
+from stepwell.watch.rings import EncodedEvent
 from stepwell.watch.runs import Batch, watch_run
+from stepwell.wire.event_bytes import event_bytes
 from tests.simulation.simulator.replica import Replica, Service
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.violation import InvariantViolation, holds
@@ -134,7 +135,8 @@ class Watcher:
             holds(event.number == last + 1, "E3", self.name, event.number, "after", last)
             known = event.number <= len(model.events)
             holds(known, "E4", self.name, event.number, "is not committed")
-            holds(model.events[event.number - 1] == event, "E2", self.name, event.number)
+            committed = model.events[event.number - 1]
+            holds(event_bytes(committed) == event.data, "E2", self.name, event.number)
             last = event.number
             if self.steady_since is not None:
                 self._in_time(event, now)
@@ -152,14 +154,14 @@ class Watcher:
         if batch.events and self._rng.happens(0.1):
             await self._check_elsewhere(batch.events[-1].version)
 
-    def _in_time(self, event: Event, now: float) -> None:
+    def _in_time(self, event: EncodedEvent, now: float) -> None:
         """Hints may be lost, but nothing else goes wrong any more: it may lag by a poll (E10)."""
         assert self.steady_since is not None
         made = self._ledger.model(self.key).applied[event.version - 1].at
         lag_s = now - max(made, self._since, self.steady_since)
         holds(lag_s <= LAG_S_MAX, "E10", self.name, event.number, "came so late:", lag_s)
 
-    def _whole_commit(self, event: Event) -> None:
+    def _whole_commit(self, event: EncodedEvent) -> None:
         """The events of one commit come together."""
         events = self._ledger.model(self.key).events
         split = event.number < len(events) and events[event.number].version == event.version

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from functools import partial
+from typing import cast
 
 from stepwell.app.history import History
 from stepwell.rpc.orchestrator import (
@@ -78,7 +79,9 @@ class Servicer(OrchestratorServicer):
     def WatchRun(
         self, request: pb.WatchRunRequest, context: Context
     ) -> AsyncGenerator[pb.WatchRunResponse]:
-        return watch.watch_one(self._parts, self._presenter, request, context)
+        messages = watch.watch_one(self._parts, self._presenter, request, context)
+        # Some are the bytes of a message already: the gate sends these as they are.
+        return cast("AsyncGenerator[pb.WatchRunResponse]", messages)
 
     def WatchRuns(
         self, request: pb.WatchRunsRequest, context: Context

@@ -1,7 +1,7 @@
 """WatchRun and WatchRuns: events and runs from a number on, each once, at the reader's own pace.
 
-Nothing is queued for a watcher. What is yielded here is written before the next page is read, and the
-gate ends the stream of a client that doesn't read, by a `SlowConsumer` raised at the yield.
+Nothing is queued for a watcher. What is yielded here is written before the next page is read, so that all events
+that come meanwhile go in one message. The gate ends the stream of a client that doesn't read, by a `SlowConsumer` raised at the yield.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 from stepwell.app.runs import read_run
 from stepwell.core.port import FeedEntry, FeedQuery, Runtime
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
-from stepwell.core.records.events import Event
 from stepwell.core.records.model import Run
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.lists import run_statuses
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
+from stepwell.watch.rings import EncodedEvent
 from stepwell.watch.runs import Batch, watch_feed, watch_run
-from stepwell.wire import to_message
 from stepwell.wire.codec import get_ms
+from stepwell.wire.event_bytes import batch_bytes
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
@@ -63,7 +63,7 @@ class EventFilter(NamedTuple):
     types: frozenset[str]
     task_ids: frozenset[str]
 
-    def selects(self, event: Event) -> bool:
+    def selects(self, event: EncodedEvent) -> bool:
         """Return whether it is sent."""
         return (not self.types or event.type in self.types) and (
             not self.task_ids or event.task_id in self.task_ids
@@ -72,10 +72,10 @@ class EventFilter(NamedTuple):
 
 async def watch_one(
     parts: Parts, presenter: RunPresenter, request: pb.WatchRunRequest, context: Context
-) -> AsyncGenerator[pb.WatchRunResponse]:
-    """Yield a run's events, then why there are no more."""
+) -> AsyncGenerator[pb.WatchRunResponse | bytes]:
+    """Yield a run's events, then why there are no more. Events are bytes of the message that carries them."""
     tenant_id, run_id = tenant(), request.run_id
-    await read_run(parts.store, tenant(), run_id)
+    await read_run(parts.store, tenant_id, run_id)
     # At once: a client knows that its watch stands before anything happens.
     await context.send_initial_metadata(())
     wanted = EventFilter(
@@ -94,17 +94,17 @@ async def watch_one(
                 after=after,
                 progress_ms=progress_ms(parts, request),
             )
-            ended = False
+            batch = Batch()
             async with aclosing(batches) as seen:
                 async for batch in seen:
-                    after, ended = batch.after, batch.ended
+                    after = batch.after
                     for message in _event_messages(parts, batch, wanted, sent):
                         yield message
                         sent.now()
-            if not ended:
+            if not batch.ended:
                 end = _end(pb.WATCH_END_REASON_DRAINING)
                 break
-            run = await read_run(parts.store, tenant(), run_id)
+            run = batch.run or await read_run(parts.store, tenant_id, run_id)
             # A failed run may have been resumed in between: then it isn't over.
             if run.ended and run.last_event == after:
                 end = _end(pb.WATCH_END_REASON_FINISHED, await presenter.message(run))
@@ -123,27 +123,27 @@ def _end(reason: pb.WatchEndReason, run: types_pb2.Run | None = None) -> pb.Watc
 
 def _event_messages(
     parts: Parts, batch: Batch, wanted: EventFilter, sent: LastMessage
-) -> Iterator[pb.WatchRunResponse]:
+) -> Iterator[pb.WatchRunResponse | bytes]:
     """Yield the messages of a batch: few, not too large, none with a part of a commit."""
-    batched: list[types_pb2.Event] = []
+    batched: list[bytes] = []
     room = parts.settings.watch.message_bytes_max
     covered = 0
     for commit in _by_commit(batch.events):
-        events = [to_message(event) for event in commit if wanted.selects(event)]
-        size = sum(event.ByteSize() for event in events)
+        events = [event.data for event in commit if wanted.selects(event)]
+        size = sum(map(len, events))
         if batched and size > room:
-            yield pb.WatchRunResponse(events=pb.EventBatch(events=batched, next_after=covered))
+            yield batch_bytes(batched, covered)
             batched, room = [], parts.settings.watch.message_bytes_max
         batched += events
         room -= size
         covered = commit[-1].number
     if batched:
-        yield pb.WatchRunResponse(events=pb.EventBatch(events=batched, next_after=batch.after))
+        yield batch_bytes(batched, batch.after)
     elif (not batch.events and not batch.ended) or sent.is_long_ago():
         yield pb.WatchRunResponse(progress=pb.WatchProgress(after=batch.after))
 
 
-def _by_commit(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+def _by_commit(events: Sequence[EncodedEvent]) -> Iterator[Sequence[EncodedEvent]]:
     start = 0
     for index in range(1, len(events) + 1):
         if index == len(events) or events[index].version != events[start].version:
@@ -249,7 +249,7 @@ async def _updates(
     for entry in newest.values():
         update = pb.RunUpdate(run_id=entry.run_id, version=entry.version, deleted=entry.deleted)
         if not entry.deleted:
-            run = await parts.store.get_run(tenant(), entry.run_id)
+            run = await _newest_run(parts, entry)
             if run is None or not wanted.selects(run):
                 continue
             update.run.CopyFrom(await presenter.message(run))
@@ -262,3 +262,14 @@ async def _updates(
         room -= size
     if message.updates:
         yield message
+
+
+async def _newest_run(parts: Parts, entry: FeedEntry) -> Run | None:
+    """Return the run of a feed's entry, of the entry's version or a later one; None: it was deleted.
+
+    A run that this replica works on is in its memory, for all watchers alike.
+    """
+    held = parts.executor.held(tenant(), entry.run_id)
+    if held is not None and held.run.version >= entry.version:
+        return held.run
+    return await parts.store.get_run(tenant(), entry.run_id)
