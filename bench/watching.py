@@ -45,7 +45,7 @@ class Arrival(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What so many streams came to."""
+    """Figures of so many streams."""
 
     streams: int
     events: int
@@ -53,7 +53,7 @@ class Watched(NamedTuple):
     wrong: int
     """Streams that lack an event, or got one twice."""
     delays: list[float]
-    """Of each event to each stream, in seconds, the shortest first."""
+    """Seconds from each event to each stream, the shortest first."""
     messages: int
     server_cpu: float
     server_mb: float

@@ -150,7 +150,7 @@ async def test_filters_leave_out_events_and_nothing_else(client: Client) -> None
     assert end.reason == opb.WATCH_END_REASON_FINISHED
 
 
-async def test_E2_watchers_early_late_and_filtered_see_the_same_events_on_two_replicas(
+async def test_E2_watchers_of_two_replicas_see_the_same_events(
     world: World,
 ) -> None:
     one = await world.server()

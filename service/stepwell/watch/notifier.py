@@ -79,7 +79,7 @@ class Notifier:
 
     def _notify_all(self) -> None:
         self._changes.notify_all()
-        self.rings.tell_all()
+        self.rings.notify_all()
 
     def _hint(self, tenant_id: str, run_id: str, version: int) -> None:
         if not run_id:

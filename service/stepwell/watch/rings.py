@@ -135,14 +135,14 @@ class Ring:
         if commit.run.ended:
             _set(self._waiters)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake the readers, as the store may have what this ring lacks; those who wait for the end look at `news`."""
         self.news += 1
         _set(self._readers)
 
-    def tell_all(self) -> None:
+    def notify_all(self) -> None:
         """Wake all followers."""
-        self.tell()
+        self.notify()
         _set(self._waiters)
 
     def _cut(self) -> None:
@@ -220,7 +220,7 @@ class Rings:
         if ring is not None:
             self.bytes -= ring.bytes
             ring.clear()
-            ring.tell()
+            ring.notify()
 
     # --- what the store hints at --------------------------------------------------------------------
 
@@ -231,9 +231,9 @@ class Rings:
             return
         if version and (version <= ring.version or version == self._committing(tenant_id, run_id)):
             return
-        ring.tell()
+        ring.notify()
 
-    def tell_all(self) -> None:
+    def notify_all(self) -> None:
         """Wake the followers of all runs: any of them may have changed."""
         for ring in self._rings.values():
-            ring.tell_all()
+            ring.notify_all()

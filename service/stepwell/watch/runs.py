@@ -156,7 +156,7 @@ class _Pages:
         Raises:
             RunNotFound: there is no such run.
         """
-        # Noted before: what is told while the store is read may be missing in its answer.
+        # Noted before: what comes while the store is read may be missing in its answer.
         self._news = self._ring.news
         page = await self._store.read_events(*self._follower.key, after=after, limit=self._limit)
         if page is None:
@@ -205,19 +205,19 @@ async def wait_end(store: Store, notifier: Notifier, *, tenant_id: str, run_id: 
                 raise RunNotFound(run_id)
             if run.ended or notifier.closing:
                 return run if run.ended else None
-            told = False
-            while not told:
+            must_read = False
+            while not must_read:
                 version = ring.version
-                told = await _is_told(notifier, follower, news)
+                must_read = await _may_have_ended(notifier, follower, news)
                 if ring.run is not None and ring.run.ended:
                     return ring.run
                 # A commit made here meanwhile says as much as a read would.
-                told = told or ring.version <= version
+                must_read = must_read or ring.version <= version
     finally:
         notifier.rings.leave(follower)
 
 
-async def _is_told(notifier: Notifier, follower: Follower, news: int) -> bool:
+async def _may_have_ended(notifier: Notifier, follower: Follower, news: int) -> bool:
     """Wait for a poll's time; return early, and True, when the run has ended here or the store may have more."""
     for _ in range(POLL_MS // END_CHECK_MS):
         woken = await notifier.wait(follower.changed, END_CHECK_MS)
