@@ -9,7 +9,7 @@ its care for each statement costs several times what the database does.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, cast
 
 from sqlalchemy import (
@@ -31,11 +31,6 @@ from sqlalchemy.util.concurrency import await_
 
 from stepwell_drivers.sql.columns import Values, to_json
 from stepwell_drivers.sql.schema import runs
-
-ROWS_AT_ONCE_MAX = 256
-"""Rows in one statement: more of them save nothing and make statements large."""
-PARAMETERS_MAX = 32_000
-"""Values in one statement: SQLite takes 32,766. Postgres is given arrays instead."""
 
 
 class Pooled(Protocol):
@@ -83,18 +78,18 @@ def label_parameters(at: int, key: str, value: str) -> dict[str, str]:
     return {f"key{at}": key, f"value{at}": value, f"label{at}": to_json({key: value})}
 
 
-def execute(connection: Link, sql: str, values: Sequence[Any]) -> tuple[list[Values], int]:
-    """Run a compiled statement within the connection's transaction; return rows and rows changed.
-
-    Postgres counts what it changed in the statement itself: see `statements.together`.
-    """
+def execute(connection: Link, sql: str, values: Sequence[Any]) -> list[Values]:
+    """Run a compiled statement within the connection's transaction; return its rows."""
     driver = connection.connection.driver_connection
     if isinstance(driver, sqlite3.Connection):
-        before = driver.total_changes
-        # Python's sqlite3 counts nothing for a statement that begins with WITH.
-        found = driver.execute(sql, values).fetchall()
-        return found, driver.total_changes - before
-    return cast("list[Values]", await_(driver.fetch(sql, *values))), 0
+        return driver.execute(sql, values).fetchall()
+    return cast("list[Values]", await_(driver.fetch(sql, *values)))
+
+
+def execute_each(connection: Link, sql: str, rows: Iterable[Values]) -> int:
+    """Run a compiled INSERT, UPDATE or DELETE of SQLite for each row of values; return rows changed."""
+    driver = connection.connection.driver_connection
+    return cast("int", driver.executemany(sql, rows).rowcount)
 
 
 def table_names(connection: Link) -> set[str]:
@@ -104,4 +99,4 @@ def table_names(connection: Link) -> set[str]:
         if is_postgres(connection.dialect)
         else "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     )
-    return {row[0] for row in execute(connection, sql, ())[0]}
+    return {row[0] for row in execute(connection, sql, ())}

@@ -1,17 +1,13 @@
-"""Statements over many rows at once, written by SQLAlchemy, compiled once and kept as text.
+"""Statements over many rows, written by SQLAlchemy, compiled once and kept as text.
 
-One statement with 64 rows costs a fraction of 64 statements; and SQLite runs it outside Python's lock
-as a whole, so that the event loop goes on meanwhile (row by row, each row would queue for the lock
-behind it). Counts above 16 are cut to multiples of 16: few different texts, each prepared once.
-
-Postgres is given one array for each column instead, so one text serves any number of rows; and several
-writes go in one statement (`together`), because there each statement is a journey.
+SQLite is given one text, and the values of one row after another. Postgres is given one array for each column,
+so one text serves any number of rows; and several writes go in one statement (`together`), because there each
+statement is a journey.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -27,9 +23,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
-    tuple_,
     update,
-    values,
 )
 from sqlalchemy import cast as cast_to
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, UUID
@@ -43,83 +37,47 @@ from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, is_postgres
 from stepwell_drivers.sql.schema import runs
 
-_STEP = 16
 _RUN = ("tenant_id", "run_id")
 
 
-class _Compiled:
-    """A statement's text by database and number of rows."""
+class _Statement:
+    """A statement over rows of so many values, with its text for each database."""
 
-    def __init__(self, width: int, build: Callable[[Dialect, int], Any]) -> None:
-        room = min(differences.PARAMETERS_MAX // width, differences.ROWS_AT_ONCE_MAX)
-        self._most = room - room % _STEP
+    def __init__(self, width: int) -> None:
         self._width = width
-        self._build = build
-        self._forms: dict[tuple[str, int], tuple[str, _Order]] = {}
+        self._texts: dict[str, tuple[str, _Order]] = {}
 
-    def run(self, connection: Link, rows: Sequence[Values]) -> tuple[list[Values], int]:
-        """Run it over all rows, in pieces of few different lengths.
+    def build(self, dialect: Dialect, prefix: str = "") -> Any:
+        """Return the statement: in Postgres over arrays, in SQLite over one row."""
+        raise NotImplementedError
 
-        Returns what the database answered, and how many rows it changed.
-        """
+    def text(self, connection: Link) -> tuple[str, _Order]:
+        """Return the text, and how to put a row in the order of its parameters."""
+        dialect = connection.dialect
+        known = self._texts.get(dialect.name)
+        if known is None:
+            form = compiled(self.build(dialect), dialect)
+            places = [int(name.removeprefix("c")) for name in form.positiontup or ()]
+            is_in_order = places == list(range(self._width))
+            assert is_in_order or not is_postgres(dialect), form.positiontup
+            known = (form.string, None if is_in_order else itemgetter(*places))
+            self._texts[dialect.name] = known
+        return known
+
+    def fetch(self, connection: Link, rows: Sequence[Values]) -> list[Values]:
+        """Run it over all rows; return what the database answers."""
         if not rows:
-            return [], 0
+            return []
+        sql, order = self.text(connection)
         if is_postgres(connection.dialect):
-            sql, _ = self._form(connection, 0)
             return differences.execute(connection, sql, arrays(rows))
         found: list[Values] = []
-        changed, start, left = 0, 0, len(rows)
-        while left:
-            size = min(left if left <= _STEP else left - left % _STEP, self._most)
-            piece: Iterable[Values] = rows[start : start + size]
-            start, left = start + size, left - size
-            sql, order = self._form(connection, size)
-            if order is not None:
-                piece = map(order, piece)
-            values = tuple(chain.from_iterable(piece))
-            several, count = differences.execute(connection, sql, values)
-            found += several
-            changed += count
-        return found, changed
-
-    def _form(self, connection: Link, size: int) -> tuple[str, _Order]:
-        key = (connection.dialect.name, size)
-        if key not in self._forms:
-            self._forms[key] = self._repeated(connection, size) or self._whole(connection, size)
-        return self._forms[key]
-
-    def _whole(self, connection: Link, size: int) -> tuple[str, _Order]:
-        form = compiled(self._build(connection.dialect, size), connection.dialect)
-        names = list(form.positiontup or ())
-        if not size:
-            assert names == [f"c{at}" for at in range(self._width)], names
-            return form.string, None
-        return form.string, _order(names[: self._width])
-
-    def _repeated(self, connection: Link, size: int) -> tuple[str, _Order] | None:
-        """Repeat the one row's question marks, as SQLAlchemy's own insertmanyvalues does.
-
-        Compiling hundreds of rows takes tens of milliseconds a statement. Where two rows compiled
-        are not one row repeated (numbered parameters), there is no short way.
-        """
-        if size <= 2:
-            return None
-        (one, order), (two, _) = self._form(connection, 1), self._form(connection, 2)
-        row = "(" + ", ".join("?" * self._width) + ")"
-        if one.count(row) != 1 or one.replace(row, f"{row}, {row}") != two:
-            return None
-        return one.replace(row, ", ".join([row] * size)), order
+        for row in rows if order is None else map(order, rows):
+            found += differences.execute(connection, sql, row)
+        return found
 
 
 _Order = Callable[[Values], Values] | None
-
-
-def _order(names: list[str]) -> _Order:
-    """Return how to put a row in the statement's order, which is that of the table's columns."""
-    if not all(name.startswith("r0_") for name in names):
-        return None
-    places = [int(name.removeprefix("r0_")) for name in names]
-    return None if places == list(range(len(places))) else itemgetter(*places)
 
 
 def arrays(rows: Sequence[Values]) -> list[Any]:
@@ -151,67 +109,54 @@ def _array_of(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
 _POSTGRES: Dialect = PGDialect_asyncpg()
 
 
-def _given(
-    dialect: Dialect, table: Table, names: Sequence[str], size: int, prefix: str = ""
-) -> FromClause:
-    """Return rows of parameters as a table, so that the database looks each of them up."""
-    return _given_as(dialect, {name: table.c[name].type for name in names}, size, prefix)
-
-
-def _given_as(
-    dialect: Dialect, types: dict[str, TypeEngine[Any]], size: int, prefix: str = ""
-) -> FromClause:
-    names = list(types)
+def _given(types: dict[str, TypeEngine[Any]], prefix: str = "") -> FromClause:
+    """Return rows of parameters as a table, so that Postgres looks each of them up."""
     columns = [column(name, kind) for name, kind in types.items()]
-    if is_postgres(dialect):
-        given = [_array_of(f"{prefix}c{at}", types[name]) for at, name in enumerate(names)]
-        return func.unnest(*given).table_valued(*columns).render_derived(name=f"{prefix}given")
-    rows = [tuple(_parameter(f"r{row}_{at}") for at in range(len(names))) for row in range(size)]
-    return values(*columns, name="given").data(rows).cte("given")
+    given = [_array_of(f"{prefix}c{at}", kind) for at, kind in enumerate(types.values())]
+    return func.unnest(*given).table_valued(*columns).render_derived(name=f"{prefix}given")
+
+
+def _types(table: Table, names: Iterable[str]) -> dict[str, TypeEngine[Any]]:
+    return {name: table.c[name].type for name in names}
+
+
+def _parameters(names: Iterable[str]) -> dict[str, BindParameter[Any]]:
+    """Return the parameters for one row's values."""
+    return {name: bindparam(f"c{at}") for at, name in enumerate(names)}
 
 
 def _is_one_of(
-    dialect: Dialect, table: Table, key: Sequence[str], size: int, prefix: str = ""
+    dialect: Dialect, table: Table, key: Sequence[str], prefix: str = ""
 ) -> list[ColumnElement[bool]]:
     if "run_id" in key and "run_key" in table.c:
-        return _is_one_of_runs(dialect, table, key, size)
-    given = _given(dialect, table, key, size, prefix)
-    if is_postgres(dialect):
-        return [table.c[name] == given.c[name] for name in key]
-    # SQLite uses no index for rows of untyped values: it can't know how they compare.
-    typed = select(*[cast_to(given.c[name], table.c[name].type) for name in key])
-    return [tuple_(*[table.c[name] for name in key]).in_(typed)]
+        return _is_one_of_runs(dialect, table, key)
+    given = _given(_types(table, key), prefix).c if is_postgres(dialect) else _parameters(key)
+    return [table.c[name] == given[name] for name in key]
 
 
 def _is_one_of_runs(
-    dialect: Dialect, table: Table, key: Sequence[str], size: int
+    dialect: Dialect, table: Table, key: Sequence[str]
 ) -> list[ColumnElement[bool]]:
     """Match rows of runs that are given by tenant and id, in a table that has their numbers."""
-    types = {name: (runs if name in _RUN else table).c[name].type for name in key}
-    given = _given_as(dialect, types, size)
-    named = [runs.c[name] == given.c[name] for name in _RUN]
     others = [name for name in key if name not in _RUN]
     if is_postgres(dialect):
-        same = [table.c[name] == given.c[name] for name in others]
-        return [*named, table.c.run_key == runs.c.seq, *same]
-    number = select(runs.c.seq).where(*named).scalar_subquery()
-    typed = select(number, *[cast_to(given.c[name], types[name]) for name in others])
-    return [tuple_(table.c.run_key, *[table.c[name] for name in others]).in_(typed)]
+        given = _given({name: (runs if name in _RUN else table).c[name].type for name in key}).c
+        number: Any = runs.c.seq
+        named = [runs.c[name] == given[name] for name in _RUN]
+    else:
+        given = _parameters(key)
+        of_run = [runs.c[name] == given[name] for name in _RUN]
+        number, named = select(runs.c.seq).where(*of_run).scalar_subquery(), []
+    same = [table.c[name] == given[name] for name in others]
+    return [*named, table.c.run_key == number, *same]
 
 
-class _Write:
+class _Write(_Statement):
     """A statement that changes rows and answers with how many."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.compiled = _Compiled(len(columns), self.build)
 
     def run(self, connection: Link, rows: Sequence[Values]) -> int:
         """Write the rows, each key once; return how many were changed."""
         return together(connection, [(self, rows)])[0]
-
-    def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
-        """Return the statement for so many rows."""
-        raise NotImplementedError
 
 
 class Insert(_Write):
@@ -230,10 +175,10 @@ class Insert(_Write):
     ) -> None:
         self._table, self._columns = table, columns
         self._key, self._replaced = key, replaced
-        super().__init__(columns)
+        super().__init__(len(columns))
 
-    def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
-        statement = self._plain(dialect, size, prefix)
+    def build(self, dialect: Dialect, prefix: str = "") -> Any:
+        statement = self._plain(dialect, prefix)
         if not self._key:
             return statement
         if not self._replaced:
@@ -241,17 +186,12 @@ class Insert(_Write):
         taken = {name: statement.excluded[name] for name in self._replaced}
         return statement.on_conflict_do_update(index_elements=self._key, set_=taken)
 
-    def _plain(self, dialect: Dialect, size: int, prefix: str) -> Any:
+    def _plain(self, dialect: Dialect, prefix: str) -> Any:
         statement: Any = differences.insert(dialect, self._table)
         if is_postgres(dialect):
-            given = _given(dialect, self._table, self._columns, size, prefix)
+            given = _given(_types(self._table, self._columns), prefix)
             return statement.from_select(self._columns, select(*given.c))
-        return statement.values(
-            [
-                {name: bindparam(f"r{row}_{at}") for at, name in enumerate(self._columns)}
-                for row in range(size)
-            ]
-        )
+        return statement.values(_parameters(self._columns))
 
 
 class InsertOrLock(Insert):
@@ -263,11 +203,11 @@ class InsertOrLock(Insert):
 
     def read(self, connection: Link, rows: Sequence[Values]) -> list[Values]:
         """Write the rows, each key once; return what stands under their keys."""
-        return self.compiled.run(connection, rows)[0]
+        return self.fetch(connection, rows)
 
-    def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
+    def build(self, dialect: Dialect, prefix: str = "") -> Any:
         same = {self._columns[-1]: self._table.c[self._columns[-1]]}
-        statement = self._plain(dialect, size, prefix)
+        statement = self._plain(dialect, prefix)
         statement = statement.on_conflict_do_update(index_elements=self._key, set_=same)
         return statement.returning(*[self._table.c[name] for name in self._columns])
 
@@ -277,13 +217,16 @@ class Update(_Write):
 
     def __init__(self, table: Table, key: Sequence[str], moving: Sequence[str]) -> None:
         self._table, self._key, self._moving = table, key, moving
-        super().__init__((*key, *moving))
+        super().__init__(len(key) + len(moving))
 
-    def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
+    def build(self, dialect: Dialect, prefix: str = "") -> Any:
         names = (*self._key, *self._moving)
-        source = _given(dialect, self._table, names, size, prefix)
-        statement = update(self._table).values({name: source.c[name] for name in self._moving})
-        return statement.where(*[self._table.c[name] == source.c[name] for name in self._key])
+        if is_postgres(dialect):
+            given: Any = _given(_types(self._table, names), prefix).c
+        else:
+            given = _parameters(names)
+        statement = update(self._table).values({name: given[name] for name in self._moving})
+        return statement.where(*[self._table.c[name] == given[name] for name in self._key])
 
 
 class Delete(_Write):
@@ -291,13 +234,13 @@ class Delete(_Write):
 
     def __init__(self, table: Table, key: Sequence[str]) -> None:
         self._table, self._key = table, key
-        super().__init__(key)
+        super().__init__(len(key))
 
-    def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
-        return delete(self._table).where(*_is_one_of(dialect, self._table, self._key, size, prefix))
+    def build(self, dialect: Dialect, prefix: str = "") -> Any:
+        return delete(self._table).where(*_is_one_of(dialect, self._table, self._key, prefix))
 
 
-class Pick:
+class Pick(_Statement):
     """SELECT of many rows by their keys, in no order.
 
     A table whose rows have the number of their run may be asked by tenant and id of the run, too.
@@ -314,16 +257,15 @@ class Pick:
         lock: dict[str, Any] | None = None,
     ) -> None:
         self._table, self._key, self._columns, self._lock = table, key, columns, lock
-        self.compiled = _Compiled(len(key), self.build)
+        super().__init__(len(key))
 
     def run(self, connection: Link, keys: Sequence[Values]) -> list[Values]:
         """Return the rows that are there."""
-        return self.compiled.run(connection, keys)[0]
+        return self.fetch(connection, keys)
 
-    def build(self, dialect: Dialect, size: int) -> ClauseElement:
-        """Return the statement for so many rows."""
+    def build(self, dialect: Dialect, prefix: str = "") -> Any:
         columns = [self._table.c[name] for name in self._columns]
-        found = select(*columns).where(*_is_one_of(dialect, self._table, self._key, size))
+        found = select(*columns).where(*_is_one_of(dialect, self._table, self._key, prefix))
         if self._lock is None or not is_postgres(dialect):
             return found
         ordered = found.order_by(*[self._table.c[name] for name in self._key])
@@ -342,7 +284,7 @@ def together(connection: Link, writes: Sequence[tuple[_Write, Sequence[Values]]]
     does all of it in Postgres, in one journey. SQLite does one after another.
     """
     if not is_postgres(connection.dialect):
-        return [write.compiled.run(connection, rows)[1] for write, rows in writes]
+        return [_one_by_one(connection, write, rows) if rows else 0 for write, rows in writes]
     asked = [(at, write, rows) for at, (write, rows) in enumerate(writes) if rows]
     counts = [0] * len(writes)
     if not asked:
@@ -351,17 +293,23 @@ def together(connection: Link, writes: Sequence[tuple[_Write, Sequence[Values]]]
     if parts not in _texts:
         _texts[parts] = _one_of(parts, connection.dialect)
     values = [array for _, _, rows in asked for array in arrays(rows)]
-    (found,), _ = differences.execute(connection, _texts[parts], values)
+    (found,) = differences.execute(connection, _texts[parts], values)
     for (at, _, _), count in zip(asked, found, strict=True):
         counts[at] = count
     return counts
+
+
+def _one_by_one(connection: Link, write: _Write, rows: Sequence[Values]) -> int:
+    sql, order = write.text(connection)
+    given = rows if order is None else map(order, rows)
+    return differences.execute_each(connection, sql, given)
 
 
 def _one_of(parts: Sequence[_Write], dialect: Dialect) -> str:
     """Return one statement that does all of them, and counts."""
     counts: list[Any] = []
     for at, write in enumerate(parts):
-        statement = write.build(dialect, 0, f"w{at}_")
+        statement = write.build(dialect, f"w{at}_")
         # A name of its own: two of them may have the same columns.
         done = statement.returning(literal_column("1").label("one")).cte(f"w{at}")
         counts.append(select(func.count()).select_from(done).scalar_subquery().label(f"n{at}"))
@@ -392,16 +340,12 @@ class Query:
             self._texts[connection.dialect.name] = known
         sql, names, preset = known
         given = {**preset, **parameters} if preset else parameters
-        return differences.execute(connection, sql, tuple(given[name] for name in names))[0]
+        return differences.execute(connection, sql, tuple(given[name] for name in names))
 
     def first(self, connection: Link, **parameters: Any) -> Values | None:
         """Return its first row, or None."""
         found = self.run(connection, **parameters)
         return found[0] if found else None
-
-
-def _parameter(name: str) -> BindParameter[Any]:
-    return bindparam(name)
 
 
 def compiled(statement: ClauseElement, dialect: Dialect) -> SQLCompiler:

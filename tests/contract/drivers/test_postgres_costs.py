@@ -278,9 +278,9 @@ async def test_new_reads_use_an_index(place: Place) -> None:
     asked: list[tuple[ClauseElement, str]] = [
         (search._inputs_of_run._statement, "inputs_in_order"),
         (search._open_inputs._statement, "inputs_waiting"),
-        (reservations._pick.build(DIALECT, 0), "reservations_pkey"),
-        (reservations._move.build(DIALECT, 0), "reservations_pkey"),
-        (reservations._drop.build(DIALECT, 0), "reservations_pkey"),
+        (reservations._pick.build(DIALECT), "reservations_pkey"),
+        (reservations._move.build(DIALECT), "reservations_pkey"),
+        (reservations._drop.build(DIALECT), "reservations_pkey"),
         (reservations._of_run._statement, "reservations_of_run"),
         (search._of_status()._statement, "runs_ended"),
         (search._of_status("tenant_id")._statement, "runs_ended_of_tenant"),
