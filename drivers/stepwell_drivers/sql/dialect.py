@@ -8,7 +8,6 @@ its care for each statement costs several times what the database does.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, cast
 
@@ -81,9 +80,9 @@ def label_parameters(at: int, key: str, value: str) -> dict[str, str]:
 def execute(connection: Link, sql: str, values: Sequence[Any]) -> list[Values]:
     """Run a compiled statement within the connection's transaction; return its rows."""
     driver = connection.connection.driver_connection
-    if isinstance(driver, sqlite3.Connection):
-        return driver.execute(sql, values).fetchall()
-    return cast("list[Values]", await_(driver.fetch(sql, *values)))
+    if is_postgres(connection.dialect):
+        return cast("list[Values]", await_(driver.fetch(sql, *values)))
+    return cast("list[Values]", driver.execute(sql, values).fetchall())
 
 
 def execute_each(connection: Link, sql: str, rows: Iterable[Values]) -> int:

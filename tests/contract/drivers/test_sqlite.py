@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, event
 
 from stepwell.core.port import Commit, Presence
 from stepwell.core.records.errors import (
@@ -25,11 +24,9 @@ from stepwell.core.records.errors import (
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import checkpoints, open_store, writer
-from stepwell_drivers.sql.sqlite.engine import raw
+from stepwell_drivers.sql.sqlite import checkpoints, engine, open_store, writer
 from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.store import SqlStore
-from stepwell_drivers.sql.trouble import Trouble
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from tests.support.logs import capture_logs
@@ -83,18 +80,17 @@ def sqlite_error(words: str, code: int) -> sqlite3.OperationalError:
 
 
 async def test_D3_after_a_failed_fsync_nothing_is_acknowledged(
-    tmp_path: Path, store: SqlStore
+    tmp_path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await ask.must(store, b.created())
-    engine = writer_of(store)._connection.engine
 
-    def fail(connection: Connection) -> None:
+    def fail(driver: sqlite3.Connection) -> None:
         raise sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
 
-    event.listen(engine, "commit", fail)
-    with pytest.raises(OutcomeUnknown):
-        await store.commit([b.step(first)])
-    event.remove(engine, "commit", fail)
+    with monkeypatch.context() as rigged:
+        rigged.setattr(engine, "commit", fail)
+        with pytest.raises(OutcomeUnknown):
+            await store.commit([b.step(first)])
     for call in (
         store.commit([b.step(first)]),
         store.renew([b.renewal()]),
@@ -111,19 +107,19 @@ async def test_D3_after_a_failed_fsync_nothing_is_acknowledged(
 async def test_D3_a_failed_checkpoint_stops_the_store_too(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(connection: Connection, *, empty_within_ms: int | None = None) -> bool:
+    def fail(driver: sqlite3.Connection, *, empty_within_ms: int | None = None) -> bool:
         raise sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
 
+    first = await ask.must(store, b.created())
     monkeypatch.setattr(checkpoints, "CHANGES_MAX", 1)
     monkeypatch.setattr(checkpoints, "checkpoint", fail)
-    first = await ask.must(store, b.created())
+    second = await ask.must(store, b.step(first))
     with pytest.raises(StoreUnavailable, match="stopped"):
-        await store.commit([b.step(first)])
+        await store.commit([b.step(second)])
 
 
-@pytest.mark.proof(meets=["SQLITE_BUSY retried"])
-async def test_a_commit_that_met_a_busy_file_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_commit_that_meets_a_busy_file_is_refused_when_its_patience_is_over(
+    tmp_path: Path,
 ) -> None:
     path = tmp_path / "a.db"
     store = await open_store(f"sqlite:///{path}?busy_timeout_ms=20", runtime=SystemRuntime())
@@ -132,32 +128,34 @@ async def test_a_commit_that_met_a_busy_file_is_tried_again(
         with pytest.raises(StoreUnavailable) as caught:
             await store.commit([b.created()])
     assert caught.value.reason == "STORE_BUSY"
-    met, free = threading.Event(), threading.Event()
-    translate = writer.trouble_of
+    await store.close()
 
-    def listen(error: BaseException, *, committing: bool = False) -> Trouble:
-        trouble = translate(error, committing=committing)
-        if trouble.retry:
-            met.set()
-            # The writer's thread goes on only when the file is free, so that the second try is the last.
-            assert free.wait(30)
-        return trouble
 
-    monkeypatch.setattr(writer, "trouble_of", listen)
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+@pytest.mark.proof(meets=["SQLITE_BUSY retried"])
+async def test_commit_that_meets_a_busy_file_waits_for_it_off_the_event_loop(
+    tmp_path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met = asyncio.Event()
+    loop, begin = asyncio.get_running_loop(), engine.begin
+
+    def listen(driver: sqlite3.Connection, *, patience_ms: int = 0) -> None:
+        if patience_ms:
+            loop.call_soon_threadsafe(met.set)
+        begin(driver, patience_ms=patience_ms)
+
+    monkeypatch.setattr(engine, "begin", listen)
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         call = asyncio.create_task(store.commit([b.created()]))
-        assert await asyncio.to_thread(met.wait, 30)
+        await met.wait()
         other.execute("ROLLBACK")
-        free.set()
-        (result,) = await call
+    (result,) = await call
     assert result.verdict is Verdict.COMMITTED
-    await store.close()
     happened("SQLITE_BUSY retried")
 
 
 async def test_D4_a_full_file_refuses_and_goes_on(store: SqlStore) -> None:
-    driver = raw(writer_of(store)._connection)
+    driver = writer_of(store)._driver
     pages_now = int(driver.execute("PRAGMA page_count").fetchone()[0])
     driver.execute(f"PRAGMA max_page_count={pages_now + 40}")
     await _fill(store, lambda: driver.execute(f"PRAGMA max_page_count={pages_now + 9_000}"))
@@ -298,14 +296,14 @@ async def test_log_that_filled_the_disk_is_emptied_when_there_is_room(
     is_full = True
     empty = checkpoints.checkpoint
 
-    def full(connection: Connection, *, empty_within_ms: int | None = None) -> bool:
+    def full(driver: sqlite3.Connection, *, empty_within_ms: int | None = None) -> bool:
         if is_full:
             raise sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)
-        return empty(connection, empty_within_ms=empty_within_ms)
+        return empty(driver, empty_within_ms=empty_within_ms)
 
     await ask.must(store, wide("before", os.urandom(1_000_000)))
     monkeypatch.setattr(checkpoints, "checkpoint", full)
-    driver = raw(writer_of(store)._connection)
+    driver = writer_of(store)._driver
     pages_now = int(driver.execute("PRAGMA page_count").fetchone()[0])
     driver.execute(f"PRAGMA max_page_count={pages_now + 5}")
     with pytest.raises(StoreFull):
@@ -326,7 +324,7 @@ async def test_full_disk_is_logged_and_no_replica_is_ready_until_there_is_room(
     await store.put_presence(own, ttl_ms=1_000)
     free_bytes = 0
     monkeypatch.setattr(Files, "free_bytes", lambda _: free_bytes)
-    driver = raw(writer_of(store)._connection)
+    driver = writer_of(store)._driver
     pages_now = int(driver.execute("PRAGMA page_count").fetchone()[0])
     driver.execute(f"PRAGMA max_page_count={pages_now + 5}")
     with capture_logs() as lines:

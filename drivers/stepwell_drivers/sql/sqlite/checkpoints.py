@@ -7,7 +7,9 @@ emptied: SQLite waits for those who read it, for a short while, and those who co
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+import sqlite3
+from collections.abc import Callable
+from functools import partial
 
 from stepwell.core.port import Runtime
 from stepwell.logger import get_logger
@@ -30,10 +32,10 @@ RETRY_SECONDS = 1.0
 
 
 class Checkpoints:
-    """Copies the log into the file. Only the writer's thread calls this, between two transactions."""
+    """Copies the log into the file, between two transactions."""
 
-    def __init__(self, connection: Connection, runtime: Runtime) -> None:
-        self._connection = connection
+    def __init__(self, driver: sqlite3.Connection, runtime: Runtime) -> None:
+        self._driver = driver
         self._runtime = runtime
         self._changes = 0
         self._payload_bytes = 0
@@ -51,23 +53,28 @@ class Checkpoints:
         """Empty the log as soon as that works: it makes room, and needs hardly any."""
         self._urgent = True
 
-    def keep_up(self, log_bytes: int) -> None:
-        """Copy or empty the log if it is time to. `log_bytes`: the size of its file.
+    def due(self, log_bytes: int) -> Callable[[], None] | None:
+        """Return what is to be done now, if anything; it waits for the disk. `log_bytes`: the size of its file.
 
-        Raises:
-            DBAPIError, sqlite3.Error: it failed, and is tried again when this is called again.
+        Raises, when called:
+            sqlite3.Error: it failed, and is due again.
         """
-        now = self._runtime.monotonic()
-        if (self._urgent or log_bytes >= LOG_BYTES_MAX) and now >= self._again_at:
-            self._again_at = now + RETRY_SECONDS
-            self._empty(log_bytes)
-        elif self._changes >= CHANGES_MAX or self._payload_bytes >= PAYLOAD_BYTES_MAX:
-            self._changes = self._payload_bytes = 0
-            checkpoint(self._connection)
+        if (
+            self._urgent or log_bytes >= LOG_BYTES_MAX
+        ) and self._runtime.monotonic() >= self._again_at:
+            return partial(self._empty, log_bytes)
+        if self._changes >= CHANGES_MAX or self._payload_bytes >= PAYLOAD_BYTES_MAX:
+            return self._copy
+        return None
+
+    def _copy(self) -> None:
+        self._changes = self._payload_bytes = 0
+        checkpoint(self._driver)
 
     def _empty(self, log_bytes: int) -> None:
+        self._again_at = self._runtime.monotonic() + RETRY_SECONDS
         self._changes = self._payload_bytes = 0
-        if checkpoint(self._connection, empty_within_ms=WAIT_MS):
+        if checkpoint(self._driver, empty_within_ms=WAIT_MS):
             self._urgent = False
             self._again_at = self._runtime.monotonic()
             self._warn_at_bytes = 2 * LOG_BYTES_MAX

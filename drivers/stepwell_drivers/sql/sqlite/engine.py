@@ -9,6 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,8 +21,8 @@ from sqlalchemy.pool import NullPool
 from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.sql.sqlite.url import SqliteUrl
 
-STATEMENTS_KEPT = 1_024
-"""Prepared statements a connection keeps: kinds of rows × powers of two, with room."""
+STATEMENTS_KEPT = 256
+"""Prepared statements a connection keeps: ours are some hundred."""
 WRITER_CACHE_KIB = 65_536
 READER_CACHE_KIB = 8_192
 _PART_BYTES = 1024 * 1024
@@ -166,32 +168,62 @@ def raw(connection: Connection) -> sqlite3.Connection:
     return found
 
 
-def checkpoint(connection: Connection, *, empty_within_ms: int | None = None) -> bool:
+def begin(driver: sqlite3.Connection, *, patience_ms: int = 0) -> None:
+    """Begin a transaction that writes; wait so long for other programs that do.
+
+    Raises:
+        sqlite3.OperationalError: SQLITE_BUSY, if one still does.
+    """
+    with _patience(driver, patience_ms):
+        driver.execute("BEGIN IMMEDIATE")
+
+
+def commit(driver: sqlite3.Connection) -> None:
+    """Commit: it is on the disk when this returns."""
+    driver.execute("COMMIT")
+
+
+def roll_back(driver: sqlite3.Connection) -> None:
+    """End a failed transaction; some errors have ended it already."""
+    if driver.in_transaction:
+        driver.execute("ROLLBACK")
+
+
+def checkpoint(driver: sqlite3.Connection, *, empty_within_ms: int | None = None) -> bool:
     """Copy the log into the file, as far as no reader needs it; only the writer may call this.
 
     With `empty_within_ms` wait so long at the most for those who read the log, and cut its file to nothing.
     Return whether that was done.
     """
-    driver = raw(connection)
     if empty_within_ms is None:
         driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         return False
-    (patience_ms,) = driver.execute("PRAGMA busy_timeout").fetchone()
-    driver.execute(f"PRAGMA busy_timeout={empty_within_ms}")
     try:
-        (is_busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with _patience(driver, empty_within_ms):
+            (is_busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not is_busy
     except sqlite3.OperationalError as error:
         # A full disk may refuse even that. Nothing is lost: the log is whole, or all of it is in the file.
         if error.sqlite_errorcode != sqlite3.SQLITE_IOERR_TRUNCATE:
             raise
         return False
+
+
+def patience_of(driver: sqlite3.Connection) -> int:
+    """Return the milliseconds for which the connection waits for other programs, and have it wait for none."""
+    (patience_ms,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    driver.execute("PRAGMA busy_timeout=0")
+    return int(patience_ms)
+
+
+@contextmanager
+def _patience(driver: sqlite3.Connection, patience_ms: int) -> Generator[None]:
+    """Have a connection that waits for nobody wait for a while."""
+    if not patience_ms:
+        yield
+        return
+    driver.execute(f"PRAGMA busy_timeout={patience_ms}")
+    try:
+        yield
     finally:
-        driver.execute(f"PRAGMA busy_timeout={patience_ms}")
-
-
-def roll_back(connection: Connection) -> None:
-    """End a failed transaction: SQLAlchemy leaves it open where COMMIT was refused."""
-    connection.rollback()
-    if raw(connection).in_transaction:
-        raw(connection).rollback()
+        driver.execute("PRAGMA busy_timeout=0")

@@ -30,6 +30,11 @@ _NO_SPACE = sqlite3.SQLITE_IOERR_SHMSIZE
 """The log's index could not grow; nothing else of SQLite's I/O errors means a full disk."""
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another program holds the file just now."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF in _BUSY
+
+
 def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
     """Classify an error; `committing`: it came from COMMIT, which may have been done."""
     if isinstance(error, StepwellError):
@@ -43,10 +48,9 @@ def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
         return Trouble(StoreUnavailable(f"the store failed: {error!r}"), fatal=committing)
     extended = int(getattr(raw, "sqlite_errorcode", 0))
     code = extended & 0xFF
-    if code in _BUSY:
+    if is_busy(raw):
         return Trouble(
-            StoreUnavailable(f"somebody else writes to the file: {raw}", reason="STORE_BUSY"),
-            retry=True,
+            StoreUnavailable(f"somebody else writes to the file: {raw}", reason="STORE_BUSY")
         )
     if code == sqlite3.SQLITE_FULL or extended == _NO_SPACE:
         return Trouble(

@@ -1,4 +1,4 @@
-"""The thread that writes. All writes that queued while a transaction ran go into the next one.
+"""Group commit: all writes that queued while a transaction ran go into the next one.
 
 At low load a commit doesn't wait; at high load one fsync serves hundreds. A group that fails is rolled
 back and its members are tried singly, so that a bad one fails alone. After an error that leaves unknown
@@ -8,14 +8,13 @@ what is on disk, nothing is acknowledged any more until the store is opened agai
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from stepwell.core.port import Runtime
+from stepwell.core.port import Commit, Runtime
 from stepwell.core.records.errors import (
     OutcomeUnknown,
     StepwellError,
@@ -29,19 +28,20 @@ from stepwell_drivers.sql.sqlite.checkpoints import WAIT_MS, Checkpoints
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
 from stepwell_drivers.sql.sqlite.files import Files
+from stepwell_drivers.sql.sqlite.transactions import LONG_ROWS, Transactions
 from stepwell_drivers.sql.trouble import Trouble
-from stepwell_drivers.sql.writes import CommitWork, PresenceWork, Work, apply_group, sweep
+from stepwell_drivers.sql.writes import CommitWork, LogWork, PresenceWork, RenewWork, SwapWork, Work
 
 log = get_logger(__name__)
 
 QUEUED_MAX = 20_000
 """Writes that may wait; more are refused."""
-GROUP_MAX = 1_024
-"""Commits and other rows to write in one transaction, counted before they are known in full."""
-BUSY_TRIES = 3
+GROUP_ROWS = 768
+"""Rows in one transaction, about, but for the last work's."""
 SWEEP_SECONDS = 60.0
 ROOM_BYTES = 4 * 1024 * 1024
 """A disk that refused a commit is believed to have room again from so many free bytes on, or at the next commit."""
+_PAGE_BYTES = 4_096
 
 
 class Job(NamedTuple):
@@ -49,13 +49,15 @@ class Job(NamedTuple):
 
     work: Work
     done: asyncio.Future[Any]
+    rows: int
+    payload_bytes: int
 
 
 Outcome = tuple[Job, Any, StepwellError | None]
 
 
 class Writer:
-    """Queues writes for one thread, which alone uses the connection."""
+    """Queues writes for one task, which alone uses the connection."""
 
     def __init__(
         self,
@@ -67,15 +69,15 @@ class Writer:
         after: Callable[[Sequence[tuple[Work, Any]]], None],
     ) -> None:
         self._connection = connection
+        self._driver = raw(connection)
         self._files = files
-        self._checkpoints = Checkpoints(connection, runtime)
-        self._clock = clock
+        self._checkpoints = Checkpoints(self._driver, runtime)
+        self._transactions = Transactions(self._driver, now_us=clock.now_us, runtime=runtime)
         self._runtime = runtime
         self._after = after
         self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._jobs: deque[Job] = deque()
-        self._wake = threading.Event()
+        self._wake = asyncio.Event()
         self._closing = False
         self._failed: StepwellError | None = None
         self._full: StoreFull | None = None
@@ -83,10 +85,7 @@ class Writer:
         self._swept = runtime.monotonic()
         self.groups = 0
         """Transactions so far: tests count them."""
-        self._thread = threading.Thread(target=self._run, name="stepwell-write", daemon=True)
-        self._thread.start()
-
-    # --- on the event loop ---
+        self._task = runtime.spawn(self._run(), name="stepwell-write")
 
     async def do(self, work: Work) -> Any:
         """Queue a write and wait until it is durable.
@@ -100,16 +99,42 @@ class Writer:
         if len(self._jobs) >= QUEUED_MAX:
             raise StoreUnavailable(f"{QUEUED_MAX} writes are waiting already", reason="STORE_BUSY")
         done = self._loop.create_future()
-        self._jobs.append(Job(work, done))
+        self._jobs.append(Job(work, done, *_size_of(work)))
         self._wake.set()
         return await done
 
     async def close(self) -> None:
-        """Finish what is queued and end the thread."""
+        """Finish what is queued and end."""
         self._closing = True
         self._wake.set()
-        await asyncio.shield(self._ended)
-        self._thread.join()
+        await asyncio.shield(self._task)
+
+    async def _run(self) -> None:
+        try:
+            await self._keep_house()
+            while True:
+                while jobs := self._next_group():
+                    self._resolve(await self._write(jobs))
+                    await self._keep_house()
+                    # Those who were answered have their turn, and may ask for more.
+                    await self._runtime.sleep(0)
+                if self._closing:
+                    break
+                await self._wake.wait()
+                self._wake.clear()
+        finally:
+            await self._end()
+
+    def _next_group(self) -> list[Job]:
+        """Return the next works that go into one transaction; a long one goes alone."""
+        jobs: list[Job] = []
+        rows = 0
+        while self._jobs and rows < GROUP_ROWS:
+            if jobs and self._jobs[0].rows >= LONG_ROWS:
+                break
+            jobs.append(self._jobs.popleft())
+            rows += jobs[-1].rows
+        return jobs
 
     def _resolve(self, outcomes: list[Outcome]) -> None:
         for job, answer, error in outcomes:
@@ -121,107 +146,44 @@ class Writer:
                 job.done.set_exception(error)
         self._after([(job.work, answer) for job, answer, error in outcomes if error is None])
 
-    # --- in the thread ---
+    # --- a group ---
 
-    def _run(self) -> None:
-        try:
-            self._keep_house()
-            while True:
-                self._wake.wait()
-                self._wake.clear()
-                while jobs := self._next_group():
-                    self._post(self._resolve, self._write(jobs))
-                    self._keep_house()
-                if self._closing and not self._jobs:
-                    break
-        finally:
-            self._end()
-
-    def _next_group(self) -> list[Job]:
-        jobs: list[Job] = []
-        size = 0
-        while self._jobs and size < GROUP_MAX:
-            job = self._jobs.popleft()
-            size += len(job.work.commits) if isinstance(job.work, CommitWork) else 1
-            jobs.append(job)
-        return jobs
-
-    def _write(self, jobs: list[Job]) -> list[Outcome]:
+    async def _write(self, jobs: list[Job]) -> list[Outcome]:
         """Write a group; if that fails for a reason that may be one member's, each by itself."""
-        try:
-            answers, trouble = self._attempt(jobs)
-        except Exception as error:  # noqa: BLE001 - a thread that dies would leave all callers waiting
-            answers, trouble = [], trouble_of(error, committing=True)
-            self._note(trouble)
+        answers, trouble = await self._attempt(jobs)
         if trouble is None:
             return [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
         if len(jobs) == 1 or trouble.fatal:
             return [(job, None, trouble.error) for job in jobs]
-        return [outcome for job in jobs for outcome in self._write([job])]
+        return [outcome for job in jobs for outcome in await self._write([job])]
 
-    def _attempt(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
-        trouble: Trouble | None = None
-        for _ in range(BUSY_TRIES):
-            if self._failed is not None:
-                words = f"the store stopped: {self._failed.message}"
-                return [], Trouble(StoreStopped(words), fatal=True)
-            answers, trouble = self._transact(jobs)
-            if trouble is None or not trouble.retry:
-                break
-        else:
-            answers = []
-        if trouble is not None:
-            self._note(trouble)
-        return answers, trouble
-
-    def _transact(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
-        """Write a group in one transaction."""
+    async def _attempt(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
+        """Write a group in one transaction, unless it can't be acknowledged any more."""
+        if self._failed is not None:
+            words = f"the store stopped: {self._failed.message}"
+            return [], Trouble(StoreStopped(words), fatal=True)
         if self._full is not None and any(map(_asks_readiness, jobs)):
             # Such a row may fit where no commit does.
             has_room = self._files.free_bytes() >= ROOM_BYTES
             if not has_room:
                 return [], Trouble(self._full)
-        committing = False
-        before = raw(self._connection).total_changes
-        try:
-            with self._connection.begin() as transaction:
-                answers = apply_group(
-                    self._connection, [job.work for job in jobs], lambda _: self._clock.now_us()
-                )
-                committing = True
-                transaction.commit()
-        except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
-            trouble = trouble_of(error, committing=committing)
-            if not trouble.fatal:
-                roll_back(self._connection)
-            return [], trouble
-        loss = self._files.loss()
-        if loss:
+        before = self._driver.total_changes
+        answers, trouble = await self._transactions.write(
+            [job.work for job in jobs], sum(job.rows for job in jobs)
+        )
+        if trouble is None and (loss := self._files.loss()):
             words = f"{loss} while it was open; put it back, and start this program again"
-            return [], Trouble(OutcomeUnknown(words), fatal=True)
+            trouble = Trouble(OutcomeUnknown(words), fatal=True)
+        if trouble is not None:
+            self._note(trouble)
+            return [], trouble
         self.groups += 1
         if self._full is not None and any(isinstance(job.work, CommitWork) for job in jobs):
             self._full = None
             log.warning("the disk has room")
-        self._checkpoints.count(
-            raw(self._connection).total_changes - before, sum(_bytes_in(job.work) for job in jobs)
-        )
+        changes = self._driver.total_changes - before
+        self._checkpoints.count(changes, sum(job.payload_bytes for job in jobs))
         return answers, None
-
-    def _keep_house(self) -> None:
-        """Between two groups: keep the log small, remove expired rows."""
-        if self._failed is not None:
-            return
-        now = self._runtime.monotonic()
-        try:
-            self._checkpoints.keep_up(self._files.log_bytes)
-            if now - self._swept >= SWEEP_SECONDS:
-                self._swept = now
-                with self._connection.begin():
-                    sweep(self._connection, self._clock.now_us())
-        except Exception as error:  # noqa: BLE001 - a failed fsync here is as bad as in a commit
-            self._note(trouble_of(error))
-            roll_back(self._connection)
 
     def _note(self, trouble: Trouble) -> None:
         """Stop the store after a fatal error; remember a full disk, and make room."""
@@ -234,27 +196,37 @@ class Writer:
             self._full = trouble.error
             self._checkpoints.disk_is_full()
 
-    def _end(self) -> None:
+    # --- between groups ---
+
+    async def _keep_house(self) -> None:
+        """Keep the log small, remove expired rows."""
+        if self._failed is not None:
+            return
+        now = self._runtime.monotonic()
         try:
-            if self._failed is None:
-                checkpoint(self._connection, empty_within_ms=WAIT_MS)
+            if (due := self._checkpoints.due(self._files.log_bytes)) is not None:
+                await self._transactions.between(due)
+            if now - self._swept >= SWEEP_SECONDS:
+                self._swept = now
+                await self._transactions.sweep()
+        except Exception as error:  # noqa: BLE001 - a failed fsync here is as bad as in a commit
+            self._note(trouble_of(error))
+
+    async def _end(self) -> None:
+        try:
+            await self._transactions.between(self._let_go)
         except Exception as error:  # noqa: BLE001 - the log is whole: the next opener reads it
             self._note(trouble_of(error))
         finally:
-            self._connection.close()
-            self._post(_settle, self._ended)
+            self._transactions.close()
 
-    def _post(self, function: Callable[..., None], *args: Any) -> None:
-        """Call `function` on the event loop; a closed loop has no callers left."""
+    def _let_go(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(function, *args)
-        except RuntimeError:
-            self._closing = True
-
-
-def _settle(ended: asyncio.Future[None]) -> None:
-    if not ended.done():
-        ended.set_result(None)
+            roll_back(self._driver)
+            if self._failed is None:
+                checkpoint(self._driver, empty_within_ms=WAIT_MS)
+        finally:
+            self._connection.close()
 
 
 def _asks_readiness(job: Job) -> bool:
@@ -264,13 +236,40 @@ def _asks_readiness(job: Job) -> bool:
     )
 
 
-def _bytes_in(work: Work) -> int:
-    if not isinstance(work, CommitWork):
-        return 0
-    return sum(
-        len(outcome.response)
-        + len(outcome.prompt)
-        + (len(outcome.result.data) if outcome.result is not None else 0)
-        for commit in work.commits
-        for outcome in commit.outcomes
+def _size_of(work: Work) -> tuple[int, int]:
+    """Return about how many rows a work writes, and the bytes of its payloads; both are guessed from above."""
+    match work:
+        case CommitWork(commits):
+            payload_bytes = sum(map(_bytes_in, commits))
+            return sum(map(_rows_in, commits)) + payload_bytes // _PAGE_BYTES, payload_bytes
+        case RenewWork(renewals):
+            return len(renewals), 0
+        case PresenceWork(presences):
+            return len(presences), 0
+        case LogWork(entries=entries):
+            return 1 + len(entries), 0
+        case SwapWork(swaps=swaps):
+            return len(swaps), 0
+        case _:
+            # It removes rows, however many there are.
+            return LONG_ROWS, 0
+
+
+def _rows_in(commit: Commit) -> int:
+    planned = len(commit.plan.tasks) if commit.plan is not None else 0
+    return (
+        2
+        + max(planned, len(commit.tasks))
+        + 2 * len(commit.executions)
+        + len(commit.events)
+        + len(commit.messages)
     )
+
+
+def _bytes_in(commit: Commit) -> int:
+    size = len(commit.input.data) if commit.input is not None else 0
+    for outcome in commit.outcomes:
+        size += len(outcome.response) + len(outcome.prompt)
+        if outcome.result is not None:
+            size += len(outcome.result.data)
+    return size

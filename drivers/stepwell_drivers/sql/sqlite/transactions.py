@@ -1,0 +1,100 @@
+"""Transactions of the one connection that writes: statements on the event loop, what waits for the disk in a thread.
+
+Only one of the two uses the connection at a time, so a transaction is over before the next one begins, and so
+is a checkpoint. A short transaction holds the event loop for its statements; a long one pauses. Other programs
+that write are waited for in the thread.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy.util.concurrency import greenlet_spawn
+
+from stepwell.core.port import Runtime
+from stepwell_drivers.sql.sqlite import engine
+from stepwell_drivers.sql.sqlite.errors import is_busy, trouble_of
+from stepwell_drivers.sql.sqlite.link import PausingDriver, SqliteLink
+from stepwell_drivers.sql.sqlite.thread import DiskThread
+from stepwell_drivers.sql.trouble import Trouble
+from stepwell_drivers.sql.writes import Work, apply_group, sweep
+
+LONG_ROWS = 1_024
+"""The rows from which on a transaction counts as long."""
+
+T = TypeVar("T")
+
+
+class Transactions:
+    """Writes groups; nobody calls this while another call is under way."""
+
+    def __init__(
+        self,
+        driver: sqlite3.Connection,
+        *,
+        now_us: Callable[[], int],
+        runtime: Runtime,
+    ) -> None:
+        self._driver = driver
+        self._now_us = now_us
+        self._runtime = runtime
+        self._link = SqliteLink(driver)
+        self._thread = DiskThread()
+        self._patience_ms = engine.patience_of(driver)
+
+    async def write(self, works: Sequence[Work], rows: int) -> tuple[list[Any], Trouble | None]:
+        """Do these works, which write about so many rows, in one transaction; return their answers."""
+        committing = False
+        try:
+            await self._begin()
+            answers = await self._apply(works, rows)
+            committing = True
+            await self._thread.run(engine.commit, self._driver)
+        except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
+            trouble = trouble_of(error, committing=committing)
+            if not trouble.fatal:
+                engine.roll_back(self._driver)
+            return [], trouble
+        return answers, None
+
+    async def _begin(self) -> None:
+        try:
+            engine.begin(self._driver)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            await self._thread.run(engine.begin, self._driver, patience_ms=self._patience_ms)
+
+    async def _apply(self, works: Sequence[Work], rows: int) -> list[Any]:
+        if rows < LONG_ROWS:
+            return apply_group(self._link, works, self._clock)
+        pausing = SqliteLink(PausingDriver(self._driver, self._thread, self._runtime))
+        return await greenlet_spawn(apply_group, pausing, works, self._clock)
+
+    def _clock(self, _: object) -> int:
+        return self._now_us()
+
+    # --- besides ---
+
+    async def sweep(self) -> None:
+        """Remove what expired, in a transaction of its own."""
+        await self._thread.run(self._sweep)
+
+    def _sweep(self) -> None:
+        engine.begin(self._driver, patience_ms=self._patience_ms)
+        try:
+            sweep(self._link, self._now_us())
+            engine.commit(self._driver)
+        except BaseException:
+            engine.roll_back(self._driver)
+            raise
+
+    async def between(self, call: Callable[[], T]) -> T:
+        """Run a call that uses the connection between two transactions, in the thread."""
+        return await self._thread.run(call)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.close()
