@@ -36,6 +36,12 @@ def resident_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def peak_mb(pid: int) -> float:
+    """Return the most memory that a process has held so far, in MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+
+
 def describe(module: str = "bench") -> Machine:
     """Return what this machine and this checkout are."""
     processor = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())

@@ -23,6 +23,17 @@ def independent(count: int, name: str = "t") -> list[Task]:
     return [Task(f"{name}{n}") for n in range(count)]
 
 
+def paced(count: int, per_second: float) -> list[Task]:
+    """Tasks that end one after another at a rate, all of them behind a gate; none waits for another."""
+    return [
+        Task("gate", type="gate"),
+        *(
+            Task(f"t{n}", type="paced", depends_on=["gate"], input=n / per_second)
+            for n in range(count)
+        ),
+    ]
+
+
 def gated(parts: int, steps: int, rest: int) -> list[Task]:
     """Parts of so many tasks in a row, each behind a gate, and a rest behind one more."""
     tasks: list[Task] = []

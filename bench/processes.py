@@ -190,3 +190,29 @@ class PingProcess(Process):
         """Stop it; return each call's begin and its milliseconds."""
         self.stop()
         return msgspec.json.decode(self._out.read_bytes(), type=list[tuple[float, float]])
+
+
+class Arrival(NamedTuple):
+    """One message of events as a reader got it."""
+
+    at: float
+    """Seconds of the system's clock, which the server's times are of, too."""
+    numbers: tuple[int, ...]
+
+
+class ReaderProcess(Process):
+    """Streams that watch one run (`bench.reader`); made once all of them stand."""
+
+    def __init__(
+        self, target: str, folder: Path, name: str, *, run_id: str, after: int, streams: int
+    ) -> None:
+        self._out = folder / f"{name}.json"
+        token = folder / "state/stepwell/token"
+        what = (target, str(token), str(self._out), run_id, str(after), str(streams))
+        super().__init__(["-m", "bench.reader", *what], folder, name)
+        self._wait_until(self._out.with_suffix(".standing").exists)
+
+    def read(self) -> list[list[Arrival]]:
+        """Wait until the streams have ended; return what came to each."""
+        self._child.wait(PATIENCE_S)
+        return msgspec.json.decode(self._out.read_bytes(), type=list[list[Arrival]])

@@ -21,6 +21,7 @@ from bench.works.overload import Overload
 from bench.works.parked import Parked
 from bench.works.replicas import Replicas
 from bench.works.starts import Starts
+from bench.works.watch import Watch
 from bench.works.wide import Wide
 from stepwell_client import StepwellClientError
 
@@ -32,6 +33,7 @@ WORKS: tuple[Work, ...] = (
     Wide(),
     Starts(),
     Long(),
+    Watch(),
     Overload(),
     Parked(),
     Replicas(),

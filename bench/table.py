@@ -137,6 +137,19 @@ TABLE = (
         note="The plan of 10,000 tasks is followed by one of 1,000, in which the server is killed.",
     ),
     Section(
+        "watch",
+        "1,000 streams that watch one run, 100 events/s",
+        (
+            Line("wrong", "streams with an event too few or too many", "", {"": most(0)}),
+            Line("p99_ms", "from the decision to a reader: p99", "ms", {"": most(250)}),
+            Line("p50_ms", "from the decision to a reader: p50", "ms"),
+            Line("peak_mb", "most memory of the server", "MB", {"": most(300)}),
+            Line("events_per_second", "events really made", "/s"),
+            Line("messages_per_second", "messages to one stream", "/s"),
+            Line("cpu_us", "server's CPU for an event to one stream", "µs"),
+        ),
+    ),
+    Section(
         "parked",
         "100,000 parked runs, against an empty store",
         (

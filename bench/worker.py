@@ -27,9 +27,12 @@ class _Bench:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen = Seen([], [])
+        self._paces: dict[str, float] = {}
+        """When the first paced task of a run began."""
         self.agent = Agent("bench")
         self.agent.task(self.work)
         self.agent.task("gate")(self.gate)
+        self.agent.task("paced")(self.paced)
         self.agent.reflect(self.reflect)
 
     async def work(self, ctx: TaskContext) -> bytes:
@@ -46,6 +49,12 @@ class _Bench:
         opened = self._folder / f"gate-{ctx.task_id}"
         while not opened.exists():  # noqa: ASYNC110 - another process makes it
             await asyncio.sleep(0.002)
+        return b""
+
+    async def paced(self, ctx: TaskContext) -> bytes:
+        """End at the moment that the input names: seconds from the begin of the run's first paced task."""
+        begun = self._paces.setdefault(ctx.run_id, time.monotonic())
+        await asyncio.sleep(begun + ctx.input(float) - time.monotonic())
         return b""
 
     async def reflect(self, ctx: ReflectContext) -> Continue | Finish:

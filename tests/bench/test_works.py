@@ -30,7 +30,9 @@ async def played(store: str, folder: Path, *names: str) -> list[Sample]:
     return samples
 
 
-@pytest.mark.parametrize("names", [("limits",), SHARING, ("long",), ("overload",), ("parked",)])
+@pytest.mark.parametrize(
+    "names", [("limits",), SHARING, ("long",), ("watch",), ("overload",), ("parked",)]
+)
 async def test_work_comes_to_figures_of_the_table(names: Sequence[str], tmp_path: Path) -> None:
     samples = await played("sqlite", tmp_path, *names)
 

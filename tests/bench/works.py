@@ -11,6 +11,7 @@ from bench.works.overload import Overload
 from bench.works.parked import Parked
 from bench.works.replicas import Replicas
 from bench.works.starts import Starts
+from bench.works.watch import Watch
 from bench.works.wide import Wide
 
 LITTLE: dict[str, Work] = {
@@ -22,6 +23,7 @@ LITTLE: dict[str, Work] = {
         Wide(tasks=8, at_once=4),
         Starts(count=2, tasks=3, large=20),
         Long(tasks=20, early=5, parts=Parts(parts=2, steps=4, rest=60), kill_after_s=0.01),
+        Watch(streams=6, steps_per_second=40, seconds=0.5),
         Overload(runs=2, steps=3, settle_s=0.1, seconds=0.3),
         Parked(runs=50, calls=2, rounds=1),
         Replicas(tasks=10),

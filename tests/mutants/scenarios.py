@@ -163,7 +163,7 @@ def _watch(
 ) -> AsyncGenerator[Batch, None]:
     watch = watch_run(
         store,
-        Notifier(store, Rings(event_bytes, lambda _tenant_id, _run_id: 0)),
+        Notifier(store, Rings(event_bytes, lambda _tenant_id, _run_id: 0, runtime)),
         runtime,
         tenant_id=TENANT,
         run_id="run",

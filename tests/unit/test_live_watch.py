@@ -20,6 +20,7 @@ from stepwell.watch import notifier, runs
 from stepwell.watch.notifier import Notifier
 from stepwell.watch.rings import Rings
 from stepwell.watch.runs import Batch, wait_end, watch_run
+from stepwell.watch.waker import PAUSE_S, TURN
 from stepwell.wire.event_bytes import event_bytes
 from tests.support.patience import PATIENCE_S, until
 from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, Rigged, executor_world
@@ -36,7 +37,7 @@ class Replica:
         self.runtime = world.runtime
         self.executor: Executor = world.executor(self.store, poll_ms=600_000)
         self.encodings: Counter[int] = Counter()
-        self.rings = Rings(self._encode, self.executor.committing)
+        self.rings = Rings(self._encode, self.executor.committing, self.runtime)
         self.executor.observe(self.rings)
         self.notifier = Notifier(self.store, self.rings)
 
@@ -147,6 +148,30 @@ async def test_live_watchers_cause_no_statement_and_an_event_is_encoded_once(
     assert (replica.rings.followers, replica.rings.bytes) == (0, 0)
 
 
+async def test_in_a_crowd_what_comes_before_a_watchers_turn_comes_together(
+    replica: Replica,
+) -> None:
+    crowd = [seeing(replica) for _ in range(TURN)]
+    first = await level(replica, crowd)
+    last: Any = replica.watch(first)
+    async with aclosing(last):
+        coming = asyncio.ensure_future(anext(last))
+        await until(lambda: replica.rings.followers == TURN + 1)
+        await until(lambda: replica.store.calls["read_events"] == TURN + 1)
+        replica.store.calls.clear()
+
+        await replica.toggle(STEPS)
+        assert not coming.done()
+        replica.runtime.advance(PAUSE_S * 1_000)
+        batch = await coming
+
+    final = await level(replica, [])
+    assert [event.number for event in batch.events] == list(range(first + 1, final + 1))
+    assert replica.calls() == {"commit": 2 * STEPS, "get_run": 1}
+    for one in crowd:
+        one.task.cancel()
+
+
 async def test_one_behind_the_ring_reads_the_store_and_becomes_live(replica: Replica) -> None:
     live = seeing(replica)
     await level(replica, [live])
@@ -213,6 +238,25 @@ async def test_commit_here_shows_what_was_committed_elsewhere_without_a_hint(
 
     assert await level(replica, [seen]) == made[-1].run.last_event
     assert seen.numbers == list(range(1, made[-1].run.last_event + 1))
+    seen.task.cancel()
+
+
+async def test_conflict_shows_what_was_committed_elsewhere_without_a_hint(
+    world: ExecutorWorld,
+) -> None:
+    other = world.executor(Rigged(world.store), poll_ms=600_000)
+    replica = Replica(world, Deaf(world.store))
+    await world.start(replica.executor, [TaskSpec(task_id="a")])
+    seen = seeing(replica)
+    before = await level(replica, [seen])
+    await other.send(TENANT, RUN, Pause())
+
+    # It doesn't know of that pause, so its own commit is refused; then there is nothing left to commit.
+    await replica.executor.send(TENANT, RUN, Pause())
+
+    after = await level(replica, [seen])
+    assert seen.numbers == list(range(1, after + 1))
+    assert after > before
     seen.task.cancel()
 
 

@@ -14,6 +14,7 @@ from stepwell.core.records.states import RunStatus
 from stepwell.watch import rings
 from stepwell.watch.rings import Follower, Rings
 from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.runtime import ManualRuntime
 
 KEY = (b.TENANT, b.RUN)
 SIZE = 100
@@ -26,7 +27,9 @@ class World:
     def __init__(self) -> None:
         self.encodings: Counter[int] = Counter()
         self.committing = 0
-        self.rings = Rings(self._encode, lambda _tenant_id, _run_id: self.committing)
+        self.rings = Rings(
+            self._encode, lambda _tenant_id, _run_id: self.committing, ManualRuntime()
+        )
 
     def _encode(self, event: Event) -> bytes:
         self.encodings[event.number] += 1

@@ -154,7 +154,7 @@ class Server:
     async def _compose(self, authenticator: Authenticator) -> None:
         settings, runtime = self.settings, self._runtime
         executor = Executor(self.store, runtime, _executor_config(settings))
-        rings = Rings(event_bytes, executor.committing)
+        rings = Rings(event_bytes, executor.committing, runtime)
         executor.observe(rings)
         self._notifier = Notifier(self.store, rings)
         self.parts = Parts(

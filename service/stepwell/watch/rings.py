@@ -15,10 +15,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from stepwell.core.port import Commit
+from stepwell.core.port import Commit, Runtime
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import EventType
+from stepwell.watch.waker import Waker
 
 RING_BYTES_MAX = 1024 * 1024
 """The most that the ring of one run holds."""
@@ -65,9 +66,13 @@ class Follower(NamedTuple):
 class Ring:
     """The newest events of one run, and the run as its last commit here left it."""
 
-    __slots__ = ("_commit_id", "_events", "_readers", "_waiters", "bytes", "last", "news", "run")
+    __slots__ = (
+        *("_commit_id", "_events", "_readers", "_waiters", "_waker"),
+        *("bytes", "last", "news", "run"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, waker: Waker) -> None:
+        self._waker = waker
         self.run: Run | None = None
         """The run as of its last commit here; None: the store may have a later one."""
         self.last = 0
@@ -131,19 +136,19 @@ class Ring:
             self.bytes += sum([len(one.data) for one in new])
             self._cut()
         if commit.events or not follows:
-            _set(self._readers)
+            self._waker.wake(self._readers)
         if commit.run.ended:
-            _set(self._waiters)
+            self._waker.wake(self._waiters)
 
     def notify(self) -> None:
         """Wake the readers, as the store may have what this ring lacks; those who wait for the end look at `news`."""
         self.news += 1
-        _set(self._readers)
+        self._waker.wake(self._readers)
 
     def notify_all(self) -> None:
         """Wake all followers."""
         self.notify()
-        _set(self._waiters)
+        self._waker.wake(self._waiters)
 
     def _cut(self) -> None:
         """Drop the oldest commits that are too much."""
@@ -158,17 +163,13 @@ class Ring:
         del events[:count]
 
 
-def _set(events: Iterable[asyncio.Event]) -> None:
-    for event in events:
-        event.set()
-
-
 class Rings:
     """The rings of all runs that are followed here. The executor tells it what it commits."""
 
-    def __init__(self, encode: Encode, committing: Committing) -> None:
+    def __init__(self, encode: Encode, committing: Committing, runtime: Runtime) -> None:
         self.encode = encode
         self._committing = committing
+        self._waker = Waker(runtime)
         self._rings: OrderedDict[_RunKey, Ring] = OrderedDict()
         """The one whose run was committed to longest ago comes first."""
         self.bytes = 0
@@ -182,7 +183,7 @@ class Rings:
     def follow(self, tenant_id: str, run_id: str, *, reads: bool) -> Follower:
         """Follow a run, with its events or only to its end, until `leave`."""
         key = (tenant_id, run_id)
-        ring = self._rings.setdefault(key, Ring())
+        ring = self._rings.setdefault(key, Ring(self._waker))
         follower = Follower(key, ring, asyncio.Event(), reads)
         ring.add(follower)
         return follower

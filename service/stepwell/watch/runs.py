@@ -98,13 +98,11 @@ async def watch_run(
                 yield Batch(after=after, ended=page.ended, run=page.run)
             if page.ended or notifier.closing:
                 return
-            live = pages.live(after)
-            if live is None and after >= page.latest:
+            if after >= page.latest:
                 await pages.wait(after, pace.wait_ms())
-                live = pages.live(after)
             if notifier.closing:
                 return
-            page = live or await pages.read(after)
+            page = pages.live(after) or await pages.read(after)
     finally:
         notifier.rings.leave(follower)
 
@@ -146,9 +144,10 @@ class _Pages:
         return _Page(events, 1, self._ring.last, ended, run if ended else None)
 
     async def wait(self, after: int, timeout_ms: float) -> None:
-        """Wait until the ring or the store may have events after this number, but no longer than this."""
-        if self._ring.news == self._news and self._ring.last <= after:
-            await self._notifier.wait(self._follower.changed, timeout_ms)
+        """Wait for a turn in which the ring or the store may have events after this number, but no longer than this."""
+        while await self._notifier.wait(self._follower.changed, timeout_ms):
+            if self._ring.last > after or self._ring.news != self._news:
+                return
 
     async def read(self, after: int) -> _Page:
         """Read the events after this number from the store.

@@ -133,7 +133,7 @@ class Replica:
         self.service_store = place.ports.replica(self.store, self.runtime)
         own_runtime = place.ports.runtime(self.runtime)
         self.executor = Executor(self.service_store, own_runtime, CONFIG, replica_id=name)
-        rings = Rings(event_bytes, self.executor.committing)
+        rings = Rings(event_bytes, self.executor.committing, self.runtime)
         self.executor.observe(rings)
         self.notifier = Notifier(self.service_store, rings)
         self.executor.start()
