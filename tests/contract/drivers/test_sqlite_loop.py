@@ -14,7 +14,7 @@ import pytest
 from stepwell.core.port import Commit, OldLogs
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import checkpoints, engine, link, open_store
+from stepwell_drivers.sql.sqlite import checkpoints, engine, link, open_store, transactions
 from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
@@ -103,6 +103,45 @@ async def test_checkpoint_comes_after_the_answer_and_holds_up_the_next_commit(
         assert not second.done()
         disk.let_go()
         await second
+
+
+class Paced(SystemRuntime):
+    """A runtime on whose clock only commits take time."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def test_small_commits_stay_on_the_event_loop_while_the_disk_is_quick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Paced()
+    store = await opened(tmp_path / "a.db", runtime)
+    commit, here = engine.commit, list[bool]()
+    took_s = transactions.QUICK_S / 2
+
+    def timed(driver: sqlite3.Connection) -> None:
+        here.append(threading.current_thread() is threading.main_thread())
+        runtime.now += took_s
+        commit(driver)
+
+    monkeypatch.setattr(engine, "commit", timed)
+    quick = transactions.QUICK_MIN
+    for at in range(quick + 2):
+        await ask.must(store, b.created(f"quick-{at}"))
+    took_s = 1.0
+    for at in range(3):
+        await ask.must(store, b.created(f"slow-{at}"))
+    took_s = 0.0
+    for at in range(quick):
+        await ask.must(store, b.created(f"again-{at}"))
+    await ask.must(store, *[b.created(f"many-{at}") for at in range(transactions.SMALL_ROWS)])
+    await ask.must(store, b.created("last"))
+    await store.close()
+    # The first slow one could not be foreseen.
+    assert here[quick:] == [True, True, True, False, False, *[False] * quick, False, True]
 
 
 # --- long transactions -------------------------------------------------------------------------------

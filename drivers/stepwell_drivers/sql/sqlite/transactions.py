@@ -2,7 +2,8 @@
 
 Only one of the two uses the connection at a time, so a transaction is over before the next one begins, and so
 is a checkpoint. A short transaction holds the event loop for its statements; a long one pauses. Other programs
-that write are waited for in the thread.
+that write are waited for in the thread, and so is the sync, but for that of a small transaction on a disk that was
+quick: to go to the thread and back takes longer. A disk that gets slow so holds the event loop for one sync.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ from stepwell_drivers.sql.writes import Work, apply_group, sweep
 
 LONG_ROWS = 1_024
 """The rows from which on a transaction counts as long."""
+SMALL_ROWS = 32
+"""The rows up to which one is small: that of a step or two."""
+QUICK_S = 0.000_5
+"""The time of a quick COMMIT."""
+QUICK_MIN = 8
+"""After so many quick ones in a row the next one is expected to be quick."""
 
 T = TypeVar("T")
 
@@ -43,6 +50,8 @@ class Transactions:
         self._link = SqliteLink(driver)
         self._thread = DiskThread()
         self._patience_ms = engine.patience_of(driver)
+        self._quick = 0
+        """The number of quick COMMITs since the last one that was not."""
 
     async def write(self, works: Sequence[Work], rows: int) -> tuple[list[Any], Trouble | None]:
         """Do these works, which write about so many rows, in one transaction; return their answers."""
@@ -51,7 +60,7 @@ class Transactions:
             await self._begin()
             answers = await self._apply(works, rows)
             committing = True
-            await self._thread.run(engine.commit, self._driver)
+            await self._commit(rows)
         except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
             trouble = trouble_of(error, committing=committing)
             if not trouble.fatal:
@@ -72,6 +81,19 @@ class Transactions:
             return apply_group(self._link, works, self._clock)
         pausing = SqliteLink(PausingDriver(self._driver, self._thread, self._runtime))
         return await greenlet_spawn(apply_group, pausing, works, self._clock)
+
+    async def _commit(self, rows: int) -> None:
+        """Commit; on the event loop only where that takes less time than to go to the thread and back."""
+        if rows <= SMALL_ROWS and self._quick >= QUICK_MIN:
+            took_s = self._timed_commit()
+        else:
+            took_s = await self._thread.run(self._timed_commit)
+        self._quick = self._quick + 1 if took_s < QUICK_S else 0
+
+    def _timed_commit(self) -> float:
+        begun = self._runtime.monotonic()
+        engine.commit(self._driver)
+        return self._runtime.monotonic() - begun
 
     def _clock(self, _: object) -> int:
         return self._now_us()
