@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
 
 from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, Store, TaskQuery
 from stepwell.core.records.routing import TaskPattern
@@ -30,8 +29,10 @@ from stepwell_drivers.sql import (
     stored,
     writes,
 )
+from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.sqlite import open_store
-from stepwell_drivers.sql.sqlite.engine import raw, reading_engine, writing_engine
+from stepwell_drivers.sql.sqlite.engine import reading_connection, writing_engine
+from stepwell_drivers.sql.sqlite.link import SqliteLink
 from stepwell_drivers.sql.sqlite.url import parse
 from stepwell_drivers.sql.statements import Delete, Pick, Query, Update, compiled
 from stepwell_testkit.conformance import ask
@@ -142,19 +143,18 @@ class Effort:
     """Counts the steps of SQLite's machine: a cost that no other load on this computer changes."""
 
     def __init__(self, path: Path) -> None:
-        self.connection = reading_engine(parse(f"sqlite:///{path}")).connect()
+        self.connection = reading_connection(parse(f"sqlite:///{path}"))
         self._steps = 0
-        raw(self.connection).set_progress_handler(self._count, 10)
+        self.connection.set_progress_handler(self._count, 10)
 
     def _count(self) -> int:
         self._steps += 10
         return 0
 
-    def of(self, read: Callable[[Connection], object]) -> int:
+    def of(self, read: Callable[[Link], object]) -> int:
         """Return what a read costs."""
         self._steps = 0
-        with self.connection.begin():
-            read(self.connection)
+        read(SqliteLink(self.connection))
         return self._steps
 
 
@@ -177,7 +177,7 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
         wants=(b.want(kinds=[b.ready().kind], tasks=[TaskPattern(role="coder")]),)
     )
 
-    def read_once(connection: Connection) -> None:
+    def read_once(connection: Link) -> None:
         found = claims.claim(connection, asked, claims.Holds(), now_us)
         assert [[step.run_id for step in steps] for steps in found.ready] == [[b.RUN]]
         assert found.due == ()
@@ -190,7 +190,7 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
     assert many <= 1.2 * few, (few, many)
 
 
-def _looks(commit: Commit) -> list[Callable[[Connection], object]]:
+def _looks(commit: Commit) -> list[Callable[[Link], object]]:
     """Return what is asked again and again of a run while it goes on."""
     version, last, run = commit.version, commit.run.last_event, (b.TENANT, b.RUN)
     of_run: dict[str, Any] = {"tenant_id": b.TENANT, "run_id": b.RUN, "limit": 10}

@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -88,7 +87,13 @@ def writing_engine(url: SqliteUrl) -> Engine:
     def connect() -> sqlite3.Connection:
         return _connect(url, "rw", _WRITER_CACHE, "PRAGMA temp_store=MEMORY")
 
-    return _engine(connect, "BEGIN IMMEDIATE")
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+    def on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "begin", on_begin)
+    return engine
 
 
 def make_durable(connection: Connection) -> None:
@@ -106,13 +111,9 @@ def make_durable(connection: Connection) -> None:
     _assert_durable(driver)
 
 
-def reading_engine(url: SqliteUrl) -> Engine:
-    """Return the engine of the connections that read; a transaction is one snapshot."""
-
-    def connect() -> sqlite3.Connection:
-        return _connect(url, "ro", "PRAGMA query_only=ON", _READER_CACHE)
-
-    return _engine(connect, "BEGIN")
+def reading_connection(url: SqliteUrl) -> sqlite3.Connection:
+    """Return a connection that reads; a transaction on it is one snapshot."""
+    return _connect(url, "ro", "PRAGMA query_only=ON", _READER_CACHE)
 
 
 # PRAGMA takes no parameters.
@@ -139,16 +140,6 @@ def _connect(url: SqliteUrl, mode: str, *pragmas: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _engine(connect: Any, begin: str) -> Engine:
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
-
-    def on_begin(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    event.listen(engine, "begin", on_begin)
-    return engine
 
 
 def _assert_durable(connection: sqlite3.Connection) -> None:

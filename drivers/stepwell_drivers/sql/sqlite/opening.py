@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import sqlite3
+from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
@@ -21,7 +22,7 @@ from stepwell_drivers.sql.migrate import HEAD, check, identify, is_behind, migra
 from stepwell_drivers.sql.sqlite.engine import (
     make_durable,
     make_file,
-    reading_engine,
+    reading_connection,
     sync_folder,
     sync_log,
     writing_engine,
@@ -146,7 +147,7 @@ def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: in
     sync_folder(place.path)
     files = Files(place.path)
     version = HEAD if found is None or is_behind(found) else found
-    readers = Readers(reading_engine(place))
+    readers = Readers(partial(reading_connection, place))
     return _Opened(connection, files, readers, version, facts["store_id"], last_us)
 
 

@@ -1,16 +1,17 @@
-"""Read connections, each in a thread of its own: no read holds up the event loop or a write."""
+"""Read connections, each used by one thread at a time: no read holds up the event loop or a write."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine
-
+from stepwell_drivers.sql.sqlite.engine import roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
+from stepwell_drivers.sql.sqlite.link import SqliteLink
 
 READERS = 3
 
@@ -19,53 +20,64 @@ T = TypeVar("T")
 
 
 class Readers:
-    """A pool of read-only connections; a read is one short transaction on one of them."""
+    """A pool of read-only connections; a read is one snapshot on one of them."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._idle: SimpleQueue[Connection] = SimpleQueue()
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="stepwell-read")
         try:
             for _ in range(READERS):
-                self._idle.put(engine.connect())
+                self._idle.put(connect())
         except BaseException:
             self.close()
             raise
 
     async def run(
         self,
-        read: Callable[Concatenate[Connection, P], T],
+        read: Callable[Concatenate[SqliteLink, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a read in a thread and return what it returns."""
+        """Run a read in a thread, within one snapshot, and return what it returns."""
 
-        def work() -> T:
-            connection = self._idle.get()
+        def work(driver: sqlite3.Connection) -> T:
+            driver.execute("BEGIN")
             try:
-                with connection.begin():
-                    return read(connection, *args, **kwargs)
+                return read(SqliteLink(driver), *args, **kwargs)
             finally:
-                self._idle.put(connection)
+                roll_back(driver)
 
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._threads, work)
-        except Exception as error:
-            raise trouble_of(error).error from error
+        return await self._run(work)
 
     async def ask(
         self,
-        read: Callable[Concatenate[Connection, P], T],
+        read: Callable[Concatenate[SqliteLink, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a read that is one statement: a transaction around it costs next to nothing here."""
-        return await self.run(read, *args, **kwargs)
+        """Run a read that is one statement, hence one snapshot by itself."""
+
+        def work(driver: sqlite3.Connection) -> T:
+            return read(SqliteLink(driver), *args, **kwargs)
+
+        return await self._run(work)
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def with_one() -> T:
+            driver = self._idle.get()
+            try:
+                return work(driver)
+            finally:
+                self._idle.put(driver)
+
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, with_one)
+        except Exception as error:
+            raise trouble_of(error).error from error
 
     def close(self) -> None:
         """Wait for the reads that were begun, and close the connections. Blocks for that long."""
         self._threads.shutdown(wait=True)
         while not self._idle.empty():
             self._idle.get().close()
-        self._engine.dispose()
