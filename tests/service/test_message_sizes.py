@@ -11,6 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 from google.protobuf import message_factory
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from stepwell.config import ExecutorSettings, WatchSettings
@@ -259,4 +260,41 @@ async def test_answers_about_the_largest_plan_find_room(server: Server, client: 
             await client.ask("SkipTask", run_id=run.spec.run_id, task_id=task)
         await listener.ask_all(names_of(got))
     check(listener)
+    await listener.channel.close()
+
+
+async def test_plan_that_gains_the_most_by_being_kept_finds_room(
+    server: Server, client: Client
+) -> None:
+    # Its tasks' defaults are written out, parts of a millisecond become whole ones, and the second revision
+    # names each of them as one that the run had before.
+    shortest = Duration(nanos=1)
+    times = ("attempt_timeout", "heartbeat_timeout", "total_timeout", "idle_timeout")
+    ids = [f"{n:064}" for n in range(limits.PLAN_TASKS_MAX)]
+    waiting = {
+        "depends_on": ids[:1],
+        "retry": tpb.RetryPolicy(max_attempts=2),
+        **dict.fromkeys(times, shortest),
+    }
+    tasks = [tpb.TaskSpec(task_id=one, **(waiting if one != ids[0] else {})) for one in ids]
+    room = limits.PLAN_BYTES_MAX - tpb.PlanDraft(tasks=tasks).ByteSize()
+    for one in tasks:
+        one.title = "t" * (room // len(tasks) - 3)
+    plan = tpb.PlanDraft(tasks=tasks)
+    assert limits.PLAN_BYTES_MAX - len(tasks) < plan.ByteSize() <= limits.PLAN_BYTES_MAX
+    listener = Listener(server.addresses[0])
+    run_id = (await client.start(plan=plan, queue="q", max_parallel=1)).spec.run_id
+    async with client.worker(queues=["q"]) as worker:
+        await send(worker, [outcome(await worker.assignment(), needs_input=question())])
+        asked = (await client.ask("ListInputs", run_id=run_id)).inputs[0].request.input_id
+        answer = {"answer": tpb.Payload(data=b'"no"'), "replan": True, "reason": "r" * 4_096}
+        await client.ask("AnswerInput", run_id=run_id, input_id=asked, **answer)
+        planned = {"plan": plan, "reason": "r" * 4_096}
+        await send(worker, [outcome(await worker.assignment(), planned=planned)])
+    request = opb.ListPlansRequest(run_id=run_id, with_tasks=True, page_size=1)
+    (first,) = await listener.ask("Orchestrator/ListPlans", request)
+    request.page_token = first.next_page_token
+    ((second,),) = [one.plans for one in await listener.ask("Orchestrator/ListPlans", request)]
+    assert len(second.tasks) == len(second.carried) == len(ids)
+    assert max(listener.sizes["Orchestrator/ListPlans"]) <= limits.SEND_BYTES_MAX
     await listener.channel.close()

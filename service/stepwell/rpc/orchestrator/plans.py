@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stepwell.app.runs import read_run
+from stepwell.core.records import limits
 from stepwell.core.records.model import Plan
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
@@ -14,6 +15,9 @@ from stepwell.rpc.parts import Parts
 from stepwell.wire import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
+
+_PLAN_BYTES_MAX = limits.SEND_BYTES_MAX - 4 * 1024
+"""The rest is for what a page has besides."""
 
 
 async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlansResponse:
@@ -40,4 +44,9 @@ def _shown(plan: Plan, *, with_tasks: bool) -> types_pb2.Plan:
     if not with_tasks:
         return to_message(replace(plan, tasks=()))
     light = tuple(replace(task, prompt="", input=None) for task in plan.tasks)
-    return to_message(replace(plan, tasks=light))
+    message = to_message(replace(plan, tasks=light))
+    if message.ByteSize() > _PLAN_BYTES_MAX:
+        # A plan grows when it is kept: defaults are written out, and `carried` is added.
+        for task in message.tasks:
+            task.ClearField("retry")
+    return message
