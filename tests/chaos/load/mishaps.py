@@ -12,8 +12,8 @@ import signal
 import sqlite3
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
-from contextlib import closing, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from random import Random
 from typing import Any, Self
 
@@ -45,6 +45,7 @@ WORK_METHOD = "/stepwell.v1.Worker/Work"
 DRAINED_AT_ONCE = 200
 PUSH_S = 2.0
 """The time for which somebody pushes or takes nothing."""
+MOMENT_S = 0.02
 FULL_S = 2.0
 LEFT_BYTES = 2 * MIB
 """The room that a full disk has."""
@@ -326,17 +327,25 @@ class Mishaps:
 
     async def read_in_turn(self) -> None:
         """Read the file for a moment: several who do so by turns leave none without a reader."""
-        await self._read(0.02)
+        # In a thread: on the event loop, which has much to do here, a moment would often become a long time.
+        await asyncio.to_thread(self._read_for_a_moment)
+
+    def _read_for_a_moment(self) -> None:
+        with self._reading():
+            time.sleep(MOMENT_S)
 
     async def hold(self, seconds: float) -> None:
         """Keep a read transaction open on the file: meanwhile its log grows."""
         self.held_at = math.inf
         try:
-            await self._read(seconds)
+            with self._reading():
+                await asyncio.sleep(seconds)
         finally:
             self.held_at = time.monotonic()
 
-    async def _read(self, seconds: float) -> None:
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Keep a read transaction open on the file."""
         assert self._site.file is not None
         connection = sqlite3.connect(
             f"{self._site.file.as_uri()}?mode=ro", uri=True, isolation_level=None
@@ -344,7 +353,7 @@ class Mishaps:
         with closing(connection):
             connection.execute("BEGIN")
             connection.execute("SELECT count(*) FROM meta").fetchall()
-            await asyncio.sleep(seconds)
+            yield
 
     async def full_disk(self) -> None:
         """Take the disk's room for a while."""
