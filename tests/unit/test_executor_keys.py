@@ -133,12 +133,45 @@ async def test_a_run_of_another_replica_is_woken_by_the_store_s_hint(
     assert await world.status(OTHER) is RunStatus.SUCCEEDED
 
 
-async def test_a_wait_that_nobody_ends_is_ended_by_the_timer(world: ExecutorWorld) -> None:
-    class Deaf(StoreProxy):
-        def subscribe(self, hint: Any) -> Any:
-            del hint
-            return lambda: None
+class Deaf(StoreProxy):
+    """A store whose hints are lost."""
 
+    def subscribe(self, hint: Any) -> Any:
+        del hint
+        return lambda: None
+
+
+async def test_commit_that_settles_a_task_while_its_run_is_read_wakes_the_reader(
+    world: ExecutorWorld,
+) -> None:
+    class Slow(Deaf):
+        """Reads of the holder return what was there before others had their turn."""
+
+        reading = asyncio.Event()
+        go_on = asyncio.Event()
+
+        async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Any:
+            loaded = await self.inner.load(tenant_id, run_id, since=since)
+            if run_id == RUN and not self.go_on.is_set():
+                self.reading.set()
+                await self.go_on.wait()
+            return loaded
+
+    store = Slow(world.store)
+    executor, worker = await world.serving(store=store, credits=2)
+    await world.start(executor, [KEYED])
+    first = await worker.next()
+    await world.start(executor, [KEYED], run_id=OTHER)
+    await store.reading.wait()
+    await worker.deliver(first)
+    store.go_on.set()
+    await blocked_on_key(world, OTHER, RUN)
+    world.pass_time(int(CHECK_PAUSE_SECONDS * 1_000))
+    await until(lambda: executor.held(TENANT, OTHER) is None)
+    assert await world.status(OTHER) is RunStatus.SUCCEEDED
+
+
+async def test_a_wait_that_nobody_ends_is_ended_by_the_timer(world: ExecutorWorld) -> None:
     executor, worker = await world.serving()
     deaf = world.executor(store=Deaf(world.store))
     await world.start(executor, [KEYED])

@@ -101,6 +101,8 @@ class KeyWaits:
         """Wake those for whom a commit of this replica frees a key."""
         watch = self._watches.get(holder)
         if watch is not None:
+            # Whoever is reading the run may have read what was there before.
+            watch.hinted = watch.hinted or bool(watch.asking)
             self._wake_over(holder, watch, commit.version, commit.tasks)
 
     def hint(self, tenant_id: str, run_id: str, version: int) -> None:
