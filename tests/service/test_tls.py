@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,16 @@ async def test_certificate_that_cannot_be_used_is_refused_at_the_start(
     )
     with pytest.raises(SettingsRefused, match="give --port too"):
         await world.server(grpc=only_socket)
+
+
+async def test_certificates_that_are_not_valid_at_the_start_are_named_in_the_log(
+    world: World, tmp_path: Path, said: list[Any]
+) -> None:
+    stale = make(tmp_path, HOSTS, days=1, now=datetime.now(UTC) - timedelta(days=9))
+    await world.server(grpc=_listening(stale, "mutual"))
+    (word,) = [one for one in said if "not valid" in one["event"]]
+    assert word["file"] == str(stale.server.certificate)
+    assert word["valid_until"] < datetime.now(UTC).isoformat()
 
 
 def test_the_switch_has_one_name_wherever_it_is() -> None:

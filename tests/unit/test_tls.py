@@ -16,7 +16,7 @@ from stepwell.cli.commands import certs
 from stepwell.cli.exits import CliError
 from stepwell.core.records.errors import StoreRefused
 from stepwell_client import Misconfigured
-from stepwell_client.tls import FilesRefused, PemFiles, handshake_trouble
+from stepwell_client.tls import FilesRefused, PemFiles, handshake_trouble, validity
 from stepwell_client.toolkit import Connection
 from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.url import parse
@@ -59,6 +59,17 @@ def test_half_written_pair_is_refused_once_and_the_one_before_stays(tmp_path: Pa
         other.certificate.read_bytes(),
         first.authority,
     )
+
+
+@pytest.mark.parametrize("begin", [NOW, datetime(2051, 2, 3, 4, 5, 6, tzinfo=UTC)])
+def test_first_certificate_of_a_file_says_when_it_is_valid(tmp_path: Path, begin: datetime) -> None:
+    made = make(tmp_path, ["localhost"], days=7, now=begin)
+    pair = made.server.certificate.read_bytes(), made.authority.certificate.read_bytes()
+    valid = validity(b"A leaf, and who signed it:\n" + b"".join(pair))
+    assert valid is not None
+    assert valid[0] <= begin
+    assert valid[1] == begin.replace(microsecond=0) + timedelta(days=7)
+    assert validity(made.server.key.read_bytes()) is None
 
 
 def test_files_that_cannot_serve_are_refused_by_name(tmp_path: Path) -> None:

@@ -7,8 +7,11 @@ here a pair that doesn't fit is refused before gRPC sees it, so that a half-writ
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 import threading
+from base64 import b64decode
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -131,6 +134,15 @@ class ClientTls:
         return [("grpc.ssl_target_name_override", self._name)] if self._name else []
 
 
+def validity(pem: bytes) -> tuple[datetime, datetime] | None:
+    """Return from when until when the first certificate of a file is valid; None: none is found there."""
+    block = _CERTIFICATE.search(pem)
+    # The standard library reads these fields of authorities alone. In a certificate they are the first two times
+    # that stand side by side.
+    found = _VALIDITY.search(b64decode(block[1])) if block is not None else None
+    return (_moment(found[1]), _moment(found[2])) if found is not None else None
+
+
 def handshake_trouble(details: str) -> str:
     """Return what went wrong with TLS, for people, from gRPC's words about a failed call; empty: nothing known."""
     for sign, words in _TROUBLES.items():
@@ -149,6 +161,11 @@ def guess(details: str) -> str:
     return _CLOSED_AT_ONCE if is_closed else details
 
 
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]+)-----END")
+_TIME = rb"(?:\x17\x0d|\x18\x0f)([0-9]{12,14})Z"
+_VALIDITY = re.compile(_TIME + _TIME)
+"""Two times of ASN.1: UTCTime, of 12 digits, or GeneralizedTime, of 14."""
+
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _CLOSED = ("Socket closed", "Connection reset by peer")
 _CLOSED_AT_ONCE = (
@@ -165,6 +182,13 @@ _TROUBLES = {
     "WRONG_VERSION_NUMBER": "the server speaks no TLS there; it is served without a certificate",
 }
 """Parts of the details of a failed call, and what they mean."""
+
+
+def _moment(digits: bytes) -> datetime:
+    text = digits.decode("ascii")
+    if len(text) == 12:  # The century isn't written: 50 to 99 are of the last one.
+        text = ("19" if text >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
 
 def _stamp(path: Path | None) -> tuple[int, int, int] | None:

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import stat
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -24,17 +25,19 @@ _SOCKET_PATH_BYTES_MAX = 100
 _PROBE_S = 1.0
 
 
-def bind(server: grpc.aio.Server, settings: GrpcSettings) -> tuple[str, ...]:
+def bind(
+    server: grpc.aio.Server, settings: GrpcSettings, now_us: Callable[[], int]
+) -> tuple[str, ...]:
     """Bind the server to what the settings name; returns the addresses as clients dial them.
 
-    TLS is for the port. Who can reach a Unix socket is ruled by its folder.
+    TLS is for the port; `now_us` is the time by which its certificates are looked at. Who can reach a Unix socket is ruled by its folder.
 
     Raises:
         SettingsRefused: an address is open to other machines without TLS, taken, or can't be bound; or the
             certificate's files can't be used.
     """
     bound: list[str] = []
-    credentials = server_credentials(settings)
+    credentials = server_credentials(settings, now_us)
     has_port = settings.socket is None or "port" in settings.model_fields_set
     if credentials is not None and not has_port:
         raise SettingsRefused("TLS is for a port, and only a socket is named: give --port too")

@@ -182,7 +182,7 @@ class Server:
             self.store, runtime, executor.replica_id, interval_ms=settings.health_ms
         )
         self._add_services()
-        self.addresses = bind(self._server, settings.grpc)
+        self.addresses = bind(self._server, settings.grpc, self._runtime.now_us)
         if settings.metrics.port is not None:
             self._page = MetricsPage(self.metrics.registry, settings.metrics.port)
             self.metrics_port = self._page.port
