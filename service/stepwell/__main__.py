@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -10,8 +11,12 @@ from stepwell.cli import app
 
 def main() -> None:
     """Run the command that the command line names, and exit with its code."""
-    # gRPC would write a line of its own for each failed handshake, beside the error and in no log format.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # gRPC would write lines of its own, for a failed handshake or a taken port, beside the error and in no log format.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that knows fewer characters shows the others as question marks.
+            stream.reconfigure(errors="replace")
     sys.exit(app.run(sys.argv[1:]))
 
 

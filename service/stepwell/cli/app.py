@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -136,8 +138,13 @@ def run(arguments: Sequence[str]) -> int:
     """Carry out a command; return its exit code."""
     try:
         code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="stepwell")
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Who reads has read enough, such as `head`.
+        _drop_output()
+        return Exit.DONE
     except Exception as error:
         expected = _expected(error)
         if expected is None:
@@ -157,8 +164,23 @@ def _expected(error: Exception) -> tuple[str, int] | None:
     # The parser's errors: the vendored click's classes have no public names.
     formatted = getattr(error, "format_message", None)
     if formatted is None:
-        return None
+        return _unwritten(error)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "stepwell"
     message = " ".join(str(formatted()).split()).rstrip(".")
     return f"{message}; see `{path} --help`", int(getattr(error, "exit_code", Exit.USAGE))
+
+
+def _unwritten(error: Exception) -> tuple[str, int] | None:
+    """Return the message for standard output that takes no more; None: the error is another one."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+        return None
+    if error.filename is not None:
+        return None
+    _drop_output()
+    return f"the output can't be written: {error.strerror}", Exit.FAILED
+
+
+def _drop_output() -> None:
+    """Send what is left of the output nowhere: else Python writes it at its end, and fails again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

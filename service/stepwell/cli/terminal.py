@@ -72,5 +72,6 @@ def report(response: Message, sentence: str, *, json: bool) -> Exit:
 def put_json(value: Message | dict[str, Any], *, compact: bool = False) -> None:
     """Print a document; compact: as a line of a stream."""
     value = document(value) if isinstance(value, Message) else value
-    text = json_lib.dumps(value, ensure_ascii=False, indent=None if compact else 2)
+    ascii_only = (sys.stdout.encoding or "").lower() != "utf-8"
+    text = json_lib.dumps(value, ensure_ascii=ascii_only, indent=None if compact else 2)
     print(json_safe(text), flush=True)

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,39 @@ def test_run_with_wait_waits_for_a_server_that_is_coming_up(tmp_path: Path) -> N
 
     assert (impatient.code, nobody in impatient.err) == (5, True)
     assert (waiting.returncode, out.strip() in listed.out) == (0, True)
+
+
+def test_output_that_finds_no_room_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run(
+            [sys.executable, "-m", "stepwell", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=WAIT_S,
+        )
+
+    assert answer.returncode == 1
+    assert answer.stderr == "error: the output can't be written: No space left on device\n"
+
+
+def test_terminal_of_few_characters_shows_question_marks(terminal: Terminal) -> None:
+    run = start(terminal, {"id": "one", "title": "naïve"})
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    shown = terminal.apart("show", run, **ascii_only)
+    listed = terminal.apart("show", run, "--json", **ascii_only)
+
+    assert (shown.code, listed.code) == (0, 0), shown.err + listed.err
+    assert "na?ve" in shown.out
+    assert "na\\u00efve" in listed.out
+
+
+def test_server_on_a_taken_port_says_so_in_its_own_words_alone(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        answer = Terminal(tmp_path).apart("serve", "--port", str(port), "--store", "memory://")
+
+    assert answer.code == 2
+    assert f"error: 127.0.0.1:{port} can't be bound" in answer.err
+    assert "add_port" not in answer.err
