@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 
@@ -17,6 +18,10 @@ from stepwell.cli.text import json_safe, lines
 
 PIPE_COLUMNS = 200
 """The width of lines that no terminal shows."""
+_GAP = 2
+"""The blanks between two columns."""
+REST_CHARS_MIN = 12
+"""The least width of a table's last column, which is cut or wraps."""
 
 
 def console() -> Console:
@@ -40,7 +45,7 @@ def put(renderable: RenderableType, out: Console | None = None) -> None:
 
 def table(left: Sequence[str], right: Sequence[str] = (), wide: str | None = None) -> Table:
     """Return a table without lines: columns aligned right, then left, then one that wraps."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for title in right:
         made.add_column(title, no_wrap=True, justify="right")
     for title in left:
@@ -48,6 +53,28 @@ def table(left: Sequence[str], right: Sequence[str] = (), wide: str | None = Non
     if wide is not None:
         made.add_column(wide, overflow="fold")
     return made
+
+
+def put_rows(rows: Table, *spare: str, out: Console | None = None) -> None:
+    """Print a table; where it finds no room, without these columns, the first-named left out first.
+
+    The others keep their whole cells; the last column gets what is left of the line.
+    """
+    out = out or console()
+    for title in spare:
+        if _least_width(rows) <= out.width:
+            break
+        rows.columns = [one for one in rows.columns if one.header != title]
+    put(rows, out)
+
+
+def _least_width(rows: Table) -> int:
+    """Return the width of all columns but the last, and of the last one's beginning."""
+    widths = [
+        max(cell_len(str(cell)) for cell in (one.header, *one.cells)) + _GAP
+        for one in rows.columns[:-1]
+    ]
+    return sum(widths) + REST_CHARS_MIN
 
 
 def note(message: str) -> None:

@@ -9,7 +9,7 @@ import typer
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import document, note, put, put_json, table
+from stepwell.cli.terminal import document, note, put_json, put_rows, table
 from stepwell.cli.text import count, micros, moment, one_line, short_id
 from stepwell_client import EventType, SyncClient, word
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
@@ -86,7 +86,7 @@ def _print_plans(plans: list[types_pb2.Plan]) -> None:
             moment(micros(plan.created_time)),
             one_line(plan.reason),
         )
-    put(rows)
+    put_rows(rows, "FINGERPRINT", "ITERATION", "CARRIED", "WHEN")
 
 
 @connected
@@ -121,4 +121,4 @@ def _print_checkpoints(points: list[orchestrator_pb2.Checkpoint]) -> None:
             moment(micros(one.time)),
             one_line(one.message),
         )
-    put(rows)
+    put_rows(rows, "ITERATION", "TASKS", "WHEN")

@@ -14,7 +14,7 @@ from stepwell.cli import connect, options
 from stepwell.cli.arguments import read
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import document, note, put, put_json, report, table
+from stepwell.cli.terminal import document, note, put_json, put_rows, report, table
 from stepwell.cli.text import US, ago, micros, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import ExpiryAction, InputKind, SyncClient, word
@@ -68,7 +68,8 @@ def _print(questions: list[pb.RunInput], *, whole: bool) -> None:
     names = connect.short([one.run_id for one in questions])
     status_title = ["STATUS"] if whole else []
     rows = table(["RUN", "INPUT", "KIND", *status_title, "ASKED", "EXPIRES"])
-    rows.add_column("QUESTION", no_wrap=True, overflow="ellipsis")
+    # Where there is too little room, only a column that may wrap becomes narrower.
+    rows.add_column("QUESTION")
     for one in questions:
         request = one.request
         status = [_status(request)] if whole else []
@@ -79,9 +80,9 @@ def _print(questions: list[pb.RunInput], *, whole: bool) -> None:
             *status,
             ago(now_us - micros(request.created_time)),
             _expiry(request, now_us),
-            Text(_question(request)),
+            Text(_question(request), no_wrap=True, overflow="ellipsis"),
         )
-    put(rows)
+    put_rows(rows, "KIND", "ASKED", "EXPIRES")
 
 
 def _status(request: types_pb2.InputRequest) -> str:
