@@ -241,6 +241,29 @@ async def test_commit_here_shows_what_was_committed_elsewhere_without_a_hint(
     seen.task.cancel()
 
 
+async def test_hint_that_comes_with_a_commit_here_is_followed_at_once(world: ExecutorWorld) -> None:
+    made: list[Commit] = []
+
+    async def note(method: str, *args: Any, **_: Any) -> None:
+        if method == "commit":
+            made.extend(args[0])
+
+    replica = Replica(world, Deaf(world.store))
+    await world.start(replica.executor, [TaskSpec(task_id="a")])
+    seen = seeing(replica)
+    await level(replica, [seen])
+    other = world.executor(Rigged(world.store, note), poll_ms=600_000)
+    await other.send(TENANT, RUN, Pause())
+    await other.send(TENANT, RUN, Resume())
+
+    # As if this replica had committed the pause, and heard of the resumption before its watchers had their turn.
+    replica.rings.committed(made[0])
+    replica.rings.hint(TENANT, RUN, made[1].version)
+
+    assert await level(replica, [seen]) == made[1].run.last_event
+    seen.task.cancel()
+
+
 async def test_conflict_shows_what_was_committed_elsewhere_without_a_hint(
     world: ExecutorWorld,
 ) -> None:

@@ -145,8 +145,11 @@ class _Pages:
 
     async def wait(self, after: int, timeout_ms: float) -> None:
         """Wait for a turn in which the ring or the store may have events after this number, but no longer than this."""
-        while await self._notifier.wait(self._follower.changed, timeout_ms):
-            if self._ring.last > after or self._ring.news != self._news:
+        # A look at the ring may have taken the sign for both: what the ring had is seen, the store's news isn't.
+        while self._ring.news == self._news:
+            if not await self._notifier.wait(self._follower.changed, timeout_ms):
+                return
+            if self._ring.last > after:
                 return
 
     async def read(self, after: int) -> _Page:
