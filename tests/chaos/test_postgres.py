@@ -251,7 +251,7 @@ async def _clash(server: Server, database: str, store: Store) -> None:
         session(server, database) as watcher,
     ):
         async with stranger.transaction():
-            await stranger.execute("UPDATE stepwell.runs SET goal = '' WHERE run_id = 'clash'")
+            await stranger.execute("UPDATE stepwell.run_rows SET phase = '' WHERE run_id = 'clash'")
             committing = asyncio.create_task(store.commit([chain.next()]))
             await _until_waiting(watcher, database, 1)
         (result,) = await committing

@@ -8,7 +8,7 @@ holds are the process's, because one process holds the file (in Postgres they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ PAGE = 64
 
 _READY = schema.executions.c.status == literal_column("'READY'")
 """A literal: a parameter would rule out the partial index."""
-_ARMED = schema.leases.c.armed == literal_column("1")
+_LEASED = schema.executions.c.status == literal_column("'LEASED'")
 _steps = schema.executions.c
 _in_queue: tuple[ColumnElement[bool], ...] = (
     _READY,
@@ -58,7 +58,7 @@ _next_priority = Query(
     select(func.max(_steps.priority)).where(*_in_lane, _steps.priority < bindparam("below"))
 )
 _available = Query(
-    select(_steps.available_us, _steps.seq, _steps.run_id, _steps.execution_id, _steps.version)
+    select(_steps.available_us, _steps.seq, _steps.run_key, _steps.execution_id, _steps.version)
     .where(
         *_in_lane,
         _steps.priority == bindparam("priority"),
@@ -68,23 +68,22 @@ _available = Query(
     .order_by(_steps.available_us, _steps.seq)
     .limit(bindparam("many"))
 )
-_lease = schema.leases.c
+_run = schema.runs.c
 _expired = Query(
     select(
-        *(_lease.deadline_us, _lease.tenant_id, _lease.run_id, _lease.execution_id),
-        *(_lease.version, _lease.token, _lease.limit_us),
+        *(_steps.deadline_us, _steps.seq, _steps.run_key, _steps.execution_id, _steps.version),
+        *(_run.tenant_id, _run.run_id, _steps.token, _steps.limit_us),
     )
     .where(
-        _ARMED,
-        _lease.deadline_us <= bindparam("now_us"),
-        tuple_(_lease.deadline_us, _lease.tenant_id, _lease.run_id, _lease.execution_id)
-        > tuple_(bindparam("us"), bindparam("tenant_id"), bindparam("run_id"), bindparam("name")),
+        _LEASED,
+        _steps.deadline_us <= bindparam("now_us"),
+        tuple_(_steps.deadline_us, _steps.seq) > tuple_(bindparam("us"), bindparam("seq")),
+        _run.run_key == _steps.run_key,
     )
-    .order_by(_lease.deadline_us, _lease.tenant_id, _lease.run_id, _lease.execution_id)
+    .order_by(_steps.deadline_us, _steps.seq)
     .limit(bindparam("many"))
 )
 _timer = schema.timers.c
-_run = schema.runs.c
 _ran_out = Query(
     select(
         *(_timer.due_us, _timer.run_key, _timer.name, _timer.version),
@@ -94,7 +93,7 @@ _ran_out = Query(
         _timer.due_us <= bindparam("now_us"),
         tuple_(_timer.due_us, _timer.run_key, _timer.name)
         > tuple_(bindparam("us"), bindparam("run_key"), bindparam("name")),
-        _run.seq == _timer.run_key,
+        _run.run_key == _timer.run_key,
     )
     .order_by(_timer.due_us, _timer.run_key, _timer.name)
     .limit(bindparam("many"))
@@ -106,14 +105,16 @@ _upcoming = [
         )
     ),
     Query(
-        select(func.min(_lease.deadline_us)).where(_ARMED, _lease.deadline_us > bindparam("now_us"))
+        select(func.min(_steps.deadline_us)).where(
+            _LEASED, _steps.deadline_us > bindparam("now_us")
+        )
     ),
     Query(select(func.min(_timer.due_us)).where(_timer.due_us > bindparam("now_us"))),
 ]
-_RUN = ("tenant_id", "run_id")
-_versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
+_pick_runs = Pick(schema.runs, ("run_key",), ("run_key", "tenant_id", "run_id", "version"))
 
-HoldKey = tuple[str, str, str, str]
+HoldKey = tuple[int, str, str]
+"""A run's number, the kind of row, and its name."""
 
 
 class Holds:
@@ -210,8 +211,8 @@ class _Claim:
             if row is None or row[0] is None:
                 return
             below = row[0]
-            for us, seq, run_id, name, version in self._at_priority(lane, below):
-                key = (lane["tenant_id"], run_id, "step", name)
+            for us, seq, run_key, name, version in self._at_priority(lane, below):
+                key = (run_key, "step", name)
                 yield _Candidate((-below, us, seq), key, (version, us))
 
     def _at_priority(self, lane: dict[str, Any], priority: int) -> Iterator[Values]:
@@ -235,40 +236,37 @@ class _Claim:
 
     def due(self) -> Iterator[_Candidate]:
         """Walk expired leases and timers together, oldest first."""
-        leases = (self._expired(row) for row in self._overdue(_expired))
+        leases = (
+            _Candidate(
+                *((us, 0, 0), (run_key, "lease", name), (version, us)),
+                *(
+                    DueKind.ATTEMPT_TIMED_OUT if 0 < limit_us <= us else DueKind.LEASE_EXPIRED,
+                    token,
+                ),
+            )
+            for us, _, run_key, name, version, _, _, token, limit_us in self._overdue(
+                _expired, {"us": -1, "seq": 0}, (5, 6, 3)
+            )
+        )
         timers = (
-            _Candidate((due_us, 1, 0), (tenant_id, run_id, "timer", name), (version, due_us))
-            for due_us, _, name, version, tenant_id, run_id in self._ran_out()
+            _Candidate((us, 1, 0), (run_key, "timer", name), (version, us))
+            for us, run_key, name, version, _, _ in self._overdue(
+                _ran_out, {"us": -1, "run_key": 0, "name": ""}, (4, 5, 2)
+            )
         )
         return merge(leases, timers, key=lambda one: one.order)
 
-    def _ran_out(self) -> Iterator[Values]:
-        place = {"us": -1, "run_key": 0, "name": ""}
+    def _overdue(
+        self, query: Query, place: dict[str, Any], names: Sequence[int]
+    ) -> Iterator[Values]:
+        """Walk what is due from a place on; `names`: the columns of tenant, run and row."""
         while True:
-            rows = _ran_out.run(self._connection, **place, now_us=self._now_us, many=PAGE)
-            # Of those due at the same moment, no run's number decides which comes first.
-            yield from sorted(rows, key=lambda row: (row[0], row[4], row[5], row[2]))
+            rows = query.run(self._connection, **place, now_us=self._now_us, many=PAGE)
+            # Of those due at the same moment, no number of a run or a row decides which comes first.
+            yield from sorted(rows, key=lambda row: (row[0], *[row[at] for at in names]))
             if len(rows) < PAGE:
                 return
             place = dict(zip(place, rows[-1], strict=False))
-
-    @staticmethod
-    def _expired(row: Values) -> _Candidate:
-        deadline_us, tenant_id, run_id, name, version, token, limit_us = row
-        over = 0 < limit_us <= deadline_us
-        kind = DueKind.ATTEMPT_TIMED_OUT if over else DueKind.LEASE_EXPIRED
-        key = (tenant_id, run_id, "lease", name)
-        return _Candidate((deadline_us, 0, 0), key, (version, deadline_us), kind, token)
-
-    def _overdue(self, query: Query) -> Iterator[Values]:
-        place = {"us": -1, "tenant_id": "", "run_id": "", "name": ""}
-        while True:
-            rows = query.run(self._connection, **place, now_us=self._now_us, many=PAGE)
-            yield from rows
-            if len(rows) < PAGE:
-                return
-            last = rows[-1]
-            place = {"us": last[0], "tenant_id": last[1], "run_id": last[2], "name": last[3]}
 
 
 def claim(connection: Link, request: ClaimRequest, holds: Holds, now_us: int) -> Claimed:
@@ -278,37 +276,36 @@ def claim(connection: Link, request: ClaimRequest, holds: Holds, now_us: int) ->
     due = search.pick(search.due(), request.due_limit)
     found = [one for several in (*steps, due) for one in several]
     search.hold(found, request.hold_ms)
-    runs = dict.fromkeys(one.key[:2] for one in found)
-    versions = {(row[0], row[1]): row[2] for row in _versions.run(connection, list(runs))}
+    wanted = dict.fromkeys(one.key[:1] for one in found)
+    runs: dict[int, Values] = {row[0]: row[1:] for row in _pick_runs.run(connection, list(wanted))}
     return Claimed(
         ready=tuple(
-            tuple(_step(one, versions.get(one.key[:2], 0), now_us) for one in several)
-            for several in steps
+            tuple(_step(one, runs[one.key[0]], now_us) for one in several) for several in steps
         ),
-        due=tuple(_due(one, versions.get(one.key[:2], 0)) for one in due),
+        due=tuple(_due(one, runs[one.key[0]]) for one in due),
         next_due_ms=_next_due_ms(connection, search.next_us, now_us),
         now_us=now_us,
     )
 
 
-def _step(one: _Candidate, version: int, now_us: int) -> ReadyStep:
-    tenant_id, run_id, _, name = one.key
+def _step(one: _Candidate, run: Values, now_us: int) -> ReadyStep:
+    tenant_id, run_id, version = run
     return ReadyStep(
         tenant_id=tenant_id,
         run_id=run_id,
-        execution_id=name,
+        execution_id=one.key[2],
         version=version,
         waited_ms=(now_us - one.form[1]) // 1_000,
     )
 
 
-def _due(one: _Candidate, version: int) -> Due:
-    tenant_id, run_id, _, name = one.key
+def _due(one: _Candidate, run: Values) -> Due:
+    tenant_id, run_id, version = run
     return Due(
         tenant_id=tenant_id,
         run_id=run_id,
         kind=one.kind,
-        name=name,
+        name=one.key[2],
         token=one.token,
         version=version,
     )

@@ -15,14 +15,14 @@ from stepwell.core.records.states import Verdict
 from stepwell_drivers.sql import families, schema
 from stepwell_drivers.sql.batch import Batch
 from stepwell_drivers.sql.dialect import Link, is_postgres
+from stepwell_drivers.sql.row_writes import write
 from stepwell_drivers.sql.statements import Query
 from stepwell_drivers.sql.stored import Clock, Stored, read_stored, tombstoned
 from stepwell_drivers.sql.trouble import Raced
 
 _commit_id = Query(
     select(schema.commits.c.commit_id).where(
-        schema.commits.c.tenant_id == bindparam("tenant_id"),
-        schema.commits.c.run_id == bindparam("run_id"),
+        schema.commits.c.run_key == bindparam("run_key"),
         schema.commits.c.version == bindparam("version"),
     )
 )
@@ -40,28 +40,33 @@ class _Group:
         self._tombstoned = stored.tombstoned
         self._tokens = stored.tokens
         self._families = known
-        self._applied: dict[tuple[str, str, int], str] = {}
+        self._applied: dict[tuple[int, int], str] = {}
         self.batch = Batch(stored.now_us)
 
     def decide(self, commit: Commit) -> Verdict:
         """Return a commit's verdict; add it to the batch if it is accepted."""
         key = (commit.tenant_id, commit.run_id)
+        run_key = self._keys.get(key, 0)
         stored = self._versions.get(key, 0)
         if stored != commit.version - 1 or (not stored and key in self._tombstoned):
-            return Verdict.COMMITTED if self._was_applied(commit, stored) else Verdict.CONFLICT
+            return (
+                Verdict.COMMITTED
+                if self._was_applied(commit, run_key, stored)
+                else Verdict.CONFLICT
+            )
         if stored and commit.follows not in ("", self._ids.get(key)):
             return Verdict.CONFLICT
         if not stored and not self._may_be_created(commit):
             return Verdict.CONFLICT
         for fence in commit.fences:
-            row_key = (*key, fence.execution_id)
+            row_key = (run_key, fence.execution_id)
             token = self.batch.tokens.get(row_key, self._tokens.get(row_key, ""))
             if not token or token != fence.token:
                 return Verdict.LEASE_LOST
-        self.batch.add(commit, self._keys[key])
+        self.batch.add(commit, run_key)
         self._versions[key] = commit.version
         self._ids[key] = commit.commit_id
-        self._applied[*key, commit.version] = commit.commit_id
+        self._applied[run_key, commit.version] = commit.commit_id
         if not stored:
             self._families |= {key, (commit.tenant_id, commit.run.spec.family_id or commit.run_id)}
         return Verdict.COMMITTED
@@ -72,17 +77,12 @@ class _Group:
         parent = (commit.tenant_id, commit.run.spec.parent_run_id)
         return family is None or not self._families.isdisjoint({family, parent})
 
-    def _was_applied(self, commit: Commit, stored: int) -> bool:
+    def _was_applied(self, commit: Commit, run_key: int, stored: int) -> bool:
         if not 1 <= commit.version <= stored:
             return False
-        place = (commit.tenant_id, commit.run_id, commit.version)
+        place = (run_key, commit.version)
         if place not in self._applied:
-            row = _commit_id.first(
-                self._connection,
-                tenant_id=commit.tenant_id,
-                run_id=commit.run_id,
-                version=commit.version,
-            )
+            row = _commit_id.first(self._connection, run_key=run_key, version=commit.version)
             self._applied[place] = row[0] if row is not None else ""
         return self._applied[place] == commit.commit_id
 
@@ -99,7 +99,7 @@ def apply_commits(connection: Link, commits: Sequence[Commit], clock: Clock) -> 
     stored = read_stored(connection, commits, clock)
     group = _Group(connection, stored, known)
     verdicts = [group.decide(commit) for commit in commits]
-    group.batch.write(connection)
+    write(connection, group.batch.rows())
     created = list(group.batch.created)
     if (
         created

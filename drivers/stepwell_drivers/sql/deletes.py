@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import and_, bindparam, delete, select
+from sqlalchemy import bindparam, delete, select
 
 from stepwell_drivers.sql import families, reservations, schema
 from stepwell_drivers.sql.dialect import Link
@@ -24,28 +24,36 @@ class DeleteWork(NamedTuple):
 
 _RUN = ("tenant_id", "run_id")
 _version = Query(
-    select(schema.runs.c.version, schema.runs.c.seq)
+    select(schema.runs.c.version, schema.runs.c.run_key)
     .where(
         schema.runs.c.tenant_id == bindparam("tenant_id"),
         schema.runs.c.run_id == bindparam("run_id"),
     )
     .with_for_update()
 )
-_MOVING = ("version", "expires_us", "family_id")
-_put_deletions = Insert(schema.commits, (*_RUN, "version", "commit_id", "committed_us"))
+_MOVING = ("run_key", "version", "expires_us", "family_id")
+_put_deletions = Insert(
+    schema.commits, ("run_key", "tenant_id", "deleted_run_id", "version", "committed_us")
+)
 _put_tombstones = Insert(schema.tombstones, (*_RUN, *_MOVING), key=_RUN, replaced=_MOVING)
 _delete_rows = [
     Query(
-        delete(table).where(
-            table.c.run_key == bindparam("run_key")
-            if "run_key" in table.c
-            else and_(
-                table.c.tenant_id == bindparam("tenant_id"), table.c.run_id == bindparam("run_id")
-            )
-        )
+        delete(table).where(schema.listed(table.c.run_key), table.c.run_key == bindparam("run_key"))
     )
     for table in schema.OF_A_RUN
 ]
+# The deletion of an earlier run of that id, whose tombstone is replaced.
+_forget_deletion = Query(
+    delete(schema.commits).where(
+        schema.commits.c.run_key
+        == select(schema.tombstones.c.run_key)
+        .where(
+            schema.tombstones.c.tenant_id == bindparam("tenant_id"),
+            schema.tombstones.c.run_id == bindparam("run_id"),
+        )
+        .scalar_subquery()
+    )
+)
 
 
 def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
@@ -61,13 +69,15 @@ def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
     row = _version.first(connection, **key)
     if row is None or row[0] != work.version:
         return False
+    run_key = row[1]
     is_last = not families.has_others(connection, family, run)
     for query in _delete_rows:
-        query.run(connection, **key, run_key=row[1])
+        query.run(connection, run_key=run_key)
     reservations.free(connection, *run)
     if is_last:
-        families.end(connection, family, run)
-    _put_deletions.run(connection, [(*run, -work.version, "", now_us)])
+        families.end(connection, family, run_key)
+    _forget_deletion.run(connection, **key)
+    _put_deletions.run(connection, [(run_key, *run, -work.version, now_us)])
     left_to = "" if is_last else family[1]
-    _put_tombstones.run(connection, [(*run, work.version, now_us + TOMBSTONE_US, left_to)])
+    _put_tombstones.run(connection, [(*run, run_key, work.version, now_us + TOMBSTONE_US, left_to)])
     return True

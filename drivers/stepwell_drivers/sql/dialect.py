@@ -17,9 +17,10 @@ from sqlalchemy import (
     bindparam,
     exists,
     func,
-    literal,
+    literal_column,
     select,
 )
+from sqlalchemy import cast as cast_to
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -29,7 +30,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.util.concurrency import await_
 
 from stepwell_drivers.sql.columns import Values, to_json
-from stepwell_drivers.sql.schema import runs
+from stepwell_drivers.sql.schema import run_specs, runs
 
 
 class Pooled(Protocol):
@@ -61,15 +62,16 @@ def insert(dialect: Dialect, table: Table) -> SqliteInsert | PostgresqlInsert:
 
 def has_label(dialect: Dialect, at: int) -> ColumnElement[bool]:
     """Match runs with a label; `label_parameters` says which, by its place among several."""
+    specs = run_specs.c
     if is_postgres(dialect):
-        return runs.c.labels.op("@>")(bindparam(f"label{at}", type_=JSONB()))
-    label = func.json_each(runs.c.labels).table_valued("key", "value")
-    matching = select(literal(1)).select_from(label)
-    return exists(
-        matching.where(
-            label.c.key == bindparam(f"key{at}"), label.c.value == bindparam(f"value{at}")
+        labels = cast_to(specs.spec.op("->")(literal_column("'labels'")), JSONB())
+        matching = [labels.op("@>")(bindparam(f"label{at}", type_=JSONB()))]
+    else:
+        label = func.json_each(specs.spec, literal_column("'$.labels'")).table_valued(
+            "key", "value"
         )
-    )
+        matching = [label.c.key == bindparam(f"key{at}"), label.c.value == bindparam(f"value{at}")]
+    return exists(select(specs.run_key).where(specs.run_key == runs.c.run_key, *matching))
 
 
 def label_parameters(at: int, key: str, value: str) -> dict[str, str]:

@@ -52,13 +52,10 @@ _of_family = (
     _tombstones.family_id == bindparam("family_id"),
     _tombstones.family_id != _NOT_EMPTY,
 )
-_left = Query(select(_tombstones.run_id).where(*_of_family))
+_left = Query(select(_tombstones.run_key).where(*_of_family))
 _settle = Query(update(schema.tombstones).where(*_of_family).values(family_id=literal_column("''")))
 _delete_outcomes = Query(
-    delete(schema.outcomes).where(
-        schema.outcomes.c.tenant_id == bindparam("tenant_id"),
-        schema.outcomes.c.run_id == bindparam("run_id"),
-    )
+    delete(schema.outcomes).where(schema.outcomes.c.run_key == bindparam("run_key"))
 )
 
 
@@ -120,12 +117,12 @@ def has_others(connection: Link, family: FamilyKey, run: RunKey) -> bool:
     return _has_member(connection, family, but=run[1])
 
 
-def end(connection: Link, family: FamilyKey, run: RunKey) -> None:
+def end(connection: Link, family: FamilyKey, run_key: int) -> None:
     """Remove the outcomes of a family's last run, and those that its other runs left."""
     key = {"tenant_id": family[0], "family_id": family[1]}
-    left = [run_id for (run_id,) in _left.run(connection, **key)]
-    for run_id in (run[1], *left):
-        _delete_outcomes.run(connection, tenant_id=family[0], run_id=run_id)
+    left: list[int] = [row[0] for row in _left.run(connection, **key)]
+    for each in (run_key, *left):
+        _delete_outcomes.run(connection, run_key=each)
     if left:
         _settle.run(connection, **key)
 

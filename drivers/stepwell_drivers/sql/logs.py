@@ -12,7 +12,8 @@ from sqlalchemy import bindparam, delete, select
 
 from stepwell.core.port import LogsOfExecution, OldLogs
 from stepwell.core.records.model import LogEntry
-from stepwell_drivers.sql import schema, step_rows
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.columns import to_json
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query
 
@@ -29,15 +30,15 @@ class LogWork(NamedTuple):
 
 
 _RUN = ("tenant_id", "run_id")
-_insert_logs = Insert(schema.logs, step_rows.LOG)
+_insert_logs = Insert(schema.logs, ("run_key", "execution_id", "kind", "appended_us", "body"))
 # Nobody may delete the run meanwhile; commits may go on.
-_pick_runs = Pick(schema.runs, _RUN, _RUN, lock={"read": True, "key_share": True})
+_pick_runs = Pick(schema.runs, _RUN, (*_RUN, "run_key"), lock={"read": True, "key_share": True})
 _logs = schema.logs.c
 _trim = Query(
     delete(schema.logs)
     .where(
-        _logs.tenant_id == bindparam("tenant_id"),
-        _logs.run_id == bindparam("run_id"),
+        schema.listed(_logs.run_key),
+        _logs.run_key == bindparam("run_key"),
         _logs.execution_id == bindparam("execution_id"),
         _logs.kind == bindparam("kind"),
     )
@@ -56,34 +57,39 @@ _drop = Delete(schema.logs, ("seq",))
 
 def append_logs(connection: Link, works: Sequence[LogWork], now_us: int) -> set[tuple[str, str]]:
     """Append to the logs of the runs that are there; return which are."""
-    keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
-    there = {(row[0], row[1]) for row in _pick_runs.run(connection, list(keys))}
+    numbers = _numbers(connection, works)
     rows = [
-        step_rows.log_row((work.tenant_id, work.run_id), entry, now_us)
+        (run_key, entry.execution_id, entry.kind.value, now_us, to_json(entry))
         for work in works
-        if (work.tenant_id, work.run_id) in there
+        if (run_key := numbers.get((work.tenant_id, work.run_id))) is not None
         for entry in work.entries
     ]
     _insert_logs.run(connection, rows)
-    return there
+    return set(numbers)
 
 
 def trim_logs(connection: Link, works: Sequence[LogsOfExecution]) -> list[int]:
     """Remove what executions wrote of one kind each; return how many entries of each."""
-    keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
-    _pick_runs.run(connection, list(keys))
+    numbers = _numbers(connection, works)
     return [
         len(
             _trim.run(
                 connection,
-                tenant_id=work.tenant_id,
-                run_id=work.run_id,
+                run_key=numbers.get((work.tenant_id, work.run_id)),
                 execution_id=work.execution_id,
                 kind=work.kind.value,
             )
         )
         for work in works
     ]
+
+
+def _numbers(
+    connection: Link, works: Sequence[LogWork] | Sequence[LogsOfExecution]
+) -> dict[tuple[str, str], int]:
+    """Return the numbers of the runs that are there, and keep these from being deleted meanwhile."""
+    keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
+    return {(row[0], row[1]): row[2] for row in _pick_runs.run(connection, list(keys))}
 
 
 def purge_logs(connection: Link, work: OldLogs, now_us: int) -> int:

@@ -15,7 +15,6 @@ import msgspec
 from sqlalchemy import (
     BigInteger,
     BindParameter,
-    ColumnElement,
     Table,
     bindparam,
     func,
@@ -43,10 +42,18 @@ from stepwell.core.port import (
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid
 from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
-from stepwell_drivers.sql import run_rows, schema, step_rows
+from stepwell_drivers.sql import bodies, schema
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, has_label, is_postgres, label_parameters
-from stepwell_drivers.sql.reads import columns_of
+from stepwell_drivers.sql.reads import (
+    CHECKPOINT,
+    TASK_ORDER,
+    number_of_run,
+    of_named_run,
+    spec_of_run,
+    task_of,
+    tasks_with_specs,
+)
 from stepwell_drivers.sql.statements import Query
 from stepwell_drivers.sql.stored import Clock
 
@@ -77,44 +84,39 @@ def place_of(cursor: str, kind: type[T], start: T) -> T:
 
 # --- the rows of one run -------------------------------------------------------------------------
 
-_in_order = (schema.tasks.c.revision, schema.tasks.c.position, schema.tasks.c.task_id)
 _after = tuple_(bindparam("revision"), bindparam("position"), bindparam("task_id"))
 _tasks = Query(
-    columns_of(schema.tasks, ("position", *run_rows.TASK_READ))
-    .where(schema.listed(schema.tasks), tuple_(*_in_order) > _after)
-    .order_by(*_in_order)
+    tasks_with_specs()
+    .where(
+        schema.listed(schema.task_specs.c.run_key),
+        schema.task_specs.c.run_key == number_of_run(),
+        tuple_(*TASK_ORDER) > _after,
+    )
+    .order_by(*TASK_ORDER)
     .limit(bindparam("many"))
 )
 
 
-def _after_seq(
-    table: Table, names: Sequence[str], *where: ColumnElement[bool], **also: str
-) -> Query:
-    """Select one run's rows in the order in which they were written."""
-    statement = columns_of(table, names).where(*where, table.c.seq > bindparam("after"))
-    for column, parameter in also.items():
-        statement = statement.where(table.c[column] == bindparam(parameter))
+def _after_seq(table: Table, only: str = "") -> Query:
+    """Select one run's bodies in the order in which they were written; `only`: a column that must match."""
+    statement = of_named_run(table, ("seq", "body")).where(
+        schema.listed(table.c.run_key), table.c.seq > bindparam("after")
+    )
+    if only:
+        statement = statement.where(table.c[only] == bindparam("only"))
     return Query(statement.order_by(table.c.seq).limit(bindparam("many")))
 
 
-_EXECUTION = ("seq", *step_rows.EXECUTION_READ)
-_executions = _after_seq(schema.executions, _EXECUTION, schema.listed(schema.executions))
-# A sum is no column: else SQLite walks the run's executions in order and looks for the task's among them.
-_created = schema.executions.c.seq + literal_column("0", BigInteger())
-_executions_of = Query(
-    columns_of(schema.executions, _EXECUTION)
-    .where(schema.executions.c.task_id == bindparam("only"), _created > bindparam("after"))
-    .order_by(_created)
-    .limit(bindparam("many"))
-)
-_messages = _after_seq(schema.messages, step_rows.MESSAGE_READ)
-_messages_of = _after_seq(schema.messages, step_rows.MESSAGE_READ, task_id="only")
-_logs = _after_seq(schema.logs, step_rows.LOG_READ)
-_logs_of = _after_seq(schema.logs, step_rows.LOG_READ, execution_id="only")
+_executions = _after_seq(schema.executions)
+_executions_of = _after_seq(schema.executions, "task_id")
+_messages = _after_seq(schema.messages)
+_messages_of = _after_seq(schema.messages, "task_id")
+_logs = _after_seq(schema.logs)
+_logs_of = _after_seq(schema.logs, "execution_id")
 
 
 _checkpoints = Query(
-    columns_of(schema.checkpoints, step_rows.CHECKPOINT_READ)
+    of_named_run(schema.checkpoints, CHECKPOINT)
     .where(schema.checkpoints.c.version > bindparam("after"))
     .order_by(schema.checkpoints.c.version)
     .limit(bindparam("many"))
@@ -143,8 +145,8 @@ def tasks(connection: Link, query: TaskQuery, _about: About) -> Page[Task]:
     page, more = cut(rows, query.limit)
     last = page[-1] if more else None
     return Page(
-        items=tuple(run_rows.task_of(row[1:]) for row in page),
-        cursor="" if last is None else cursor_of((last[2], last[0], last[1])),
+        items=tuple(task_of(row) for row in page),
+        cursor="" if last is None else cursor_of((last[1], last[2], last[0])),
     )
 
 
@@ -176,21 +178,21 @@ def cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
 def executions(connection: Link, query: ExecutionQuery, _about: About) -> Page[Execution]:
     """Return executions in the order in which they were created."""
     rows, more = _seq_page(connection, (_executions, _executions_of), query, query.task_id)
-    items = tuple(step_rows.execution_of(row[1:]) for row in rows)
+    items = tuple(bodies.execution_of(row[1]) for row in rows)
     return Page(items=items, cursor=cursor_of(rows[-1][0]) if more else "")
 
 
 def messages(connection: Link, query: MessageQuery, _about: About) -> Page[Message]:
     """Return the conversation in the order of its commits."""
     rows, more = _seq_page(connection, (_messages, _messages_of), query, query.task_id)
-    items = tuple(step_rows.message_of(row) for row in rows)
+    items = tuple(bodies.message_of(row[1]) for row in rows)
     return Page(items=items, cursor=cursor_of(rows[-1][0]) if more else "")
 
 
 def checkpoints(connection: Link, query: CheckpointQuery, _about: About) -> Page[Checkpoint]:
     """Return checkpoints in the order of their versions."""
     rows, more = _seq_page(connection, (_checkpoints, _checkpoints), query, "")
-    items = tuple(step_rows.checkpoint_of(row) for row in rows)
+    items = tuple(bodies.checkpoint_of(row) for row in rows)
     return Page(items=items, cursor=cursor_of(items[-1].version) if more else "")
 
 
@@ -198,13 +200,13 @@ def logs(connection: Link, query: LogQuery, _about: About) -> Page[LogEntry]:
     """Return log entries; the cursor is set at the end, too."""
     rows, _ = _seq_page(connection, (_logs, _logs_of), query, query.execution_id)
     place = rows[-1][0] if rows else place_of(query.cursor, int, 0)
-    return Page(items=tuple(step_rows.log_of(row) for row in rows), cursor=cursor_of(place))
+    return Page(items=tuple(bodies.log_of(row[1]) for row in rows), cursor=cursor_of(place))
 
 
 # --- over all runs -------------------------------------------------------------------------------
 
 _workers = Query(
-    select(*[schema.workers.c[name] for name in step_rows.WORKER_READ])
+    select(schema.workers.c.body)
     .where(
         schema.workers.c.tenant_id == bindparam("tenant_id"),
         schema.workers.c.expires_us > bindparam("now_us"),
@@ -217,17 +219,17 @@ def presences(connection: Link, query: PresenceQuery, about: About) -> Page[Pres
     """Return the workers that are connected."""
     now_us = about.clock(connection)
     rows = _workers.run(connection, tenant_id=query.tenant_id, now_us=now_us)
-    return Page(items=tuple(step_rows.worker_of(row) for row in rows))
+    return Page(items=tuple(bodies.worker_of(row[0]) for row in rows))
 
 
+_steps = schema.executions.c
 _leases_of = Query(
     select(
-        *[schema.leases.c[name] for name in ("run_id", "execution_id", "token", "instance_id")]
-    ).where(
-        schema.listed(schema.leases),
-        schema.leases.c.tenant_id == bindparam("tenant_id"),
-        schema.leases.c.worker_id == bindparam("worker_id"),
-    )
+        select(schema.runs.c.run_id)
+        .where(schema.runs.c.run_key == _steps.run_key)
+        .scalar_subquery(),
+        *(_steps.execution_id, _steps.token, _steps.instance_id),
+    ).where(_steps.tenant_id == bindparam("tenant_id"), _steps.worker_id == bindparam("worker_id"))
 )
 
 
@@ -262,7 +264,7 @@ def _runs(connection: Link, query: RunQuery, status: str, before: int) -> Iterat
     while True:
         rows = matching.run(connection, **parameters, before=before, many=many)
         for row in rows:
-            yield row[0], run_rows.run_of(row[1:])
+            yield row[0], bodies.run_of(*row[1:])
         if len(rows) < many:
             return
         before = rows[-1][0]
@@ -303,10 +305,9 @@ def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
 @cache
 def _matching(dialect: Dialect, shape: _Shape) -> Query:
     of_runs = schema.runs.c
-    columns = [schema.runs.c[name] for name in ("seq", *run_rows.RUN_READ)]
     # With something added it is no column, and no index is tempting: few ids begin alike.
-    place = of_runs.seq + literal_column("0") if shape.prefix else of_runs.seq
-    statement = select(*columns).where(
+    place = of_runs.run_key + literal_column("0") if shape.prefix else of_runs.run_key
+    statement = select(of_runs.run_key, spec_of_run(), of_runs.state).where(
         of_runs.tenant_id == bindparam("tenant_id"), place < bindparam("before")
     )
     forks = "parent_run_id" in shape.exact and not shape.prefix
@@ -315,7 +316,7 @@ def _matching(dialect: Dialect, shape: _Shape) -> Query:
             of_runs.run_id >= bindparam("prefix"), of_runs.run_id < bindparam("beyond")
         )
     else:
-        statement = statement.where(schema.listed(schema.runs))
+        statement = statement.where(schema.listed(of_runs.tenant_id))
     if forks:
         statement = statement.where(of_runs.parent_run_id != literal_column("''"))
     for name in shape.exact:
@@ -336,8 +337,10 @@ def _matching(dialect: Dialect, shape: _Shape) -> Query:
 # --- the feed ------------------------------------------------------------------------------------
 
 _commits = schema.commits.c
+_living = select(schema.runs.c.run_id).where(schema.runs.c.run_key == _commits.run_key)
 _entries = select(
-    _commits.xid, _commits.seq, _commits.tenant_id, _commits.run_id, _commits.version
+    *(_commits.xid, _commits.seq, _commits.tenant_id),
+    *(func.coalesce(_commits.deleted_run_id, _living.scalar_subquery()), _commits.version),
 ).limit(bindparam("many"))
 _of_tenant = _commits.tenant_id == bindparam("tenant_id")
 # SQLite: one writer, so the rows' own numbers are the order of their commits.
@@ -354,7 +357,7 @@ _settled = (
     )
 ).order_by(_commits.xid, _commits.seq)
 _settled_feed = Query(_settled)
-_settled_feed_of_tenant = Query(_settled.where(_of_tenant, schema.listed(schema.commits)))
+_settled_feed_of_tenant = Query(_settled.where(_of_tenant, schema.listed(_commits.tenant_id)))
 # The last that is there, not the horizon: numbers of transactions that wrote nothing which was waited for
 # are forgotten with their server, and given again by the one that takes its place.
 _settled_end = Query(

@@ -13,12 +13,14 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import (
     ColumnElement,
+    ScalarSelect,
     Select,
     Table,
     bindparam,
-    func,
+    case,
     literal_column,
     select,
+    text,
 )
 
 from stepwell.core.port import (
@@ -29,10 +31,13 @@ from stepwell.core.port import (
     StoredPayload,
 )
 from stepwell.core.records.checkpoints import Checkpoint
+from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
-from stepwell.core.records.model import Plan, RequestRecord, Run
-from stepwell_drivers.sql import run_rows, schema, step_rows
-from stepwell_drivers.sql.columns import Values, payload_of, session_of
+from stepwell.core.records.model import Plan, Run, Session, Task
+from stepwell.core.records.states import ENDED, RunStatus
+from stepwell_drivers.sql import bodies, schema
+from stepwell_drivers.sql.batch import Changed
+from stepwell_drivers.sql.columns import Values, payload_of
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Pick, Query
 from stepwell_drivers.sql.stored import Clock
@@ -40,181 +45,211 @@ from stepwell_drivers.sql.stored import Clock
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
 
-_RUN = ("tenant_id", "run_id")
-_HOLDER = (
-    *("token", "worker_id", "instance_id", "backend", "session_id"),
-    *("progress_media_type", "progress"),
+_runs = schema.runs.c
+_named_run = (
+    _runs.tenant_id == bindparam("tenant_id"),
+    _runs.run_id == bindparam("run_id"),
 )
-# Written out, not parameters: else the partial index would not be used.
-_OPEN_ONES: list[ColumnElement[str]] = [
-    literal_column(status) for status in ("'READY'", "'LEASED'", "'UNKNOWN_OUTCOME'")
-]
-_NO_HOLDER = ("", "", "", "", "", None, None)
 
 
-def of_run(table: Table) -> tuple[ColumnElement[bool], ...]:
-    """Match one run's rows."""
-    if "run_key" in table.c:
-        number = select(schema.runs.c.seq).where(*of_run(schema.runs)).scalar_subquery()
-        return (table.c.run_key == number,)
-    return (
-        table.c.tenant_id == bindparam("tenant_id"),
-        table.c.run_id == bindparam("run_id"),
-    )
+def number_of_run() -> ScalarSelect[Any]:
+    """Return the number of the run that is given by tenant and id, as part of a statement."""
+    return select(_runs.run_key).where(*_named_run).scalar_subquery()
 
 
-def columns_of(table: Table, names: Iterable[str]) -> Select[Any]:
-    """Select these columns of one run's rows."""
-    return select(*[table.c[name] for name in names]).where(*of_run(table))
+def spec_of_run() -> ColumnElement[str]:
+    """Return the specification of a run of `run_rows`: looked up for each row that is returned."""
+    specs = schema.run_specs.c
+    spec = select(specs.spec).where(specs.run_key == _runs.run_key)
+    return spec.scalar_subquery().label("spec")
 
 
-_run = Query(columns_of(schema.runs, run_rows.RUN_READ))
-_plans = Query(columns_of(schema.plans, run_rows.PLAN).order_by(schema.plans.c.revision))
+def of_named_run(table: Table, names: Iterable[str]) -> Select[Any]:
+    """Select these columns of the rows of a run that is given by tenant and id."""
+    return select(*[table.c[name] for name in names]).where(table.c.run_key == number_of_run())
+
+
+def _of_run(table: Table, names: Iterable[str]) -> Select[Any]:
+    """Select these columns of the rows of a run that is given by its number."""
+    return select(*[table.c[name] for name in names]).where(table.c.run_key == bindparam("run_key"))
+
+
+def tasks_with_specs() -> Select[Any]:
+    """Select what is known of tasks: id, revision, position, and the state of those that have one."""
+    specs, states = schema.task_specs, schema.tasks
+    same = (specs.c.run_key == states.c.run_key) & (specs.c.task_id == states.c.task_id)
+    columns = [specs.c.task_id, specs.c.revision, specs.c.position, states.c.state]
+    return select(*columns).select_from(specs.outerjoin(states, same))
+
+
+TASK_ORDER = (
+    schema.task_specs.c.revision,
+    schema.task_specs.c.position,
+    schema.task_specs.c.task_id,
+)
+"""The order of a run's tasks: of the plans that defined them, then of their places there."""
+
+_OPEN_EXECUTION = (
+    *("seq", "body", "token", "worker_id", "instance_id"),
+    *("session_backend", "session_id", "progress_media_type", "progress"),
+)
+CHECKPOINT = ("version", "cycle", "created_us", "state")
+
+_run = Query(select(_runs.run_key, _runs.commit_id, spec_of_run(), _runs.state).where(*_named_run))
+_head = Query(select(_runs.run_key, _runs.last_event, _runs.status).where(*_named_run))
+_plans = Query(_of_run(schema.plans, ("plan",)))
 _plan = Query(
-    columns_of(schema.plans, run_rows.PLAN).where(schema.plans.c.revision == bindparam("revision"))
+    of_named_run(schema.plans, ("plan",)).where(schema.plans.c.revision == bindparam("revision"))
 )
-_ORDERED = (schema.tasks.c.revision, schema.tasks.c.position, schema.tasks.c.task_id)
 _tasks = Query(
-    columns_of(schema.tasks, run_rows.TASK_READ)
-    .where(schema.listed(schema.tasks))
-    .order_by(*_ORDERED)
-)
-_open_executions = Query(
-    columns_of(schema.executions, ("seq", *step_rows.EXECUTION_READ)).where(
-        schema.executions.c.status.in_(_OPEN_ONES)
+    tasks_with_specs()
+    .where(
+        schema.listed(schema.task_specs.c.run_key),
+        schema.task_specs.c.run_key == bindparam("run_key"),
     )
+    .order_by(*TASK_ORDER)
 )
-_leases = Query(columns_of(schema.leases, ("execution_id", *_HOLDER)))
+_open_executions = Query(_of_run(schema.executions, _OPEN_EXECUTION).where(text(schema.OPEN)))
 _open_inputs = Query(
-    columns_of(schema.inputs, ("seq", *step_rows.INPUT_READ)).where(
+    _of_run(schema.inputs, ("seq", "body")).where(
         schema.inputs.c.status == literal_column("'OPEN'")
     )
 )
 _committed = schema.requests.c.committed_version
 _requests = Query(
-    columns_of(schema.requests, ("request_id", "fingerprint", "version"))
+    _of_run(schema.requests, ("body",))
     .where(_committed > bindparam("since"))
     .order_by(_committed.desc())
     .limit(REQUESTS_KEPT_MAX)
 )
-_named = schema.checkpoints.c.version
+_version = schema.checkpoints.c.version
 _newest_checkpoint = Query(
-    columns_of(schema.checkpoints, step_rows.CHECKPOINT_READ).order_by(_named.desc()).limit(1)
+    _of_run(schema.checkpoints, CHECKPOINT).order_by(_version.desc()).limit(1)
 )
 _newest_base = Query(
-    columns_of(schema.checkpoints, (*step_rows.CHECKPOINT_READ, "base"))
-    .where(_named <= bindparam("until"), schema.checkpoints.c.base.is_not(None))
-    .order_by(_named.desc())
+    of_named_run(schema.checkpoints, (*CHECKPOINT, "base"))
+    .where(_version <= bindparam("until"), schema.checkpoints.c.base.is_not(None))
+    .order_by(_version.desc())
     .limit(1)
 )
+_commits = schema.commits.c
 _changes = Query(
-    columns_of(schema.commits, ("changed",))
-    .where(schema.commits.c.version > bindparam("since"))
-    .order_by(schema.commits.c.version)
+    select(_commits.changed, case((_commits.changed.is_(None), _commits.events)))
+    .where(_commits.run_key == bindparam("run_key"), _commits.version > bindparam("since"))
+    .order_by(_commits.version)
     .limit(DELTA_COMMITS_MAX + 1)
 )
-_ids = Pick(schema.commits, (*_RUN, "version"), ("version", "commit_id"))
-_pick_plans = Pick(schema.plans, (*_RUN, "revision"), run_rows.PLAN)
-_pick_tasks = Pick(schema.tasks, (*_RUN, "task_id"), ("position", *run_rows.TASK_READ))
-_pick_executions = Pick(
-    schema.executions, (*_RUN, "task_id", "execution_id"), ("seq", *step_rows.EXECUTION_READ)
+_commit_id = Query(
+    _of_run(schema.commits, ("commit_id",)).where(_commits.version == bindparam("version"))
 )
-_pick_leases = Pick(schema.leases, (*_RUN, "execution_id"), ("execution_id", *_HOLDER))
-_pick_inputs = Pick(schema.inputs, (*_RUN, "input_id"), ("seq", *step_rows.INPUT_READ))
-_pick_payloads = Pick(schema.payloads, (*_RUN, "key"), ("key", "data_media_type", "data"))
-_pick_results = Pick(
-    schema.outcomes, (*_RUN, "execution_id"), ("execution_id", "result_media_type", "result")
+_NAMED_TASK = ("run_key", "task_id")
+_pick_plans = Pick(schema.plans, ("run_key", "revision"), ("plan",))
+_pick_specs = Pick(schema.task_specs, _NAMED_TASK, ("task_id", "revision", "position"))
+_pick_planned = Pick(
+    schema.task_specs, ("run_key", "revision"), ("task_id", "revision", "position")
 )
-_pick_outcomes = Pick(schema.outcomes, (*_RUN, "execution_id"), step_rows.OUTCOME_READ)
-_events = Query(
-    columns_of(schema.events, step_rows.EVENT_READ)
-    .where(schema.events.c.number > bindparam("after"))
-    .order_by(schema.events.c.number)
-    .limit(bindparam("many"))
-)
-_events_of_commit = Query(
-    columns_of(schema.events, step_rows.EVENT_READ)
-    .where(
-        schema.events.c.number > bindparam("after"),
-        schema.events.c.number <= bindparam("until"),
-        schema.events.c.version == bindparam("version"),
-    )
-    .order_by(schema.events.c.number)
-)
-_next_commit = Query(
-    select(func.min(schema.events.c.number)).where(
-        *of_run(schema.events),
-        schema.events.c.number > bindparam("after"),
-        schema.events.c.version > bindparam("version"),
+_pick_states = Pick(schema.tasks, _NAMED_TASK, ("task_id", "state"))
+_pick_executions = Pick(schema.executions, ("run_key", "execution_id"), _OPEN_EXECUTION)
+_pick_inputs = Pick(schema.inputs, ("run_key", "input_id"), ("seq", "body"))
+_input = Query(of_named_run(schema.run_specs, ("input_media_type", "input")))
+# A deleted run's outcomes may still be there, for others of its family.
+_number = Query(
+    select(_runs.run_key)
+    .where(*_named_run)
+    .union_all(
+        select(schema.tombstones.c.run_key).where(
+            schema.tombstones.c.tenant_id == bindparam("tenant_id"),
+            schema.tombstones.c.run_id == bindparam("run_id"),
+            schema.tombstones.c.family_id != literal_column("''"),
+        )
     )
 )
-_oldest = Query(select(func.min(schema.events.c.number)).where(*of_run(schema.events)))
-
-
-class Changed(Struct, omit_defaults=True):
-    """The keys of the rows that a commit changed, as its row names them."""
-
-    plan: int = 0
-    tasks: list[str] = []
-    executions: list[tuple[str, str]] = []
-    """Task and execution."""
-    inputs: list[str] = []
-    request: bool = False
-
+_RESULT = ("execution_id", "result_media_type", "result")
+_pick_results = Pick(schema.outcomes, ("run_key", "execution_id"), _RESULT)
+_pick_outcomes = Pick(
+    schema.outcomes,
+    ("run_key", "execution_id"),
+    (*_RESULT, "prompt", "response", "receipt"),
+)
+_of_events = select(_commits.version, _commits.last_event, _commits.events).where(
+    schema.listed(_commits.run_key),
+    _commits.run_key == bindparam("run_key"),
+    _commits.last_event > bindparam("after"),
+)
+_whole = Query(
+    _of_events.where(_commits.last_event <= bindparam("until")).order_by(
+        _commits.last_event, _commits.seq
+    )
+)
+_next = Query(_of_events.order_by(_commits.last_event, _commits.seq).limit(1))
 
 _changed = msgspec.json.Decoder(Changed).decode
+
+
+class _TaskName(Struct):
+    task_id: str
+
+
+class _ExecutionName(Struct):
+    execution_id: str
+
+
+class _InputName(Struct):
+    input_id: str
+
+
+class _Names(Struct):
+    """The rows that an event names."""
+
+    plan_revision: int = 0
+    tasks: list[_TaskName] = []
+    executions: list[_ExecutionName] = []
+    inputs: list[_InputName] = []
+
+
+_names = msgspec.json.Decoder(list[_Names]).decode
 
 
 def get_run(connection: Link, tenant_id: str, run_id: str) -> Run | None:
     """Return the run, or None."""
     row = _run.first(connection, tenant_id=tenant_id, run_id=run_id)
-    return run_rows.run_of(row) if row is not None else None
+    return bodies.run_of(*row[2:]) if row is not None else None
 
 
 def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock) -> Loaded | None:
     """Return all that the loop needs of a run, or what changed after `since`."""
-    run = get_run(connection, tenant_id, run_id)
-    if run is None:
+    row = _run.first(connection, tenant_id=tenant_id, run_id=run_id)
+    if row is None:
         return None
-    key = {"tenant_id": tenant_id, "run_id": run_id}
-    delta = _delta(connection, key, since) if 0 < since <= run.version else None
+    run_key, commit_id = row[:2]
+    run = bodies.run_of(*row[2:])
+    delta = _delta(connection, run_key, since) if 0 < since <= run.version else None
     if delta is None:
         since = 0
-        plans = _plans.run(connection, **key)
-        tasks = _tasks.run(connection, **key)
-        executions = _by_seq(_open_executions.run(connection, **key))
-        inputs = _by_seq(_open_inputs.run(connection, **key))
-        holders = _leases.run(connection, **key)
+        plans = _plans.run(connection, run_key=run_key)
+        tasks = _tasks.run(connection, run_key=run_key)
+        executions = _open_executions.run(connection, run_key=run_key)
+        inputs = _open_inputs.run(connection, run_key=run_key)
     else:
-        names = (tenant_id, run_id)
-        plans = _pick_plans.run(connection, [(*names, each) for each in sorted(delta.plans)])
-        tasks = _in_order(connection, names, delta.tasks)
-        wanted = [(*names, *pair) for pair in delta.executions]
-        executions = _by_seq(_pick_executions.run(connection, wanted))
-        wanted = [(*names, name) for _, name in delta.executions]
-        holders = _pick_leases.run(connection, wanted)
-        wanted = [(*names, name) for name in delta.inputs]
-        inputs = _by_seq(_pick_inputs.run(connection, wanted))
-    made = _ids.run(connection, [(tenant_id, run_id, each) for each in {run.version, since} - {0}])
-    id_of = {row[0]: row[1] for row in made}
-    holder_of = {row[0]: row[1:] for row in holders}
-    asked = delta is None or delta.has_requests
-    requests = _requests.run(connection, **key, since=since) if asked else []
-    named = _newest_checkpoint.first(connection, **key)
+        plans = _pick_plans.run(connection, [(run_key, each) for each in delta.plans])
+        tasks = _changed_tasks(connection, run_key, delta)
+        wanted = [(run_key, name) for name in delta.executions]
+        executions = _pick_executions.run(connection, wanted)
+        inputs = _pick_inputs.run(connection, [(run_key, name) for name in delta.inputs])
+    requests = _requests.run(connection, run_key=run_key, since=since)
+    checkpoint = _newest_checkpoint.first(connection, run_key=run_key)
+    before = _commit_id.first(connection, run_key=run_key, version=since) if since else None
     return Loaded(
         run=run,
-        plans=tuple(sorted((run_rows.plan_of(row) for row in plans), key=lambda p: p.revision)),
-        tasks=tuple(run_rows.task_of(row) for row in tasks),
-        executions=tuple(_as_open(row, holder_of.get(row[1], _NO_HOLDER)) for row in executions),
-        inputs=tuple(step_rows.input_of(row[1:]) for row in inputs),
-        requests=tuple(
-            RequestRecord(request_id=name, fingerprint=fingerprint, version=version)
-            for name, fingerprint, version in reversed(requests)
-        ),
-        checkpoint=step_rows.checkpoint_of(named) if named is not None else None,
+        plans=tuple(sorted((bodies.plan_of(row[0]) for row in plans), key=lambda p: p.revision)),
+        tasks=tuple(task_of(row) for row in tasks),
+        executions=tuple(_as_open(row) for row in _by_seq(executions)),
+        inputs=tuple(bodies.input_of(row[1]) for row in _by_seq(inputs)),
+        requests=tuple(bodies.request_of(row[0]) for row in reversed(requests)),
+        checkpoint=bodies.checkpoint_of(checkpoint) if checkpoint is not None else None,
         complete=delta is None,
-        commit_id=id_of[run.version],
-        since_id=id_of.get(since, ""),
+        commit_id=commit_id,
+        since_id=before[0] if before is not None else "",
         now_us=clock(connection),
     )
 
@@ -224,50 +259,71 @@ class _Delta(Struct):
 
     plans: set[int]
     tasks: dict[str, None]
-    executions: dict[tuple[str, str], None]
+    executions: dict[str, None]
     inputs: dict[str, None]
-    has_requests: bool = False
 
 
-def _delta(connection: Link, key: dict[str, str], since: int) -> _Delta | None:
+def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
     """Return the keys that the commits since then named; None: too many."""
-    rows = _changes.run(connection, **key, since=since)
+    rows = _changes.run(connection, run_key=run_key, since=since)
     if len(rows) > DELTA_COMMITS_MAX:
         return None
     delta = _Delta(set(), {}, {}, {})
-    for (text,) in rows:
-        if text is None:
+    for named, events in rows:
+        changed = _changed(named) if named is not None else _named_by(events)
+        if changed.all:
             return None
-        changed = _changed(text)
         if changed.plan:
             delta.plans.add(changed.plan)
         delta.tasks.update(dict.fromkeys(changed.tasks))
         delta.executions.update(dict.fromkeys(changed.executions))
         delta.inputs.update(dict.fromkeys(changed.inputs))
-        delta.has_requests = delta.has_requests or changed.request
     return delta
 
 
-def _in_order(connection: Link, run: tuple[str, str], names: Iterable[str]) -> list[Sequence[Any]]:
-    rows = _pick_tasks.run(connection, [(*run, name) for name in names])
-    # Position, task id, revision: the order is that of `list_tasks`.
-    rows.sort(key=lambda row: (row[2], row[0], row[1]))
-    return [row[1:] for row in rows]
+def _named_by(events: str) -> Changed:
+    """Return the rows that a commit's events name."""
+    changed = Changed()
+    for event in _names(events):
+        changed.plan = event.plan_revision or changed.plan
+        changed.tasks += [one.task_id for one in event.tasks]
+        changed.executions += [one.execution_id for one in event.executions]
+        changed.inputs += [one.input_id for one in event.inputs]
+    return changed
+
+
+def _changed_tasks(connection: Link, run_key: int, delta: _Delta) -> list[Values]:
+    """Return the tasks that changed, in the order of all tasks."""
+    named = [(run_key, name) for name in delta.tasks]
+    planned = [(run_key, each) for each in delta.plans]
+    rows = _pick_specs.run(connection, named) + _pick_planned.run(connection, planned)
+    specs = {row[0]: row for row in rows}
+    states: dict[str, str] = {
+        row[0]: row[1] for row in _pick_states.run(connection, [(run_key, name) for name in specs])
+    }
+    order = sorted(specs.values(), key=lambda row: (row[1], row[2], row[0]))
+    return [(*row, states.get(row[0])) for row in order]
+
+
+def task_of(row: Values) -> Task:
+    """Return the task of a row of `tasks_with_specs`."""
+    task_id, revision, _, state = row
+    return bodies.task_of(task_id, revision, state)
 
 
 def _by_seq(rows: list[Values]) -> list[Values]:
     return sorted(rows, key=lambda row: row[0])
 
 
-def _as_open(row: Values, holder: Sequence[Any]) -> OpenExecution:
-    token, worker_id, instance_id, backend, session_id, media_type, data = holder
+def _as_open(row: Values) -> OpenExecution:
+    _, body, token, worker_id, instance_id, backend, session_id, media_type, data = row
     return OpenExecution(
-        execution=step_rows.execution_of(row[1:]),
-        token=token,
-        worker_id=worker_id,
-        instance_id=instance_id,
+        execution=bodies.execution_of(body),
+        token=token or "",
+        worker_id=worker_id or "",
+        instance_id=instance_id or "",
         progress=payload_of(media_type, data),
-        session=session_of(backend, session_id),
+        session=Session(backend=backend or "", session_id=session_id or ""),
     )
 
 
@@ -275,57 +331,51 @@ def read_payloads(
     connection: Link, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool
 ) -> list[StoredPayload]:
     """Return what is stored under these keys, in their order."""
-    wanted = [(tenant_id, run_id, key) for key in dict.fromkeys(keys)]
+    names = {"tenant_id": tenant_id, "run_id": run_id}
+    number = _number.first(connection, **names)
+    if number is None:
+        return []
     results = _pick_outcomes if texts else _pick_results
-    rows = results.run(connection, [key for key in wanted if key[2] != INPUT_KEY])
-    rows += _pick_payloads.run(connection, [key for key in wanted if key[2] == INPUT_KEY])
-    stored = {row[0]: step_rows.stored_of(row) for row in rows}
+    wanted = [(number[0], key) for key in dict.fromkeys(keys) if key != INPUT_KEY]
+    rows = results.run(connection, wanted)
+    if INPUT_KEY in keys:
+        rows += [(INPUT_KEY, *row) for row in _input.run(connection, **names)]
+    stored = {row[0]: bodies.stored_of(row) for row in rows}
     there = [stored[key] for key in keys if key in stored]
-    return there if texts else [one for one in there if one.payload is not None]
+    return [one for one in there if one.payload is not None or (texts and one.key != INPUT_KEY)]
 
 
 def read_plan(connection: Link, tenant_id: str, run_id: str, revision: int) -> Plan | None:
     """Return one plan revision."""
     row = _plan.first(connection, tenant_id=tenant_id, run_id=run_id, revision=revision)
-    return run_rows.plan_of(row) if row is not None else None
+    return bodies.plan_of(row[0]) if row is not None else None
 
 
 def read_base(connection: Link, tenant_id: str, run_id: str, version: int) -> Checkpoint | None:
     """Return the last checkpoint up to a version that has a base."""
     row = _newest_base.first(connection, tenant_id=tenant_id, run_id=run_id, until=version)
-    return step_rows.checkpoint_of(row) if row is not None else None
+    return bodies.checkpoint_of(row) if row is not None else None
 
 
 def read_events(
     connection: Link, tenant_id: str, run_id: str, after: int, limit: int
 ) -> EventPage | None:
     """Return whole commits' events after a number."""
-    run = get_run(connection, tenant_id, run_id)
-    if run is None:
+    head = _head.first(connection, tenant_id=tenant_id, run_id=run_id)
+    if head is None:
         return None
-    key = {"tenant_id": tenant_id, "run_id": run_id}
-    limit = max(limit, 1)
-    rows = _events.run(connection, **key, after=after, many=limit + 1)
-    if len(rows) > limit:
-        rows = _whole_commits(connection, key, rows)
-    oldest = _oldest.run(connection, **key)[0][0]
-    events = tuple(step_rows.event_of(row) for row in rows)
+    run_key, latest, status = head
+    until = max(after, 0) + max(limit, 1)
+    rows = _whole.run(connection, run_key=run_key, after=after, until=until)
+    if not rows:
+        # The next commit has more events than that: it is read whole.
+        rows = _next.run(connection, run_key=run_key, after=after)
+    events: list[Event] = [
+        event for row in rows for event in bodies.events_of(*row) if event.number > after
+    ]
     reached = events[-1].number if events else after
     return EventPage(
-        events=events,
-        oldest=1 if oldest is None else oldest,
-        latest=run.last_event,
-        ended=run.ended and reached >= run.last_event,
+        events=tuple(events),
+        latest=latest,
+        ended=RunStatus(status) in ENDED and reached >= latest,
     )
-
-
-def _whole_commits(connection: Link, key: dict[str, str], rows: list[Values]) -> list[Values]:
-    """Leave the last commit away, if it may be cut; a commit that stands alone is read whole."""
-    first, last = rows[0][1], rows[-1][1]
-    whole = [row for row in rows if row[1] != last]
-    if whole:
-        return whole
-    after = rows[0][0] - 1
-    following = _next_commit.run(connection, **key, after=after, version=first)[0][0]
-    until = 2**63 - 1 if following is None else following - 1
-    return _events_of_commit.run(connection, **key, after=after, until=until, version=first)

@@ -31,7 +31,7 @@ _reserved = schema.reservations.c
 _of_run = Query(
     select(*[_reserved[name] for name in _PLACE])
     .where(
-        schema.listed(schema.reservations),
+        schema.listed(_reserved.tenant_id),
         _reserved.tenant_id == bindparam("tenant_id"),
         _reserved.run_id == bindparam("run_id"),
     )

@@ -1,10 +1,17 @@
-"""The tables. What a person asks for stands in columns of its own.
+"""The tables: columns for what people and indexes ask for, and JSON bodies for the records themselves.
 
-A run's number (`run_rows.seq`, elsewhere `run_key`) is its key inside the store; the tenant comes first in
-keys that have no run. The numbers say nothing of any order that a caller sees.
-Rows that grow with a run's history are written at the end of their table and found by narrow indexes:
-a commit then touches few pages. Small rows that come and go with their run's key stand in key order.
-JSON is text here and JSONB on Postgres. An enum's value is its name. Units stand last in names.
+A body is a record as JSON, with the names of `core/records` and without the fields that have their default.
+What never changes (a run's specification, a plan, a task's definition) is a body that is written once, in a
+table of its own; what moves is another. So a new field of a record needs no migration. A column repeats a field
+of a body only where it is looked up, listed or compared.
+
+A run's number (`run_key`) is its key inside the store. It never comes again: a run that is deleted and created
+anew has another one. No order that a caller sees depends on these numbers, but for the order of creation.
+Rows are written at the end of their table and found by narrow indexes, so a commit touches few pages; only
+the small rows that come and go with their run (timers, requests, sessions) stand in key order.
+
+Bodies are text on SQLite and JSON on Postgres: both keep numbers as they were written. An enum's value is its
+name. Units stand last in names. A column that may be NULL says when it is.
 """
 
 from __future__ import annotations
@@ -29,38 +36,41 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSON, JSONB, UUID
 from sqlalchemy.types import TypeEngine
 
-from stepwell_drivers.sql.defaults import RandomUuid, Transaction
+from stepwell_drivers.sql.defaults import Transaction
 
-REVISIONS: tuple[str, ...] = ("0006",)
+REVISIONS: tuple[str, ...] = ("0007",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
 ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
 """The condition of the indexes of ended runs, in the words that a query has to use, too."""
+OPEN = "status IN ('READY', 'LEASED', 'UNKNOWN_OUTCOME')"
+"""The condition of the index of open executions."""
 
-UNPLACED = 2**31 - 1
-"""The position of a task that stands in no plan."""
+UNPLANNED = 2**31 - 1
+"""The position of a task that stands in no plan: behind all that do."""
 
 metadata = MetaData()
 
 _NUMBER = BigInteger()
 _SEQUENCE: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
-_JSON: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
+_JSON: TypeEngine[str] = Text().with_variant(JSON(), "postgresql")
+_SHOWN: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
 # By code point, as SQLite and Python compare: no order rests on a server's language.
 _TEXT: TypeEngine[str] = Text().with_variant(Text(collation="C"), "postgresql")
 _UUID: TypeEngine[str] = Text().with_variant(UUID(as_uuid=False), "postgresql")
 
 
-def _seq() -> Column[Any]:
+def _seq(name: str = "seq") -> Column[Any]:
     """A number that counts up as rows are written."""
-    return Column("seq", _SEQUENCE, primary_key=True)
+    return Column(name, _SEQUENCE, primary_key=True)
 
 
 def _run_key() -> Column[Any]:
-    """The number of the rows' run, `run_rows.seq`: a short key, which never comes again."""
+    """The number of the row's run, `run_rows.run_key`."""
     return Column("run_key", _NUMBER, nullable=False)
 
 
-def _words(*names: str) -> list[Column[Any]]:
+def _texts(*names: str) -> list[Column[Any]]:
     return [Column(name, _TEXT, nullable=False, server_default="") for name in names]
 
 
@@ -68,17 +78,21 @@ def _numbers(*names: str) -> list[Column[Any]]:
     return [Column(name, _NUMBER, nullable=False, server_default="0") for name in names]
 
 
-def _json(*names: str) -> list[Column[Any]]:
-    return [Column(name, _JSON, nullable=False, server_default="{}") for name in names]
+def _body(name: str) -> Column[Any]:
+    """A record as JSON."""
+    return Column(name, _JSON, nullable=False, server_default="{}")
 
 
-def _lists(*names: str) -> list[Column[Any]]:
-    """JSON whose empty value is a list."""
-    return [Column(name, _JSON, nullable=False, server_default="[]") for name in names]
+def _texts_or_null(*names: str) -> list[Column[Any]]:
+    return [Column(name, _TEXT, nullable=True) for name in names]
+
+
+def _numbers_or_null(*names: str) -> list[Column[Any]]:
+    return [Column(name, _NUMBER, nullable=True) for name in names]
 
 
 def _bytes(name: str) -> list[Column[Any]]:
-    """Bytes with their media type; both NULL: there are none."""
+    """Bytes of a user with their media type. Bytes NULL: there are none. Type NULL: `application/json`."""
     return [
         Column(f"{name}_media_type", _TEXT, nullable=True),
         Column(name, LargeBinary(), nullable=True),
@@ -100,9 +114,19 @@ _CHANGING: dict[str, Any] = {
 }
 
 
-# Postgres takes any index for rows of a table that it knows nothing of yet, one that lists a tenant as soon
-# as the key: so those that list may be taken only by who says this.
-_LISTED: dict[str, Any] = {"postgresql_where": text("tenant_id >= ''")}
+# Postgres takes any index for rows of a table that it knows nothing of yet, one that lists a tenant or a run as
+# soon as the key: so those that list may be taken only by who says this. See `listed`.
+_LISTS_TENANT: dict[str, Any] = {"postgresql_where": text("tenant_id >= ''")}
+_LISTS_RUN: dict[str, Any] = {"postgresql_where": text("run_key >= 0")}
+
+
+def _in_order(name: str, *columns: str, where: str = "") -> tuple[Index, Index]:
+    """Index rows in the order of writing, among equals. In SQLite each index ends with the row's number."""
+    condition: dict[str, Any] = _where(where) if where else _LISTS_RUN
+    return (
+        Index(name, *columns, **(condition if where else {})).ddl_if(dialect="sqlite"),
+        Index(name, *columns, "seq", **condition).ddl_if(dialect="postgresql"),
+    )
 
 
 def _held(table: str) -> Index:
@@ -115,42 +139,31 @@ def _held(table: str) -> Index:
 runs = Table(
     "run_rows",
     metadata,
-    _seq(),
-    *_words("tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
-    *_words("status", "phase", "blocked_on", "pause_reason", "finish_reason", "reason"),
-    *_numbers("version", "last_event", "iteration", "plan_revision"),
-    *_json("stages"),
-    *_numbers("stages_fixed", "allowance", "step_attempt", "step_spent"),
-    *_json("counts", "usage", "budget", "failure"),
-    *_words("result_id", "actor", "on_behalf_of"),
-    *_numbers("blocked_since_us", "created_us", "started_us", "ended_us"),
-    # Written once, at the birth.
-    *_words("goal"),
-    *_json("labels"),
-    Column("input_params", _JSON, nullable=True),
-    *_numbers("max_iterations", "max_parallel", "priority"),
-    *_json("initial_budget"),
-    # As it was written, to the sign of a zero: JSONB would make numbers of its own of it.
-    Column("step_retry", Text().with_variant(JSON(), "postgresql"), nullable=False),
-    *_numbers("step_timeout_ms", "start_delay_ms", "parent_version"),
-    *_words("parent_run_id", "request_fingerprint"),
-    *_json("worker_version"),
-    UniqueConstraint("tenant_id", "run_id"),
-    Index("runs_by_birth", "tenant_id", "seq", **_LISTED),
-    Index("runs_by_status", "tenant_id", "status", "seq", **_LISTED),
-    Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq", **_LISTED),
-    *_json("attempts", "tally", "previous", "step_losses"),
-    *_numbers("stopping", "no_progress_limit"),
-    *_words("family_id", "blocked_run_id"),
+    _seq("run_key"),
+    # Written once, at the birth. `family_id`: '' where the run is no fork.
+    *_texts("tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
+    *_texts("parent_run_id", "family_id"),
     # The `id` of the view `runs`: the run's own id where that is a UUID, else one that is drawn. Its tasks'
     # and events' ids begin with its first 20 digits, so these are no other run's.
-    Column("uuid", _UUID, nullable=False, server_default=RandomUuid()),
+    Column("uuid", _UUID, nullable=False),
+    # Written by each commit. `commit_id` is that of `version`; `ended_us` is 0 until the run has ended.
+    *_texts("status", "phase", "blocked_on", "commit_id"),
+    *_numbers("version", "last_event", "ended_us"),
+    # The `Run` without its `spec`.
+    _body("state"),
+    UniqueConstraint("tenant_id", "run_id"),
+    Index("runs_by_birth", "tenant_id", "run_key", **_LISTS_TENANT),
+    Index("runs_by_status", "tenant_id", "status", "run_key", **_LISTS_TENANT),
+    Index("runs_by_pipeline", "tenant_id", "pipeline_id", "run_key", **_LISTS_TENANT),
     Index("runs_by_uuid", "uuid"),
     Index("runs_by_uuid_start", text("left(uuid::text, 23)"), unique=True).ddl_if(
         dialect="postgresql"
     ),
     Index("runs_by_uuid_start", text("substr(uuid, 1, 23)"), unique=True).ddl_if(dialect="sqlite"),
-    Index("runs_by_parent", "tenant_id", "parent_run_id", "seq", **_where("parent_run_id <> ''")),
+    Index(
+        *("runs_by_parent", "tenant_id", "parent_run_id", "run_key"),
+        **_where("parent_run_id <> ''"),
+    ),
     Index("runs_by_family", "tenant_id", "family_id", **_where("family_id <> ''")),
     # For retention: a run that lives is in none of them.
     Index("runs_ended", "status", "ended_us", "tenant_id", "run_id", **_where(ENDED)),
@@ -165,136 +178,125 @@ runs = Table(
     **_CHANGING,
 )
 
-payloads = Table(
-    "payloads",
+run_specs = Table(
+    "run_specs",
     metadata,
-    _run_key(),
-    *_words("key"),
-    *_bytes("data"),
-    PrimaryKeyConstraint("run_key", "key"),
+    # What a run was started with, written once: the `RunSpec` and its input. Each run has one.
+    Column("run_key", _SEQUENCE, primary_key=True, autoincrement=False),
+    # `priority` as a number besides: one that no database holds is refused before it is in a body.
+    *_numbers("priority"),
+    _body("spec"),
+    # The input for people to read. NULL: it is large, or no JSON that both databases take.
+    Column("input_params", _SHOWN, nullable=True),
+    *_bytes("input"),
 )
 
 plans = Table(
     "plans",
     metadata,
-    *_words("tenant_id", "run_id"),
-    *_numbers("revision", "version", "parent_revision", "iteration", "task_count", "created_us"),
-    *_words("trigger", "reason", "fingerprint"),
-    Column("specs", LargeBinary(), nullable=False),
-    PrimaryKeyConstraint("tenant_id", "run_id", "revision"),
-    *_lists("carried"),
+    _run_key(),
+    *_numbers("revision", "version", "task_count", "created_us"),
+    *_texts("trigger"),
+    # The `Plan`, tasks and all: they are read as one.
+    _body("plan"),
+    PrimaryKeyConstraint("run_key", "revision"),
+)
+
+task_specs = Table(
+    "task_specs",
+    metadata,
+    _run_key(),
+    *_texts("task_id"),
+    # The plan revision that defined the task, and its place there.
+    *_numbers("revision"),
+    Column("position", _NUMBER, nullable=False, server_default=str(UNPLANNED)),
+    # The run's version that wrote this definition; and the last digits of the `id` in the view `tasks`, which
+    # a later definition of the same task keeps.
+    *_numbers("version", "number"),
+    # For people: the `TaskSpec` without its input. The loop reads the plan. '{}': the task stands in no plan.
+    _body("spec"),
+    PrimaryKeyConstraint("run_key", "task_id"),
+    Index(
+        *("tasks_in_order", "run_key", "revision", "position", "task_id"),
+        **_LISTS_RUN,
+    ),
 )
 
 tasks = Table(
     "task_rows",
     metadata,
-    *_words("tenant_id", "run_id", "task_id"),
+    # The state of a task of `task_specs`. One that is as its plan brought it (PENDING, nothing done) has no row.
+    _run_key(),
+    *_texts("task_id"),
     *_numbers("revision"),
-    Column("position", _NUMBER, nullable=False, server_default=str(UNPLACED)),
-    *_words("status"),
-    *_numbers("version", "attempts", "spent", "allowance"),
-    *_words("result_id", "input_id"),
-    *_json("failure"),
-    *_numbers("started_us", "ended_us"),
-    # For people, written with the plan; the loop reads the plan itself.
-    *_words("type", "title", "role", "idempotency_key", "effect", "on_failure"),
-    *_json("depends_on", "retry"),
-    *_words("prompt"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "task_id"),
-    Index(
-        *("tasks_in_order", "tenant_id", "run_id"),
-        *("revision", "position", "task_id"),
-        **_LISTED,
-    ),
-    *_words("result_run_id", "deduplicated_from", "held_key", "key_run_id"),
-    *_numbers("messages", "reconciles", "reconciles_spent"),
-    *_json("previous", "losses", "reconcile_losses"),
-    # The last digits of the `id` in the view `tasks`; written once.
-    *_numbers("number"),
+    *_texts("status"),
+    # The run's version that wrote this.
+    *_numbers("version"),
+    # The `Task`.
+    _body("state"),
+    PrimaryKeyConstraint("run_key", "task_id"),
     **_CHANGING,
 )
 
 executions = Table(
     "executions",
     metadata,
+    # One attempt at a step, with its place in the queue or its lease.
     _seq(),
-    *_words("tenant_id", "run_id", "execution_id", "kind", "task_id"),
-    *_words("status", "queue", "type", "role", "pin", "worker_id", "backend", "session_id"),
-    *_numbers("version", "iteration", "attempt", "priority", "delay_ms", "available_us"),
-    *_numbers("begun", "has_result", "offered_us", "leased_us", "ended_us", "held_until_us"),
-    *_json("failure", "usage"),
-    # An execution is of one task for ever: so its key serves those who ask by task, too.
-    UniqueConstraint("tenant_id", "run_id", "task_id", "execution_id"),
-    Index("executions_in_order", "tenant_id", "run_id", "seq", **_LISTED),
-    Index(
-        "executions_open",
-        "tenant_id",
-        "run_id",
-        "status",
-        **_where("status IN ('READY', 'LEASED', 'UNKNOWN_OUTCOME')"),
-    ),
-    Index(
-        "executions_ready",
-        "tenant_id",
-        "queue",
-        "kind",
-        "role",
-        "type",
-        "pin",
-        "priority",
-        "available_us",
-        "seq",
-        **_where("status = 'READY'"),
+    _run_key(),
+    *_texts("execution_id", "task_id", "status"),
+    # The run's version that wrote this: by it a claim knows whether the row has changed since.
+    *_numbers("version"),
+    # The `Execution`.
+    _body("body"),
+    # While READY, LEASED or UNKNOWN_OUTCOME; NULL once it has ended.
+    *_texts_or_null("tenant_id"),
+    # While READY, else NULL: the lane in which it waits, and its place there.
+    *_texts_or_null("queue", "kind", "role", "type", "pin"),
+    *_numbers_or_null("priority", "available_us"),
+    # While LEASED or UNKNOWN_OUTCOME, else NULL: the lease. `limit_us` 0: no renewal ends there. A lease is due
+    # while LEASED only. (NULL there too, where a commit said LEASED and granted no lease.)
+    *_texts_or_null("token", "worker_id", "instance_id"),
+    *_numbers_or_null("deadline_us", "limit_us"),
+    # What the last heartbeats of the lease brought; NULL: nothing yet.
+    *_texts_or_null("session_backend", "session_id"),
+    *_bytes("progress"),
+    # Postgres: the end of a claim's hold on it. Every other write sets 0.
+    *_numbers("held_until_us"),
+    UniqueConstraint("run_key", "execution_id"),
+    *_in_order("executions_in_order", "run_key"),
+    *_in_order("executions_of_task", "run_key", "task_id"),
+    Index("executions_open", "run_key", **_where(OPEN)),
+    *_in_order(
+        *("executions_ready", "tenant_id", "queue"),
+        *("kind", "role", "type", "pin", "priority", "available_us"),
+        where="status = 'READY'",
     ),
     Index("executions_delayed", "available_us", **_where("status = 'READY'")),
+    *_in_order("executions_due", "deadline_us", where="status = 'LEASED'"),
+    Index("executions_of_worker", "tenant_id", "worker_id", **_where("worker_id IS NOT NULL")),
     _held("executions"),
-    *_numbers("messages_after", "messages", "unknown_us"),
     **_CHANGING,
 )
 
 outcomes = Table(
     "outcomes",
     metadata,
-    *_words("tenant_id", "run_id", "execution_id", "backend", "session_id", "prompt", "response"),
-    *_words("receipt"),
+    # What an execution left behind; written once. Those of a deleted run stay while its family needs them.
+    _run_key(),
+    *_texts("execution_id"),
     *_bytes("result"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
-)
-
-leases = Table(
-    "leases",
-    metadata,
-    *_words("tenant_id", "run_id", "execution_id", "token", "worker_id", "instance_id"),
-    *_numbers("version", "armed", "deadline_us", "limit_us", "held_until_us"),
-    *_words("backend", "session_id"),
-    *_bytes("progress"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
-    # All that is asked for: else SQLite prefers to walk the tenant's leases by their key.
-    Index(
-        *("leases_of_worker", "tenant_id", "worker_id"),
-        *("run_id", "execution_id", "token", "instance_id"),
-    ).ddl_if(dialect="sqlite"),
-    Index("leases_of_worker", "tenant_id", "worker_id", **_LISTED).ddl_if(dialect="postgresql"),
-    Index(
-        "leases_due",
-        "deadline_us",
-        "tenant_id",
-        "run_id",
-        "execution_id",
-        **_where("armed = 1"),
-    ).ddl_if(dialect="sqlite"),
-    # Postgres sorts the few that are due at the same moment.
-    Index("leases_due", "deadline_us", **_where("armed = 1")).ddl_if(dialect="postgresql"),
-    _held("leases"),
-    sqlite_with_rowid=False,
-    **_CHANGING,
+    # NULL where there is none.
+    *_texts_or_null("prompt", "response", "receipt"),
+    PrimaryKeyConstraint("run_key", "execution_id"),
 )
 
 timers = Table(
     "timers",
     metadata,
     _run_key(),
-    *_words("name"),
+    *_texts("name"),
+    # `version` and `held_until_us` as in `executions`.
     *_numbers("version", "due_us", "held_until_us"),
     PrimaryKeyConstraint("run_key", "name"),
     Index("timers_due", "due_us", "run_key", "name"),
@@ -303,37 +305,33 @@ timers = Table(
     **_CHANGING,
 )
 
-events = Table(
-    "event_rows",
-    metadata,
-    *_words("tenant_id", "run_id"),
-    *_numbers("number", "version"),
-    *_words("type"),
-    *_numbers("time_us"),
-    *_words("task_id", "execution_id", "input_id", "message", "actor", "on_behalf_of"),
-    *_numbers("plan_revision"),
-    *_json("payload"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "number"),
-)
-
 commits = Table(
     "commits",
     metadata,
     _seq(),
-    *_words("tenant_id", "run_id"),
-    # Below zero: not a commit but the run's deletion, at that version; it goes with the tombstone.
+    _run_key(),
+    *_texts("tenant_id"),
+    # Only of a deletion, whose run is in no other table; else NULL. It goes with the tombstone.
+    *_texts_or_null("deleted_run_id"),
+    # Below zero: not a commit but the run's deletion, at that version.
     *_numbers("version"),
-    *_words("commit_id"),
+    *_texts("commit_id"),
     *_numbers("committed_us"),
-    # Which rows it changed; NULL: too many to name.
+    # The number of its last event; the others of the commit end there.
+    *_numbers("last_event"),
+    # Its events in their order, as a list: each an `Event` without its version and number (the row and the
+    # place say them). The view `events` has a row for each.
+    Column("events", _JSON, nullable=False, server_default="[]"),
+    # The rows that it changed; NULL: just those that its events name.
     Column("changed", _JSON, nullable=True),
-    UniqueConstraint("tenant_id", "run_id", "version"),
     # Postgres: the transaction that wrote it. Numbers of rows are given out before their rows can be
     # seen, so the feed goes by these, below the oldest that is still open.
     Column("xid", _NUMBER, nullable=False, server_default=Transaction()),
-    Index("commits_of_tenant", "tenant_id", "seq").ddl_if(dialect="sqlite"),
+    UniqueConstraint("run_key", "version"),
+    Index("commits_by_event", "run_key", "last_event", **_LISTS_RUN),
+    Index("commits_of_tenant", "tenant_id").ddl_if(dialect="sqlite"),
     Index("commits_fed", "xid", "seq").ddl_if(dialect="postgresql"),
-    Index("commits_fed_of_tenant", "tenant_id", "xid", "seq", **_LISTED).ddl_if(
+    Index("commits_fed_of_tenant", "tenant_id", "xid", "seq", **_LISTS_TENANT).ddl_if(
         dialect="postgresql"
     ),
     # A number of a deleted run's commit never comes again: a cursor may stand there.
@@ -344,33 +342,30 @@ inputs = Table(
     "inputs",
     metadata,
     _seq(),
-    *_words("tenant_id", "run_id", "input_id", "task_id", "execution_id", "kind", "status"),
-    *_words("prompt", "schema"),
-    *_json("choices"),
-    *_numbers("version", "expires_ms"),
-    *_words("on_expiry", "answered_by"),
-    *_bytes("answer"),
-    *_numbers("created_us", "ended_us"),
-    UniqueConstraint("tenant_id", "run_id", "input_id"),
-    Index("inputs_open", "tenant_id", "run_id", "status", **_where("status = 'OPEN'")),
-    Index("inputs_in_order", "tenant_id", "run_id", "seq", **_LISTED),
-    Index(
-        *("inputs_waiting", "tenant_id", "seq"),
-        sqlite_where=text("status = 'OPEN'"),
-        postgresql_where=text("status = 'OPEN' AND tenant_id >= ''"),
-    ),
+    _run_key(),
+    *_texts("input_id", "status"),
+    # While OPEN, else NULL.
+    *_texts_or_null("tenant_id"),
+    # The `InputRequest`.
+    _body("body"),
+    UniqueConstraint("run_key", "input_id"),
+    *_in_order("inputs_in_order", "run_key"),
+    Index("inputs_open", "run_key", **_where("status = 'OPEN'")),
+    *_in_order("inputs_waiting", "tenant_id", where="status = 'OPEN'"),
 )
 
 checkpoints = Table(
     "checkpoints",
     metadata,
-    *_words("tenant_id", "run_id"),
+    _run_key(),
     *_numbers("version", "cycle"),
-    *_json("state"),
+    # The `CheckpointState`.
+    _body("state"),
     *_numbers("created_us"),
+    # NULL: this one has no base.
     Column("base", LargeBinary(), nullable=True),
-    PrimaryKeyConstraint("tenant_id", "run_id", "version"),
-    Index("checkpoints_based", "tenant_id", "run_id", "version", **_where("base IS NOT NULL")),
+    PrimaryKeyConstraint("run_key", "version"),
+    Index("checkpoints_based", "run_key", "version", **_where("base IS NOT NULL")),
 )
 
 requests = Table(
@@ -378,8 +373,8 @@ requests = Table(
     metadata,
     _run_key(),
     *_numbers("committed_version"),
-    *_words("request_id", "fingerprint"),
-    *_numbers("version"),
+    # The `RequestRecord`.
+    _body("body"),
     PrimaryKeyConstraint("run_key", "committed_version"),
     sqlite_with_rowid=False,
 )
@@ -387,9 +382,10 @@ requests = Table(
 sessions = Table(
     "sessions",
     metadata,
-    *_words("tenant_id", "run_id", "backend", "session_id", "task_id", "execution_id"),
-    *_numbers("version"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "backend", "session_id"),
+    # For people: the last execution of each conversation of an agent's own.
+    _run_key(),
+    *_texts("backend", "session_id", "task_id", "execution_id"),
+    PrimaryKeyConstraint("run_key", "backend", "session_id"),
     sqlite_with_rowid=False,
 )
 
@@ -397,25 +393,26 @@ messages = Table(
     "messages",
     metadata,
     _seq(),
-    *_words("tenant_id", "run_id", "task_id", "execution_id", "role"),
-    *_words("backend", "session_id", "content"),
-    *_numbers("version"),
-    Index("messages_in_order", "tenant_id", "run_id", "seq"),
-    Index("messages_of_task", "tenant_id", "run_id", "task_id", "seq"),
-    *_numbers("number"),
+    _run_key(),
+    *_texts("task_id", "role"),
+    # The `Message`.
+    _body("body"),
+    *_in_order("messages_in_order", "run_key"),
+    *_in_order("messages_of_task", "run_key", "task_id"),
 )
 
 logs = Table(
     "logs",
     metadata,
     _seq(),
-    *_words("tenant_id", "run_id", "execution_id", "level", "text"),
-    *_numbers("written_us"),
-    Index("logs_in_order", "tenant_id", "run_id", "seq"),
-    Index("logs_of_execution", "tenant_id", "run_id", "execution_id", "seq"),
-    Column("kind", _TEXT, nullable=False, server_default="LINE"),
-    # By the store's clock; `written_us` is by the worker's.
+    _run_key(),
+    *_texts("execution_id", "kind"),
+    # By the store's clock; `written_us` in the body is by the worker's.
     *_numbers("appended_us"),
+    # The `LogEntry`.
+    _body("body"),
+    *_in_order("logs_in_order", "run_key"),
+    *_in_order("logs_of_execution", "run_key", "execution_id"),
     # The newest entries may be trimmed away, and a cursor stands where they were.
     sqlite_autoincrement=True,
 )
@@ -423,9 +420,10 @@ logs = Table(
 reservations = Table(
     "reservations",
     metadata,
-    *_words("tenant_id", "pipeline_id", "key", "run_id", "commit_id"),
+    # By the run's id, not its number: the run may not be there yet.
+    *_texts("tenant_id", "pipeline_id", "key", "run_id", "commit_id"),
     PrimaryKeyConstraint("tenant_id", "pipeline_id", "key"),
-    Index("reservations_of_run", "tenant_id", "run_id", "pipeline_id", "key", **_LISTED),
+    Index("reservations_of_run", "tenant_id", "run_id", "pipeline_id", "key", **_LISTS_TENANT),
     sqlite_with_rowid=False,
     **_CHANGING,
 )
@@ -433,10 +431,10 @@ reservations = Table(
 workers = Table(
     "workers",
     metadata,
-    *_words("tenant_id", "worker_id", "instance_id", "replica_id"),
-    *_json("queues", "tasks", "kinds"),
-    *_words("version"),
-    *_numbers("credits", "expires_us"),
+    *_texts("tenant_id", "worker_id", "instance_id"),
+    *_numbers("expires_us"),
+    # The `Presence`.
+    _body("body"),
     PrimaryKeyConstraint("tenant_id", "worker_id", "instance_id"),
     Index("workers_by_expiry", "expires_us"),
     sqlite_with_rowid=False,
@@ -445,39 +443,43 @@ workers = Table(
 tombstones = Table(
     "tombstones",
     metadata,
-    *_words("tenant_id", "run_id"),
+    *_texts("tenant_id", "run_id"),
+    # The number that the run had: its outcomes may still be there.
+    _run_key(),
     *_numbers("version", "expires_us"),
+    # Of a run whose outcomes stay for others of its family: it expires when the last of these is gone.
+    *_texts("family_id"),
     PrimaryKeyConstraint("tenant_id", "run_id"),
     Index("tombstones_by_expiry", "expires_us"),
-    # Of a run whose outcomes stay for others of its family: it expires when the last of these is gone.
-    *_words("family_id"),
-    Index("tombstones_of_family", "tenant_id", "family_id", **_where("family_id <> ''")),
+    Index(
+        *("tombstones_of_family", "tenant_id", "family_id", "run_key"),
+        **_where("family_id <> ''"),
+    ),
     sqlite_with_rowid=False,
 )
 
 meta = Table(
     "meta",
     metadata,
-    *_words("key", "value"),
+    *_texts("key", "value"),
     PrimaryKeyConstraint("key"),
     sqlite_with_rowid=False,
 )
 
 
-def listed(table: Table) -> ColumnElement[bool]:
-    """Say that an index which lists is wanted: true of every row."""
-    return table.c.tenant_id >= literal_column("''")
+def listed(column: Column[Any]) -> ColumnElement[bool]:
+    """Say that an index which lists the rows of a tenant, or of a run, is wanted: true of every row."""
+    return column >= literal_column("0" if column.name == "run_key" else "''")
 
 
 OF_A_RUN = (
     runs,
-    payloads,
+    run_specs,
     plans,
+    task_specs,
     tasks,
     executions,
-    leases,
     timers,
-    events,
     commits,
     inputs,
     checkpoints,

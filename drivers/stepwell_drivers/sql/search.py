@@ -16,10 +16,11 @@ from sqlalchemy import BindParameter, bindparam, func, literal_column, select, t
 from stepwell.core.port import EndedQuery, EndedRun, FoundInput, InputQuery, Page
 from stepwell.core.records.model import InputRequest
 from stepwell.core.records.states import RunStatus
-from stepwell_drivers.sql import schema, step_rows
+from stepwell_drivers.sql import bodies, schema
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.pages import About, cursor_of, cut, place_of
+from stepwell_drivers.sql.reads import number_of_run
 from stepwell_drivers.sql.statements import Pick, Query
 
 ENDED_AT_ONCE = 200
@@ -28,20 +29,24 @@ ENDED_AT_ONCE = 200
 # --- input requests ------------------------------------------------------------------------------
 
 _inputs = schema.inputs.c
-_of_tenant = (
-    select(*[_inputs[name] for name in ("seq", "run_id", *step_rows.INPUT_READ)])
-    .where(
-        schema.listed(schema.inputs),
-        _inputs.tenant_id == bindparam("tenant_id"),
-        _inputs.seq > bindparam("after"),
-    )
+_asker = select(schema.runs.c.run_id).where(schema.runs.c.run_key == _inputs.run_key)
+_in_order = (
+    select(_inputs.seq, _asker.scalar_subquery().label("run_id"), _inputs.body)
+    .where(_inputs.seq > bindparam("after"))
     .order_by(_inputs.seq)
     .limit(bindparam("many"))
 )
-_inputs_of_run = Query(_of_tenant.where(_inputs.run_id == bindparam("run_id")))
+_inputs_of_run = Query(
+    _in_order.where(schema.listed(_inputs.run_key), _inputs.run_key == number_of_run())
+)
 # Written out, not a parameter: else the partial index would not be used.
-_open_inputs = Query(_of_tenant.where(_inputs.status == literal_column("'OPEN'")))
-_pick_inputs = Pick(schema.inputs, ("tenant_id", "run_id", "input_id"), step_rows.INPUT_READ)
+_open_inputs = Query(
+    _in_order.where(
+        _inputs.tenant_id == bindparam("tenant_id"), _inputs.status == literal_column("'OPEN'")
+    )
+)
+_pick_inputs = Pick(schema.inputs, ("run_key", "input_id"), ("input_id", "body"))
+_number = Query(select(number_of_run()))
 
 
 def inputs(connection: Link, query: InputQuery, _about: About) -> Page[FoundInput]:
@@ -56,7 +61,7 @@ def inputs(connection: Link, query: InputQuery, _about: About) -> Page[FoundInpu
     else:
         rows = _open_inputs.run(connection, **place)
     page, more = cut(rows, query.limit)
-    found = [FoundInput(run_id=row[1], request=step_rows.input_of(row[2:])) for row in page]
+    found = [FoundInput(run_id=row[1], request=bodies.input_of(row[2])) for row in page]
     return Page(items=tuple(found), cursor=cursor_of(page[-1][0]) if more else "")
 
 
@@ -64,8 +69,11 @@ def read_inputs(
     connection: Link, tenant_id: str, run_id: str, input_ids: Sequence[str]
 ) -> list[InputRequest]:
     """Return these input requests, in their order."""
-    wanted = [(tenant_id, run_id, name) for name in dict.fromkeys(input_ids)]
-    found = {row[0]: step_rows.input_of(row) for row in _pick_inputs.run(connection, wanted)}
+    ((run_key,),) = _number.run(connection, tenant_id=tenant_id, run_id=run_id)
+    if run_key is None:
+        return []
+    wanted = [(run_key, name) for name in dict.fromkeys(input_ids)]
+    found = {row[0]: bodies.input_of(row[1]) for row in _pick_inputs.run(connection, wanted)}
     return [found[name] for name in input_ids if name in found]
 
 
@@ -77,7 +85,7 @@ _ended = text(schema.ENDED)
 _ORDER = ("ended_us", "tenant_id", "run_id")
 _next_tenant = Query(
     select(func.min(_runs.tenant_id)).where(
-        schema.listed(schema.runs), _runs.tenant_id > bindparam("after")
+        schema.listed(_runs.tenant_id), _runs.tenant_id > bindparam("after")
     )
 )
 

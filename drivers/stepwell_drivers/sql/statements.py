@@ -35,16 +35,14 @@ from sqlalchemy.types import BigInteger, LargeBinary, Text, TypeEngine
 from stepwell_drivers.sql import dialect as differences
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, is_postgres
-from stepwell_drivers.sql.schema import runs
-
-_RUN = ("tenant_id", "run_id")
 
 
 class _Statement:
     """A statement over rows of so many values, with its text for each database."""
 
-    def __init__(self, width: int) -> None:
-        self._width = width
+    def __init__(self, table: Table, names: Sequence[str]) -> None:
+        self._width = len(names)
+        self._numeric = [isinstance(table.c[name].type, BigInteger) for name in names]
         self._texts: dict[str, tuple[str, _Order]] = {}
 
     def build(self, dialect: Dialect, prefix: str = "") -> Any:
@@ -70,25 +68,28 @@ class _Statement:
             return []
         sql, order = self.text(connection)
         if is_postgres(connection.dialect):
-            return differences.execute(connection, sql, arrays(rows))
+            return differences.execute(connection, sql, self.arrays(rows))
         found: list[Values] = []
         for row in rows if order is None else map(order, rows):
             found += differences.execute(connection, sql, row)
         return found
 
+    def arrays(self, rows: Sequence[Values]) -> list[Any]:
+        """Return the rows' columns for Postgres, each as one array; numbers as the text of one.
+
+        asyncpg looks at each number of an array twice before it encodes it: a third of its time here.
+        """
+        return [
+            _array_text(column) if numeric else list(column)
+            for numeric, column in zip(self._numeric, zip(*rows, strict=True), strict=True)
+        ]
+
 
 _Order = Callable[[Values], Values] | None
 
 
-def arrays(rows: Sequence[Values]) -> list[Any]:
-    """Return the rows' columns, each as one array; numbers as the text of one.
-
-    asyncpg looks at each number of an array twice before it encodes it: a third of its time here.
-    """
-    return [
-        "{" + ",".join(map(str, column)) + "}" if type(column[0]) is int else list(column)
-        for column in zip(*rows, strict=True)
-    ]
+def _array_text(numbers: Values) -> str:
+    return "{" + ",".join("NULL" if one is None else str(one) for one in numbers) + "}"
 
 
 def _array_of(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
@@ -128,27 +129,8 @@ def _parameters(names: Iterable[str]) -> dict[str, BindParameter[Any]]:
 def _is_one_of(
     dialect: Dialect, table: Table, key: Sequence[str], prefix: str = ""
 ) -> list[ColumnElement[bool]]:
-    if "run_id" in key and "run_key" in table.c:
-        return _is_one_of_runs(dialect, table, key)
     given = _given(_types(table, key), prefix).c if is_postgres(dialect) else _parameters(key)
     return [table.c[name] == given[name] for name in key]
-
-
-def _is_one_of_runs(
-    dialect: Dialect, table: Table, key: Sequence[str]
-) -> list[ColumnElement[bool]]:
-    """Match rows of runs that are given by tenant and id, in a table that has their numbers."""
-    others = [name for name in key if name not in _RUN]
-    if is_postgres(dialect):
-        given = _given({name: (runs if name in _RUN else table).c[name].type for name in key}).c
-        number: Any = runs.c.seq
-        named = [runs.c[name] == given[name] for name in _RUN]
-    else:
-        given = _parameters(key)
-        of_run = [runs.c[name] == given[name] for name in _RUN]
-        number, named = select(runs.c.seq).where(*of_run).scalar_subquery(), []
-    same = [table.c[name] == given[name] for name in others]
-    return [*named, table.c.run_key == number, *same]
 
 
 class _Write(_Statement):
@@ -175,7 +157,7 @@ class Insert(_Write):
     ) -> None:
         self._table, self._columns = table, columns
         self._key, self._replaced = key, replaced
-        super().__init__(len(columns))
+        super().__init__(table, columns)
 
     def build(self, dialect: Dialect, prefix: str = "") -> Any:
         statement = self._plain(dialect, prefix)
@@ -183,15 +165,31 @@ class Insert(_Write):
             return statement
         if not self._replaced:
             return statement.on_conflict_do_nothing()
-        taken = {name: statement.excluded[name] for name in self._replaced}
+        taken = self.taken(statement.excluded)
         return statement.on_conflict_do_update(index_elements=self._key, set_=taken)
+
+    def taken(self, excluded: Any) -> dict[str, Any]:
+        """Return what a row of the same key takes from the new one, which is named `excluded`."""
+        return {name: excluded[name] for name in self._replaced}
+
+    def condition(self, given: Any) -> ColumnElement[bool] | None:
+        """Return which of the given rows are inserted; None: all."""
+        del given
 
     def _plain(self, dialect: Dialect, prefix: str) -> Any:
         statement: Any = differences.insert(dialect, self._table)
         if is_postgres(dialect):
-            given = _given(_types(self._table, self._columns), prefix)
-            return statement.from_select(self._columns, select(*given.c))
-        return statement.values(_parameters(self._columns))
+            given: Any = _given(_types(self._table, self._columns), prefix).c
+            rows = select(*given)
+        else:
+            given = _parameters(self._columns)
+            rows = select(*given.values())
+        condition = self.condition(given)
+        if condition is not None:
+            return statement.from_select(self._columns, rows.where(condition))
+        if is_postgres(dialect):
+            return statement.from_select(self._columns, rows)
+        return statement.values(given)
 
 
 class InsertOrLock(Insert):
@@ -217,7 +215,7 @@ class Update(_Write):
 
     def __init__(self, table: Table, key: Sequence[str], moving: Sequence[str]) -> None:
         self._table, self._key, self._moving = table, key, moving
-        super().__init__(len(key) + len(moving))
+        super().__init__(table, (*key, *moving))
 
     def build(self, dialect: Dialect, prefix: str = "") -> Any:
         names = (*self._key, *self._moving)
@@ -234,7 +232,7 @@ class Delete(_Write):
 
     def __init__(self, table: Table, key: Sequence[str]) -> None:
         self._table, self._key = table, key
-        super().__init__(len(key))
+        super().__init__(table, key)
 
     def build(self, dialect: Dialect, prefix: str = "") -> Any:
         return delete(self._table).where(*_is_one_of(dialect, self._table, self._key, prefix))
@@ -242,8 +240,6 @@ class Delete(_Write):
 
 class Pick(_Statement):
     """SELECT of many rows by their keys, in no order.
-
-    A table whose rows have the number of their run may be asked by tenant and id of the run, too.
 
     `lock`: where several write at once (Postgres), the rows are locked, in the order of their keys.
     """
@@ -257,7 +253,7 @@ class Pick(_Statement):
         lock: dict[str, Any] | None = None,
     ) -> None:
         self._table, self._key, self._columns, self._lock = table, key, columns, lock
-        super().__init__(len(key))
+        super().__init__(table, key)
 
     def run(self, connection: Link, keys: Sequence[Values]) -> list[Values]:
         """Return the rows that are there."""
@@ -292,7 +288,7 @@ def together(connection: Link, writes: Sequence[tuple[_Write, Sequence[Values]]]
     parts = tuple(write for _, write, _ in asked)
     if parts not in _texts:
         _texts[parts] = _one_of(parts, connection.dialect)
-    values = [array for _, _, rows in asked for array in arrays(rows)]
+    values = [array for _, write, rows in asked for array in write.arrays(rows)]
     (found,) = differences.execute(connection, _texts[parts], values)
     for (at, _, _), count in zip(asked, found, strict=True):
         counts[at] = count

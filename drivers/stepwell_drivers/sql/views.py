@@ -1,7 +1,7 @@
 """The views `runs`, `tasks` and `events`: what a person or another program asks the database.
 
-The rows are in `run_rows`, `task_rows` and `event_rows`, which are the store's own and may change from
-version to version. The views keep these names, types and meanings:
+The tables are the store's own and may change from version to version. The views keep these names, types and
+meanings:
 
 - `id` is a UUID (text on SQLite) and never changes. A run's is its own id where that is a UUID; else one
   that was drawn at its birth. It is drawn, too, where another run in the database has an id that begins
@@ -10,17 +10,21 @@ version to version. The views keep these names, types and meanings:
   and no two events, have the same one; a task and an event may.
 - What is called `…_id` and refers to another view is that one's `id`: `tasks.run_id` and `events.run_id` are
   a run's, `events.task_id` is a task's (NULL: the event is about no task).
-- The ids in which clients and the other tables speak are text. They are `runs.run_id` and `tasks.task_id` in
+- The ids in which clients and the tables speak are text. They are `runs.run_id` and `tasks.task_id` in
   a thing's own view, `run_name` and `task_name` where another view refers to it.
 - `run_key` is the run's number, which all three show. What is looked up by it or by a run's `id` is found by
   index, and so is a task by `run_key` and `task_id`. A task's or an event's own `id` is in no index.
 - `status` is in lower case, by `RUN_WORDS` and `TASK_WORDS`.
 - `input_params` is a run's input where it is JSON that is small; `payload` is an event's changes of rows.
 
-The other columns are the rows' own, as they are.
+The other columns are fields of the records, which are in the JSON bodies of the tables. A body leaves out what
+has its default, so each field is shown here with the default that its record has.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
 
 from stepwell.core.records.states import RunStatus, TaskStatus
 
@@ -29,55 +33,132 @@ RUN_WORDS = {status: status.lower() for status in RunStatus}
 TASK_WORDS = {status: status.lower() for status in TaskStatus} | {TaskStatus.READY: "pending"}
 """The words of `tasks.status`."""
 
+# Each `<kind place default>` is what a database says for it, by `_WORDS`. An outer join is left out where a
+# query asks for nothing of it, and is an inner one where a query compares.
 RUNS = """
 CREATE VIEW runs AS
 SELECT
-  uuid AS id, pipeline_id, lower(status) AS status, input_params, executor_id, tenant_id,
-  run_id, seq AS run_key,
-  goal, queue, labels, priority, phase, iteration, plan_revision, version, blocked_on, pause_reason,
-  finish_reason, reason, failure, counts, usage, budget, parent_run_id, result_id, actor, on_behalf_of,
-  created_us, started_us, ended_us
-FROM run_rows
+  r.uuid AS id, r.pipeline_id, lower(r.status) AS status, s.input_params, r.executor_id, r.tenant_id,
+  r.run_id, r.run_key,
+  <text s.spec.goal> AS goal,
+  r.queue,
+  <json s.spec.labels> AS labels,
+  s.priority, r.phase,
+  <number r.state.iteration 1> AS iteration,
+  <number r.state.plan_revision> AS plan_revision,
+  r.version, r.blocked_on,
+  <text r.state.pause_reason NONE> AS pause_reason,
+  <text r.state.finish_reason NONE> AS finish_reason,
+  <text r.state.reason> AS reason,
+  <json r.state.failure> AS failure,
+  <json r.state.counts> AS counts,
+  <json r.state.usage> AS usage,
+  <json r.state.budget> AS budget,
+  r.parent_run_id,
+  <text r.state.result_id> AS result_id,
+  <text r.state.actor> AS actor,
+  <text r.state.on_behalf_of> AS on_behalf_of,
+  <number r.state.created_us> AS created_us,
+  <number r.state.started_us> AS started_us,
+  r.ended_us
+FROM run_rows AS r
+LEFT JOIN run_specs AS s ON s.run_key = r.run_key
 """
-# An outer join is left out where a query asks for nothing of it, and is an inner one where a query compares.
 TASKS = """
 CREATE VIEW tasks AS
 SELECT
-  {task_uuid} AS id, r.uuid AS run_id, t.type,
-  CASE t.status WHEN 'READY' THEN 'pending' ELSE lower(t.status) END AS status,
-  t.idempotency_key, t.tenant_id,
-  t.task_id, t.run_id AS run_name, r.seq AS run_key,
-  t.title, t.role, t.prompt, t.revision, t.attempts, t.depends_on, t.retry, t.effect, t.on_failure,
-  t.failure, t.result_id, t.result_run_id, t.deduplicated_from, t.version, t.started_us, t.ended_us
-FROM task_rows AS t
-LEFT JOIN run_rows AS r ON r.tenant_id = t.tenant_id AND r.run_id = t.run_id
+  <uuid s.number> AS id,
+  r.uuid AS run_id,
+  <text s.spec.type> AS type,
+  CASE t.status WHEN 'READY' THEN 'pending' ELSE coalesce(lower(t.status), 'pending') END AS status,
+  coalesce(
+    nullif(<text s.spec.idempotency_key>, ''),
+    r.run_id || '/task:' || s.task_id || '@' || s.revision
+  ) AS idempotency_key,
+  r.tenant_id, s.task_id, r.run_id AS run_name, s.run_key,
+  <text s.spec.title> AS title,
+  <text s.spec.role> AS role,
+  <text s.spec.prompt> AS prompt,
+  s.revision,
+  <number t.state.attempts> AS attempts,
+  <json s.spec.depends_on []> AS depends_on,
+  <json s.spec.retry> AS retry,
+  <text s.spec.effect IDEMPOTENT> AS effect,
+  <text s.spec.on_failure FAIL_RUN> AS on_failure,
+  <json t.state.failure> AS failure,
+  <text t.state.result_id> AS result_id,
+  <text t.state.result_run_id> AS result_run_id,
+  <text t.state.deduplicated_from> AS deduplicated_from,
+  coalesce(t.version, s.version) AS version,
+  <number t.state.started_us> AS started_us,
+  <number t.state.ended_us> AS ended_us
+FROM task_specs AS s
+LEFT JOIN run_rows AS r ON r.run_key = s.run_key
+LEFT JOIN task_rows AS t ON t.run_key = s.run_key AND t.task_id = s.task_id
 """
 EVENTS = """
 CREATE VIEW events AS
 SELECT
-  {event_uuid} AS id, r.uuid AS run_id, {task_uuid} AS task_id, e.type, e.payload, e.tenant_id,
-  e.number, e.run_id AS run_name, e.task_id AS task_name, r.seq AS run_key,
-  e.version, e.time_us, e.execution_id, e.input_id, e.message, e.actor, e.on_behalf_of,
-  e.plan_revision
-FROM event_rows AS e
-LEFT JOIN run_rows AS r ON r.tenant_id = e.tenant_id AND r.run_id = e.run_id
-LEFT JOIN task_rows AS t
-  ON t.tenant_id = e.tenant_id AND t.run_id = e.run_id AND t.task_id = e.task_id
+  <uuid e.number> AS id,
+  r.uuid AS run_id,
+  (
+    SELECT <uuid s.number> FROM task_specs AS s
+    WHERE s.run_key = e.run_key AND s.task_id = <text e.event.task_id>
+  ) AS task_id,
+  <text e.event.type> AS type,
+  <payload> AS payload,
+  e.tenant_id, e.number, r.run_id AS run_name,
+  <text e.event.task_id> AS task_name,
+  e.run_key, e.version,
+  <number e.event.time_us> AS time_us,
+  <text e.event.execution_id> AS execution_id,
+  <text e.event.input_id> AS input_id,
+  <text e.event.message> AS message,
+  <text e.event.actor> AS actor,
+  <text e.event.on_behalf_of> AS on_behalf_of,
+  <number e.event.plan_revision> AS plan_revision
+FROM (<events>) AS e
+LEFT JOIN run_rows AS r ON r.run_key = e.run_key
 """
-_NUMBERED = {
-    "postgresql": "CAST(left(CAST(r.uuid AS text), 24)"
-    " || lpad(to_hex({number} & 281474976710655), 12, '0') AS uuid)",
-    "sqlite": "(substr(r.uuid, 1, 24) || CASE WHEN {number} IS NOT NULL"
-    " THEN printf('%012x', {number} & 281474976710655) END)",
+
+_OWN = (
+    *("type", "time_us", "task_id", "execution_id", "input_id", "message", "actor"),
+    *("on_behalf_of", "plan_revision"),
+)
+"""The fields of an event that are columns of the view; the others are its payload."""
+_WORDS: Mapping[str, Mapping[str, str]] = {
+    "sqlite": {
+        "text": "coalesce(json_extract({body}, '$.{name}'), '{default}')",
+        "number": "coalesce(json_extract({body}, '$.{name}'), {default})",
+        "json": "coalesce(json_extract({body}, '$.{name}'), '{default}')",
+        "uuid": "substr(r.uuid, 1, 24) || printf('%012x', {body}.{name} & 281474976710655)",
+        "events": "SELECT c.run_key, c.tenant_id, c.version,"
+        " c.last_event + (j.key + 1 - json_array_length(c.events)) AS number, j.value AS event"
+        " FROM commits AS c, json_each(c.events) AS j",
+        "payload": "json_remove(e.event, " + ", ".join(f"'$.{one}'" for one in _OWN) + ")",
+    },
+    "postgresql": {
+        "text": "coalesce({body} ->> '{name}', '{default}')",
+        "number": "coalesce(CAST({body} ->> '{name}' AS bigint), {default})",
+        "json": "coalesce(CAST({body} -> '{name}' AS jsonb), '{default}')",
+        "uuid": "CAST(left(CAST(r.uuid AS text), 24)"
+        " || lpad(to_hex({body}.{name} & 281474976710655), 12, '0') AS uuid)",
+        "events": "SELECT c.run_key, c.tenant_id, c.version,"
+        " c.last_event + (j.place - json_array_length(c.events)) AS number, j.event"
+        " FROM commits AS c, json_array_elements(c.events) WITH ORDINALITY AS j(event, place)",
+        "payload": "CAST(e.event AS jsonb) - ARRAY[" + ", ".join(f"'{one}'" for one in _OWN) + "]",
+    },
 }
-"""A UUID that begins as the run's; the number is cut to what twelve digits hold."""
+_DEFAULTS = {"text": "", "number": "0", "json": "{}"}
+_place = re.compile(r"<(\w+)(?: ([\w.]+)\.(\w+))?(?: ([^>]+))?>")
 
 
 def statements(dialect: str) -> tuple[str, ...]:
     """Return the statements that make the views in a database of this name, `postgresql` or `sqlite`."""
-    numbered = _NUMBERED[dialect]
-    uuids = {
-        "task_uuid": numbered.format(number="t.number"),
-        "event_uuid": numbered.format(number="e.number"),
-    }
-    return tuple(view.format(**uuids).strip() for view in (RUNS, TASKS, EVENTS))
+
+    def said(place: re.Match[str]) -> str:
+        kind, body, name, default = place.groups()
+        default = default or _DEFAULTS.get(kind, "")
+        return _WORDS[dialect][kind].format(body=body, name=name, default=default)
+
+    return tuple(_place.sub(said, view).strip() for view in (RUNS, TASKS, EVENTS))

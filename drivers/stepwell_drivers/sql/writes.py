@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, literal_column, select, tuple_
+from sqlalchemy import bindparam, delete, literal_column, select
 
 from stepwell.core.port import Commit, LogsOfExecution, OldLogs, Presence, Renewal
 from stepwell.core.records.model import Payload, Session
-from stepwell_drivers.sql import schema, step_rows
+from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.batch import RowKey
-from stepwell_drivers.sql.columns import Values, bytes_of
+from stepwell_drivers.sql.columns import Values, bytes_of, to_json
 from stepwell_drivers.sql.commits import apply_commits
 from stepwell_drivers.sql.deletes import DeleteWork, delete_run
 from stepwell_drivers.sql.dialect import Link
@@ -56,21 +56,23 @@ Work = (
     | SwapWork
 )
 
-_LEASE = ("tenant_id", "run_id", "execution_id")
+_RUN = ("tenant_id", "run_id")
+_STEP = ("run_key", "execution_id")
 _WORKER = ("tenant_id", "worker_id", "instance_id")
 
-_pick_leases = Pick(schema.leases, _LEASE, (*_LEASE, "token", "limit_us"), lock={})
+_pick_runs = Pick(schema.runs, _RUN, (*_RUN, "run_key"))
+_pick_leases = Pick(schema.executions, _STEP, (*_STEP, "token", "limit_us"), lock={})
 _PROGRESS = ("progress_media_type", "progress")
-_SESSION = ("backend", "session_id")
+_SESSION = ("session_backend", "session_id")
+_MOVED = ("deadline_us", "held_until_us")
 _renew = {
-    (False, False): Update(schema.leases, _LEASE, ("deadline_us", "held_until_us")),
-    (True, False): Update(schema.leases, _LEASE, ("deadline_us", "held_until_us", *_PROGRESS)),
-    (False, True): Update(schema.leases, _LEASE, ("deadline_us", "held_until_us", *_SESSION)),
-    (True, True): Update(
-        schema.leases, _LEASE, ("deadline_us", "held_until_us", *_PROGRESS, *_SESSION)
-    ),
+    (False, False): Update(schema.executions, _STEP, _MOVED),
+    (True, False): Update(schema.executions, _STEP, (*_MOVED, *_PROGRESS)),
+    (False, True): Update(schema.executions, _STEP, (*_MOVED, *_SESSION)),
+    (True, True): Update(schema.executions, _STEP, (*_MOVED, *_PROGRESS, *_SESSION)),
 }
-_put_workers = Insert(schema.workers, step_rows.WORKER, key=_WORKER, replaced=step_rows.WORKER[3:])
+_PRESENCE = ("expires_us", "body")
+_put_workers = Insert(schema.workers, (*_WORKER, *_PRESENCE), key=_WORKER, replaced=_PRESENCE)
 _drop_workers = Delete(schema.workers, _WORKER)
 _over = (
     schema.tombstones.c.expires_us <= bindparam("now_us"),
@@ -78,9 +80,7 @@ _over = (
     schema.tombstones.c.family_id == literal_column("''"),
 )
 _deleted = delete(schema.commits).where(
-    tuple_(schema.commits.c.tenant_id, schema.commits.c.run_id).in_(
-        select(schema.tombstones.c.tenant_id, schema.tombstones.c.run_id).where(*_over)
-    ),
+    schema.commits.c.run_key.in_(select(schema.tombstones.c.run_key).where(*_over)),
     schema.commits.c.version < literal_column("0"),
 )
 _sweeps = [
@@ -135,15 +135,19 @@ def renew(connection: Link, renewals: Sequence[Renewal], now_us: int) -> list[bo
     """Move deadlines; of several heartbeats for one lease the last one stands."""
     if not renewals:
         return []
-    keys = dict.fromkeys(_lease_key(renewal) for renewal in renewals)
-    stored: dict[RowKey, tuple[str, int]] = {
-        (row[0], row[1], row[2]): (row[3], row[4])
-        for row in _pick_leases.run(connection, list(keys))
+    runs = dict.fromkeys((renewal.tenant_id, renewal.run_id) for renewal in renewals)
+    numbers = {(row[0], row[1]): row[2] for row in _pick_runs.run(connection, list(runs))}
+    keys: list[RowKey] = [
+        (numbers.get((renewal.tenant_id, renewal.run_id), 0), renewal.execution_id)
+        for renewal in renewals
+    ]
+    stored: dict[RowKey, tuple[str | None, int | None]] = {
+        (row[0], row[1]): (row[2], row[3])
+        for row in _pick_leases.run(connection, list(dict.fromkeys(keys)))
     }
     answers: list[bool] = []
     beats: dict[RowKey, _Beat] = {}
-    for renewal in renewals:
-        key = _lease_key(renewal)
+    for key, renewal in zip(keys, renewals, strict=True):
         token, limit_us = stored.get(key, ("", 0))
         answers.append(bool(token) and token == renewal.token)
         if answers[-1]:
@@ -178,18 +182,14 @@ def _after(before: _Beat | None, renewal: Renewal, deadline_us: int) -> _Beat:
     return _Beat(deadline_us, progress, before.session if session is None else session)
 
 
-def _lease_key(renewal: Renewal) -> RowKey:
-    return (renewal.tenant_id, renewal.run_id, renewal.execution_id)
-
-
 def put_presence(connection: Link, works: Sequence[PresenceWork], now_us: int) -> None:
     """Remember workers for a while, or forget them now."""
-    rows: dict[RowKey, Values | None] = {}
+    rows: dict[tuple[str, str, str], Values | None] = {}
     for work in works:
         expires_us = now_us + work.ttl_ms * 1_000
         for presence in work.presences:
             key = (presence.tenant_id, presence.worker_id, presence.instance_id)
-            rows[key] = step_rows.worker_row(presence, expires_us) if work.ttl_ms > 0 else None
+            rows[key] = (*key, expires_us, to_json(presence)) if work.ttl_ms > 0 else None
     # In the order of their keys: replicas may tell of the same workers at once.
     _drop_workers.run(connection, sorted(key for key, row in rows.items() if row is None))
     _put_workers.run(connection, [row for _, row in sorted(rows.items()) if row is not None])

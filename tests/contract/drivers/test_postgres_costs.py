@@ -42,6 +42,7 @@ LISTED = """
 SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes
 WHERE schemaname = current_schema() AND indexrelname LIKE 'runs_by_%'
 """
+UUID = "gen_random_uuid()"
 FLUSH = "SELECT pg_stat_force_next_flush()"
 
 
@@ -100,9 +101,9 @@ async def _few_and_many(
         check(await store.claim(request))
 
     try:
-        await client.execute(rows.format(rows="generate_series(1, 100)"))
+        await client.execute(rows.format(rows="generate_series(1, 100)", uuid=UUID))
         few = await _cost(store, client, claim)
-        await client.execute(rows.format(rows="generate_series(101, 100000)"))
+        await client.execute(rows.format(rows="generate_series(101, 100000)", uuid=UUID))
         return few, await _cost(store, client, claim)
     finally:
         await client.close()
@@ -150,15 +151,31 @@ async def test_run_lookup_uses_the_index_without_statistics(place: Place) -> Non
 
 # What a table's rows need besides a tenant and a run, for others' runs to have one each.
 OTHERS = {
-    "run_rows": {"step_retry": "'{}'", "status": "'RUNNING'"},
-    "plans": {"specs": "''"},
+    "run_rows": {
+        "tenant_id": f"'{b.TENANT}'",
+        "run_id": "'other-' || at",
+        "uuid": UUID,
+        "status": "'RUNNING'",
+    },
+    "task_specs": {"task_id": "'a'"},
     "task_rows": {"task_id": "'a'", "status": "'COMPLETED'"},
-    "executions": {"execution_id": "'x'", "task_id": "'a'", "status": "'COMPLETED'"},
-    "leases": {"execution_id": "'y'", "worker_id": "'worker-2'", "deadline_us": "9e18"},
+    "executions": {
+        "execution_id": "'x'",
+        "task_id": "'a'",
+        "status": "'LEASED'",
+        "tenant_id": f"'{b.TENANT}'",
+        "worker_id": "'worker-2'",
+        "deadline_us": "9e18",
+    },
+    "commits": {"tenant_id": f"'{b.TENANT}'"},
     "timers": {"name": "'x'", "due_us": "9e18"},
     "inputs": {"input_id": "'x'", "status": "'ANSWERED'"},
     "logs": {"execution_id": "'x'"},
-    "reservations": {"key": "'other ' || at"},
+    "reservations": {
+        "tenant_id": f"'{b.TENANT}'",
+        "run_id": "'other-' || at",
+        "key": "'other ' || at",
+    },
 }
 
 
@@ -174,12 +191,9 @@ async def test_a_run_s_life_costs_the_same_however_many_others_there_are(
 
     async def others(first: int, last: int) -> None:
         for table in (*schema.OF_A_RUN, schema.outcomes, schema.reservations):
-            given = OTHERS.get(table.name, {})
-            run = {"tenant_id": f"'{b.TENANT}'", "run_id": "'other-' || at"}
-            if "run_key" in table.c:
-                # Numbers that no run has: those of this test's runs are positive.
-                run = {"run_key": "-at"}
-            given = run | given
+            # Numbers that no run of this test has.
+            number = {"run_key": "1000000 + at"} if "run_key" in table.c else {}
+            given = number | OTHERS.get(table.name, {})
             await client.execute(
                 f"INSERT INTO {table.name} ({', '.join(given)}) SELECT {', '.join(given.values())}"
                 f" FROM generate_series({first}, {last}) AS at"
@@ -250,8 +264,9 @@ async def _life(store: SqlStore, run_id: str) -> None:
 
 DIALECT = PGDialect_asyncpg()
 LOGS = """
-INSERT INTO logs (tenant_id, run_id, execution_id, text)
-SELECT 'acme', 'run-1', 'x' || at % 100, 'x' FROM generate_series(1, 100000) AS at
+INSERT INTO logs (run_key, execution_id)
+SELECT run_key, 'x' || at % 100 FROM run_rows, generate_series(1, 100000) AS at
+WHERE run_id = 'run-1'
 """
 
 

@@ -216,18 +216,19 @@ READ: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ),
     (
         (
-            "SELECT e.status, e.worker_id, o.prompt, o.response, o.session_id, o.backend"
-            " FROM executions e JOIN outcomes o USING (tenant_id, run_id, execution_id)"
+            "SELECT e.status, e.body ->> 'worker_id', o.prompt, o.response,"
+            " e.body -> 'session' ->> 'session_id', e.body -> 'session' ->> 'backend'"
+            " FROM executions e JOIN outcomes o USING (run_key, execution_id)"
         ),
         ("COMPLETED", "worker-1", "how many?", "42", "s-1", "cli-agent"),
     ),
     ("SELECT backend, session_id, task_id FROM sessions", ("cli-agent", "s-1", "a")),
-    ("SELECT role, content FROM messages", ("assistant", "hello")),
+    ("SELECT role, body ->> 'content' FROM messages", ("assistant", "hello")),
     (
         "SELECT number, type, actor, on_behalf_of FROM events ORDER BY number DESC",
         (2, "EXECUTION_LEASED", "bot", "ann"),
     ),
-    ("SELECT count(*) FROM leases", (0,)),
+    ("SELECT count(*) FROM executions WHERE worker_id = 'worker-1'", (0,)),
 )
 ONLY_POSTGRES: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ('SELECT run_id FROM runs WHERE labels @> \'{"team": "a"}\'', (b.RUN,)),

@@ -15,7 +15,6 @@ from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, 
 from stepwell.core.records.routing import TaskPattern
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
-    batch,
     claims,
     commits,
     deletes,
@@ -24,8 +23,8 @@ from stepwell_drivers.sql import (
     pages,
     reads,
     reservations,
+    row_writes,
     search,
-    step_rows,
     stored,
     writes,
 )
@@ -52,8 +51,8 @@ def statements() -> Iterator[tuple[str, str, int]]:
     from sqlalchemy.dialects import sqlite
 
     modules = (
-        *(batch, claims, commits, deletes, families, logs, search),
-        *(pages, reads, reservations, stored, writes),
+        *(claims, commits, deletes, families, logs, search),
+        *(pages, reads, reservations, row_writes, stored, writes),
     )
     several = {
         "_of_status": [
@@ -108,24 +107,31 @@ async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store:
         "(kind,role,type,pin,priority)>(?,?,?,?,?))",
         "claims._next_priority": "executions_ready",
         "claims._available": "executions_ready",
-        "claims._expired": "leases_due",
+        "claims._expired": "executions_due (deadline_us>? AND deadline_us<?)",
         "claims._ran_out": "timers_due",
         "reads._open_executions": "executions_open",
         "reads._open_inputs": "inputs_open",
-        "pages._leases_of": "leases_of_worker",
-        "pages._executions": "executions_in_order",
-        "pages._messages_of": "messages_of_task",
+        "pages._leases_of": "executions_of_worker (tenant_id=? AND worker_id=?)",
+        "reads._whole": "commits_by_event (run_key=? AND last_event>? AND last_event<?)",
+        "reads._next": "commits_by_event (run_key=? AND last_event>?)",
+        "pages._executions": "executions_in_order (run_key=? AND rowid>?)",
+        "pages._executions_of": "executions_of_task (run_key=? AND task_id=? AND rowid>?)",
+        "pages._messages": "messages_in_order (run_key=? AND rowid>?)",
+        "pages._messages_of": "messages_of_task (run_key=? AND task_id=? AND rowid>?)",
+        "pages._logs": "logs_in_order (run_key=? AND rowid>?)",
+        "pages._logs_of": "logs_of_execution (run_key=? AND execution_id=? AND rowid>?)",
+        "pages._tasks": "tasks_in_order (run_key=? AND (revision,position,task_id)>(?,?,?))",
         "pages._feed_of_tenant": "commits_of_tenant",
         "families._member": "runs_by_family",
         "families._left": "tombstones_of_family",
-        "logs._trim": "logs_of_execution (tenant_id=? AND run_id=? AND execution_id=?)",
+        "logs._trim": "logs_of_execution (run_key=? AND execution_id=?)",
         "logs._oldest": "INTEGER PRIMARY KEY (rowid>?)",
-        "search._inputs_of_run": "inputs_in_order (tenant_id=? AND run_id=? AND seq>?)",
-        "search._open_inputs": "inputs_waiting (tenant_id=? AND seq>?)",
+        "search._inputs_of_run": "inputs_in_order (run_key=? AND rowid>?)",
+        "search._open_inputs": "inputs_waiting (tenant_id=? AND rowid>?)",
         "reservations._pick": "PRIMARY KEY (tenant_id=? AND pipeline_id=? AND key=?)",
         "reservations._drop": "PRIMARY KEY (tenant_id=? AND pipeline_id=? AND key=?)",
         "search._next_tenant": "runs_by_birth (tenant_id>?)",
-        "search._forks": "runs_by_parent (tenant_id=? AND parent_run_id=? AND seq<?)",
+        "search._forks": "runs_by_parent (tenant_id=? AND parent_run_id=? AND run_key<?)",
     }.items():
         assert index in plans[name], plans[name]
         assert "TEMP B-TREE" not in plans[name], plans[name]
@@ -161,10 +167,9 @@ class Effort:
 def park(path: Path, first: int, last: int) -> None:
     """Put executions where no claim below may find them, in all the ways there are."""
     rows = f"WITH RECURSIVE s(at) AS (VALUES ({first}) UNION ALL SELECT at + 1 FROM s WHERE at < {last})"
+    parked = PARKED.format(rows=f"({rows} SELECT at FROM s)", uuid="hex(randomblob(16))")
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.executescript(
-            "BEGIN IMMEDIATE;" + PARKED.format(rows=f"({rows} SELECT at FROM s)") + "COMMIT"
-        )
+        file.executescript(f"BEGIN IMMEDIATE;{parked}COMMIT")
 
 
 async def test_a_claim_costs_the_same_however_many_runs_are_parked(
@@ -227,12 +232,6 @@ async def test_a_delta_and_a_page_cost_the_same_however_long_the_history_is(
     effort.connection.close()
     for few, many in zip(*costs, strict=True):
         assert many <= 1.3 * few + 50, costs
-
-
-def test_a_claim_s_columns_are_the_port_s() -> None:
-    # What is indexed by value must be written by value.
-    row = step_rows.execution_row(("a", "r"), 1, b.ready(delay_ms=5), 1_000)
-    assert dict(zip(step_rows.EXECUTION, row, strict=True))["available_us"] == 6_000
 
 
 async def test_a_deletion_leaves_the_feed_with_its_tombstone(tmp_path: Path, store: Store) -> None:

@@ -80,13 +80,15 @@ _ready = Query(
               AND e.held_until_us + 0 <= :now_us
             FOR NO KEY UPDATE SKIP LOCKED) AS mine
         ), held AS (
-          UPDATE executions AS e SET held_until_us = :until_us FROM free WHERE e.seq = free.seq
-          RETURNING e.seq, e.run_id, e.execution_id, e.available_us
+          -- The second condition has the planner expect one row, not ten.
+          UPDATE executions AS e SET held_until_us = :until_us FROM free
+          WHERE e.seq = free.seq AND free.seq + 0 = free.seq
+          RETURNING e.seq, e.run_key, e.execution_id, e.available_us
         )
-        SELECT f.seq, h.run_id, h.execution_id, h.available_us, (
-          SELECT r.version FROM run_rows AS r
-          WHERE r.tenant_id = :tenant_id AND r.run_id = h.run_id)
+        SELECT f.seq, r.run_id, h.execution_id, h.available_us, r.version
         FROM found AS f LEFT JOIN held AS h ON h.seq = f.seq
+        LEFT JOIN LATERAL (
+          SELECT run_id, version FROM run_rows WHERE run_key = h.run_key OFFSET 0) AS r ON true
         ORDER BY f.priority DESC, f.available_us, f.seq
         """
     ).bindparams(
@@ -102,32 +104,30 @@ _due = Query(
         """
         WITH found AS MATERIALIZED (
           SELECT * FROM (
-            (SELECT 0 AS kind, deadline_us AS us, tenant_id, run_id, execution_id AS name,
-               0 AS run_key
-             FROM leases
-             WHERE armed = 1 AND deadline_us <= :now_us AND held_until_us <= :now_us
-             ORDER BY deadline_us, tenant_id, run_id, execution_id LIMIT :many)
+            (SELECT 0 AS kind, deadline_us AS us, seq AS number, '' AS name
+             FROM executions
+             WHERE status = 'LEASED' AND deadline_us <= :now_us AND held_until_us <= :now_us
+             ORDER BY deadline_us, seq LIMIT :many)
             UNION ALL
-            (SELECT 1, due_us, '', '', name, run_key FROM timers
+            (SELECT 1, due_us, run_key, name FROM timers
              WHERE due_us <= :now_us AND held_until_us <= :now_us
              ORDER BY due_us, run_key, name LIMIT :many)
-          ) AS either ORDER BY us, kind, tenant_id, run_id, run_key, name LIMIT :many
+          ) AS either ORDER BY us, kind, number, name LIMIT :many
         ), free_leases AS MATERIALIZED (
           SELECT mine.* FROM found AS f CROSS JOIN LATERAL (
-            SELECT l.tenant_id, l.run_id, l.execution_id FROM leases AS l
-            WHERE l.tenant_id = f.tenant_id AND l.run_id = f.run_id AND l.execution_id = f.name
-              AND l.armed + 0 = 1 AND l.deadline_us + 0 <= :now_us AND l.held_until_us + 0 <= :now_us
+            SELECT e.seq FROM executions AS e
+            WHERE e.seq = f.number AND e.status || '' = 'LEASED'
+              AND e.deadline_us + 0 <= :now_us AND e.held_until_us + 0 <= :now_us
             FOR NO KEY UPDATE SKIP LOCKED) AS mine
           WHERE f.kind = 0
         ), held_leases AS (
-          UPDATE leases AS l SET held_until_us = :until_us FROM free_leases AS f
-          WHERE l.tenant_id = f.tenant_id AND l.run_id = f.run_id
-            AND l.execution_id = f.execution_id
-          RETURNING l.tenant_id, l.run_id, l.execution_id, l.deadline_us, l.limit_us, l.token
+          UPDATE executions AS e SET held_until_us = :until_us FROM free_leases AS f
+          WHERE e.seq = f.seq
+          RETURNING e.run_key, e.execution_id, e.deadline_us, e.limit_us, e.token
         ), free_timers AS MATERIALIZED (
           SELECT mine.* FROM found AS f CROSS JOIN LATERAL (
             SELECT t.run_key, t.name FROM timers AS t
-            WHERE t.run_key = f.run_key AND t.name = f.name
+            WHERE t.run_key = f.number AND t.name = f.name
               AND t.due_us + 0 <= :now_us AND t.held_until_us + 0 <= :now_us
             FOR NO KEY UPDATE SKIP LOCKED) AS mine
           WHERE f.kind = 1
@@ -136,35 +136,32 @@ _due = Query(
           WHERE t.run_key = f.run_key AND t.name = f.name
           RETURNING t.run_key, t.name, t.due_us
         ), taken AS (
-          SELECT 0 AS kind, deadline_us AS us, tenant_id, run_id, execution_id AS name, token,
-            0 < limit_us AND limit_us <= deadline_us AS over, (
-              SELECT r.version FROM run_rows AS r
-              WHERE r.tenant_id = l.tenant_id AND r.run_id = l.run_id) AS version
-          FROM held_leases AS l
-          UNION ALL SELECT 1, t.due_us, r.tenant_id, r.run_id, t.name, '', false, r.version
-          FROM held_timers AS t CROSS JOIN LATERAL (
-            SELECT tenant_id, run_id, version FROM run_rows WHERE seq = t.run_key OFFSET 0) AS r
+          SELECT 0 AS kind, deadline_us AS us, run_key, execution_id AS name, token,
+            0 < limit_us AND limit_us <= deadline_us AS over
+          FROM held_leases
+          UNION ALL SELECT 1, due_us, run_key, name, '', false FROM held_timers
         )
-        SELECT t.kind, t.tenant_id, t.run_id, t.name, t.token, t.over, coalesce(t.version, 0)
-        FROM taken AS t
-        ORDER BY t.us, t.kind, t.tenant_id, t.run_id, t.name
+        SELECT t.kind, r.tenant_id, r.run_id, t.name, t.token, t.over, r.version
+        FROM taken AS t CROSS JOIN LATERAL (
+          SELECT tenant_id, run_id, version FROM run_rows WHERE run_key = t.run_key OFFSET 0) AS r
+        ORDER BY t.us, t.kind, r.tenant_id, r.run_id, t.name
         """
     ).bindparams(*[bindparam(name, type_=_NUMBER) for name in ("now_us", "until_us", "many")])
 )
+# Not `min`: while there are few rows, the planner finds that as cheap by an index that is in another order.
 _next = Query(
     text(
         """
         SELECT least(
-          (SELECT min(available_us) FROM executions
-           WHERE status = 'READY' AND available_us > :now_us),
-          (SELECT min(deadline_us) FROM leases WHERE armed = 1 AND deadline_us > :now_us),
-          (SELECT min(due_us) FROM timers WHERE due_us > :now_us),
-          (SELECT min(held_until_us) FROM executions
-           WHERE held_until_us > 0 AND held_until_us > :now_us),
-          (SELECT min(held_until_us) FROM leases
-           WHERE held_until_us > 0 AND held_until_us > :now_us),
-          (SELECT min(held_until_us) FROM timers
-           WHERE held_until_us > 0 AND held_until_us > :now_us))
+          (SELECT available_us FROM executions WHERE status = 'READY' AND available_us > :now_us
+           ORDER BY available_us LIMIT 1),
+          (SELECT deadline_us FROM executions WHERE status = 'LEASED' AND deadline_us > :now_us
+           ORDER BY deadline_us LIMIT 1),
+          (SELECT due_us FROM timers WHERE due_us > :now_us ORDER BY due_us LIMIT 1),
+          (SELECT held_until_us FROM executions WHERE held_until_us > 0 AND held_until_us > :now_us
+           ORDER BY held_until_us LIMIT 1),
+          (SELECT held_until_us FROM timers WHERE held_until_us > 0 AND held_until_us > :now_us
+           ORDER BY held_until_us LIMIT 1))
         """
     ).bindparams(bindparam("now_us", type_=_NUMBER))
 )

@@ -1,0 +1,155 @@
+"""Records as JSON bodies, and back. No field is named here that isn't a column, too.
+
+A record that moves is stored without what other columns say for ever: a run without its specification, an event
+without its number and its version. It is put together again as text, and decoded as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from stepwell.core.port import Presence, StoredPayload
+from stepwell.core.records.checkpoints import Checkpoint, CheckpointState
+from stepwell.core.records.events import Event
+from stepwell.core.records.model import (
+    Execution,
+    InputRequest,
+    LogEntry,
+    Message,
+    Payload,
+    Plan,
+    RequestRecord,
+    Run,
+    Task,
+    TaskSpec,
+)
+from stepwell_drivers.sql.columns import payload_of, to_json
+
+INPUT_PARAMS_BYTES_MAX = 4 * 1024
+"""A run's input up to this size, if it is JSON, is shown beside the run as well."""
+
+_run = msgspec.json.Decoder(Run).decode
+_task = msgspec.json.Decoder(Task).decode
+_event = msgspec.json.Decoder(Event).decode
+_pieces = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_state = msgspec.json.Decoder(CheckpointState).decode
+plan_of = msgspec.json.Decoder(Plan).decode
+execution_of = msgspec.json.Decoder(Execution).decode
+input_of = msgspec.json.Decoder(InputRequest).decode
+message_of = msgspec.json.Decoder(Message).decode
+request_of = msgspec.json.Decoder(RequestRecord).decode
+log_of = msgspec.json.Decoder(LogEntry).decode
+worker_of = msgspec.json.Decoder(Presence).decode
+
+_is_uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII).fullmatch
+# JSON may have it, and JSONB may not: an escaped NUL, after an even number of backslashes.
+_has_nul = re.compile(rb"(?<!\\)(\\\\)*\\u0000").search
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+def run_state(run: Run) -> str:
+    """Return what moves of a run. msgspec writes no field that is UNSET."""
+    return to_json(replace(run, spec=UNSET))
+
+
+def run_of(spec: str, state: str) -> Run:
+    """Return the run of its specification and what moves."""
+    return _run(f'{{"spec":{spec}{_rest(state)}')
+
+
+def _rest(body: str) -> str:
+    """Return a body without its opening brace, to follow other fields."""
+    return "}" if body == "{}" else f",{body[1:]}"
+
+
+def uuid_of(run_id: str) -> str | None:
+    """Return the UUID that a run's id is, as Postgres writes it; None: it is no UUID."""
+    lower = run_id.lower()
+    return lower if _is_uuid(lower) else None
+
+
+def uuid_drawn(*names: str) -> str:
+    """Return a UUID (version 8) for a run that these names tell apart from all others, at any time."""
+    digits = blake2b(to_json(names).encode(), digest_size=16).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+
+def input_params(given: Payload | None) -> str | None:
+    """Return a run's input for people to read, if it is small JSON that both databases take; else None."""
+    if given is None or len(given.data) > INPUT_PARAMS_BYTES_MAX:
+        return None
+    if given.media_type.partition(";")[0].strip() != "application/json":
+        return None
+    try:
+        msgspec.json.decode(given.data)
+        return None if _has_nul(given.data) else given.data.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+# --- tasks -----------------------------------------------------------------------------------------
+
+
+def shown_spec(spec: TaskSpec) -> str:
+    """Return a task's definition for people to read: without its input, which the plan has."""
+    return to_json(spec if spec.input is None else replace(spec, input=None))
+
+
+def task_of(task_id: str, revision: int, state: str | None) -> Task:
+    """Return a task; one without a state is as its plan brought it."""
+    return Task(task_id=task_id, revision=revision) if state is None else _task(state)
+
+
+# --- events --------------------------------------------------------------------------------------
+
+
+def events_json(events: Sequence[Event]) -> str:
+    """Return a commit's events as a list, each without its number and version."""
+    return to_json([replace(event, number=UNSET, version=UNSET) for event in events])
+
+
+def events_of(version: int, last_event: int, events: str) -> list[Event]:
+    """Return a commit's events."""
+    pieces = _pieces(events)
+    first = last_event - len(pieces) + 1
+    return [
+        _event(f'{{"number":{number},"version":{version}{_rest(bytes(piece).decode())}')
+        for number, piece in enumerate(pieces, first)
+    ]
+
+
+# --- the rest --------------------------------------------------------------------------------------
+
+
+def stored_of(row: Sequence[Any]) -> StoredPayload:
+    """Return what is stored under a key: a row of key, media type and bytes, and of an outcome's texts."""
+    key, media_type, data, *texts = row
+    prompt, response, receipt = (text or "" for text in texts or ("", "", ""))
+    return StoredPayload(
+        key=key,
+        payload=payload_of(media_type, data),
+        prompt=prompt,
+        response=response,
+        receipt=receipt,
+    )
+
+
+def checkpoint_of(row: Sequence[Any]) -> Checkpoint:
+    """Return the checkpoint of a row of version, cycle, moment and state, with or without the base behind it."""
+    version, iteration, created_us, state, *base = row
+    return Checkpoint(
+        version=version,
+        iteration=iteration,
+        created_us=created_us,
+        state=_state(state),
+        base=base[0] if base else b"",
+    )
