@@ -39,7 +39,7 @@ _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 _NOT_READY: Values = (None,) * 7
 _NO_LEASE: Values = (None,) * len(LEASE)
 _LEASE_TAKEN: Values = ("", *_NO_LEASE[1:])
-"""What takes the lease of a row that stays LEASED: it lost it within the group."""
+"""The columns of an execution that lost its lease within the group, and is LEASED all the same."""
 
 
 class Changed(Struct, omit_defaults=True):

@@ -23,7 +23,7 @@ _COMMIT_AT = forms.RUN_NEW.index("commit_id")
 _TASK_KEY = ("run_key", "task_id")
 _DEFINED = (*_TASK_KEY, "revision")
 _BROUGHT = ("session_backend", "session_id", "progress_media_type", "progress")
-"""What the heartbeats of a lease brought."""
+"""The columns that heartbeats of a lease fill."""
 
 
 class _PutTasks(Insert):

@@ -14,7 +14,7 @@ RUN_MOVING = (
     *("version", "commit_id", "last_event", "status", "phase", "blocked_on", "ended_us"),
     "state",
 )
-"""What each commit writes of a run."""
+"""The columns of a run that each commit writes."""
 RUN_NEW = (
     *("run_key", "tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
     *("parent_run_id", "family_id", "uuid"),
