@@ -8,6 +8,7 @@ import pytest
 from stepwell.core.loop.signals import Start
 from stepwell.core.records.canonical import bytes_of
 from stepwell.core.records.model import Budget, Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.records.record import Record
 from stepwell.embedded.arguments import start_command
 
 DECODED = RetryPolicy(backoff_multiplier=float("2"), max_backoff_ms=int("60000"))
@@ -45,6 +46,16 @@ def test_stored_and_fresh_records_have_equal_bytes(value: object) -> None:
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=kind)
     assert again == value
     assert bytes_of(again) == bytes_of(value)
+
+
+@pytest.mark.parametrize(
+    "record", [TaskSpec(task_id="a"), RetryPolicy(), Payload(), Budget(), spec()], ids=repr
+)
+def test_defaults_that_were_stored_are_left_out_like_those_that_were_not(record: Record) -> None:
+    stored = msgspec.json.encode(msgspec.structs.asdict(record))
+    again = msgspec.json.decode(stored, type=type(record))
+    assert again == record
+    assert bytes_of(again) == bytes_of(record)
 
 
 def test_empty_bytes_differ_from_none() -> None:

@@ -69,15 +69,16 @@ class Keys:
 
         `before` has the keys that the tasks of the commit held before it, by task.
         """
-        after = {task.task_id: task.held_key for task in commit.tasks}
-        given_up = {one for task_id, one in before.items() if not after[task_id]} - set(
-            after.values()
-        )
-        swaps = [
-            KeySwap(key=one, before=reservation)
-            for one in sorted(given_up)
-            if (reservation := hot.reserved.pop(one, None)) is not None
-        ]
+        swaps: list[KeySwap] = []
+        if before:
+            after = {task.task_id: task.held_key for task in commit.tasks}
+            kept = set(after.values())
+            given_up = {one for task_id, one in before.items() if not after[task_id]} - kept
+            swaps = [
+                KeySwap(key=one, before=reservation)
+                for one in sorted(given_up)
+                if (reservation := hot.reserved.pop(one, None)) is not None
+            ]
         if swaps:
             pipeline_id = commit.run.spec.pipeline_id
             self._runtime.spawn(self._free(key, pipeline_id, swaps, commit), name="free keys")

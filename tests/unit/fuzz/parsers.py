@@ -85,7 +85,7 @@ def _plan(rnd: Random) -> list[TaskSpec]:
 
 
 def _graph(tasks: list[TaskSpec]) -> None:
-    if violations_of(tasks, ("t0", "t1", "t2")):
+    if violations_of(tasks, {"t0", "t1", "t2"}.__contains__):
         raise InvalidArgument("an unsound plan")
     fingerprint(tasks)
     graph = Graph({task.task_id: task for task in tasks})

@@ -131,7 +131,7 @@ def _check_plan(carry: Carry, changes: Changes) -> None:
     """Refuse a plan that no run could have."""
     inherited = carry.inherited if changes.plan is not None else frozenset[str]()
     if changes.plan is not None:
-        violations = graph.violations_of(changes.plan, inherited)
+        violations = graph.violations_of(changes.plan, inherited.__contains__)
         if violations:
             first = violations[0]
             each = tuple(Violation(one.field, one.description) for one in violations)

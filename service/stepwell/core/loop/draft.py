@@ -222,18 +222,20 @@ class Draft:
         executions of all that don't carry over (`plans.close_dropped`).
         """
         self.plan = plan
-        named: set[str] = set()
-        carried = frozenset(plan.carried)
-        before = {**self.state.tasks, **self.tasks}
         self.graph = self.graph.with_plan(plan.tasks)
-        total = self.run.counts.total
-        for spec in plan.tasks:
-            named.add(spec.task_id)
-            if spec.task_id not in before:
-                self.tasks[spec.task_id] = Task(task_id=spec.task_id, revision=plan.revision)
-                total += 1
+        before = {**self.state.tasks, **self.tasks}
+        fresh = {
+            spec.task_id: Task(task_id=spec.task_id, revision=plan.revision)
+            for spec in plan.tasks
+            if spec.task_id not in before
+        }
+        self.tasks.update(fresh)
+        total = self.run.counts.total + len(fresh)
         self.change_run(counts=replace(self.run.counts, total=total), plan_revision=plan.revision)
-        self._runnable.plan_changed(self.graph)
+        settled = {task_id for task_id, task in before.items() if task.status in SETTLED}
+        self._runnable.plan_changed(self.graph, settled)
+        named = {spec.task_id for spec in plan.tasks} if before else frozenset[str]()
+        carried = frozenset(plan.carried)
         for task_id in before:
             task = self.task(task_id)
             if task_id not in named and task.status not in SETTLED:

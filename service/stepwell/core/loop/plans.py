@@ -33,12 +33,12 @@ from stepwell.core.records.states import (
 
 def plan_violations(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[Violation, ...]:
     """Return the violations of a plan for this run as it is; none if the plan is valid."""
-    settled = {
-        task_id
-        for task_id in draft.graph.specs
-        if draft.task(task_id).status in (TaskStatus.COMPLETED, TaskStatus.FAILED)
-    }
-    return graph.violations_of(tasks, settled)
+
+    def is_settled(task_id: str) -> bool:
+        known = task_id in draft.graph.specs
+        return known and draft.task(task_id).status in (TaskStatus.COMPLETED, TaskStatus.FAILED)
+
+    return graph.violations_of(tasks, is_settled)
 
 
 def accept_plan(
@@ -74,6 +74,8 @@ def accept_plan(
 def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
     """Return the plan's tasks that the run has already, with an equal definition and not dropped."""
     known = draft.graph.specs
+    if not known:
+        return ()
     return tuple(
         spec.task_id
         for spec in tasks
@@ -85,12 +87,12 @@ def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
 def close_dropped(draft: Draft, tasks: Sequence[TaskSpec], carried: Sequence[str]) -> None:
     """Close all that is open of tasks that a new plan drops or defines anew, within the current event."""
     stays = set(carried)
-    reasons = {spec.task_id: "a new plan defines this task anew" for spec in tasks}
-    for execution in tuple(draft.open_executions()):
-        task_id = execution.task_id
-        if task_id and task_id not in stays:
-            reason = reasons.get(task_id, "a new plan has no such task any more")
-            close(draft, execution, ExecutionStatus.CANCELLED, reason=reason)
+    dropped = [one for one in draft.open_executions() if one.task_id and one.task_id not in stays]
+    named = {spec.task_id for spec in tasks} if dropped else frozenset[str]()
+    for execution in dropped:
+        anew = execution.task_id in named
+        reason = f"a new plan {'defines this task anew' if anew else 'has no such task any more'}"
+        close(draft, execution, ExecutionStatus.CANCELLED, reason=reason)
     for request in tuple(draft.open_inputs()):
         if request.task_id not in stays:
             withdraw_inputs(draft, request.task_id)

@@ -43,7 +43,7 @@ def start(draft: Draft, command: Start) -> Reply:
     if draft.run.version:
         return _created_before(draft, command.spec)
     if command.plan is not None:
-        violations = graph.violations_of(command.plan, ())
+        violations = graph.violations_of(command.plan)
         if violations:
             return Reply(
                 status=ReplyStatus.REFUSED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from stepwell.core.loop.state import RunState, is_under_way
 from stepwell.core.records.graph import Graph
@@ -53,22 +53,18 @@ class Runnable:
         if after in SETTLED or (before in IN_FLIGHT and after not in IN_FLIGHT):
             self._fresh.extend(self._graph.same_key(task_id))
 
-    def plan_changed(self, graph: Graph) -> None:
+    def plan_changed(self, graph: Graph, settled: Collection[str]) -> None:
         """Count the dependencies anew, by the graph of a plan that comes in force."""
         self._graph = graph
-        rows = {**self._state.tasks, **self._tasks}
-        settled = {task_id for task_id in graph.specs if rows[task_id].status in SETTLED}
-        self._base = {
-            task_id: len([one for one in spec.depends_on if one not in settled])
-            for task_id, spec in graph.specs.items()
-        }
+        self._base = graph.unsettled(settled)
         # Tasks that this transition settled before the plan were counted for the old graph.
         self._waiting.clear()
 
     def begin_anew(self, task_ids: Iterable[str]) -> None:
         """Look for runnable tasks among these alone, in their order."""
         self._before = iter(())
-        self._fresh = deque(task_id for task_id in task_ids if self._is_runnable(task_id))
+        changed, base = self._waiting, self._base
+        self._fresh = deque([one for one in task_ids if not changed.get(one, base[one])])
 
     def _is_runnable(self, task_id: str) -> bool:
         if self._status_of(task_id) is not TaskStatus.PENDING or self.waiting(task_id):

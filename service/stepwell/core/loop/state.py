@@ -106,18 +106,19 @@ class RunState:
 
     def rebuild_indexes(self) -> None:
         """Derive `waiting` and `runnable` from the rows; changes keep them up to date afterwards."""
-        self.waiting.clear()
-        self.runnable.clear()
         tasks = self.tasks
-        for task_id, spec in self.graph.specs.items():
-            unsettled = sum(1 for d in spec.depends_on if tasks[d].status not in SETTLED)
-            self.waiting[task_id] = unsettled
-            if (
-                unsettled == 0
+        settled = {task_id for task_id, task in tasks.items() if task.status in SETTLED}
+        self.waiting = self.graph.unsettled(settled)
+        keys = self.graph.keys
+        self.runnable = OrderedDict.fromkeys(
+            [
+                task_id
+                for task_id, unsettled in self.waiting.items()
+                if not unsettled
                 and tasks[task_id].status is TaskStatus.PENDING
-                and not self._is_key_in_use(task_id)
-            ):
-                self.runnable[task_id] = None
+                and not (keys and self._is_key_in_use(task_id))
+            ]
+        )
 
     def with_lease(self, execution: Execution, lease: Lease | None) -> OpenExecution:
         """Return an execution with this lease; None: with the lease it has."""
@@ -158,10 +159,10 @@ class RunState:
         self.run = run
         for plan in plans:
             self.graph = self.graph.with_plan(plan.tasks)
-            self.plan_tasks = frozenset(spec.task_id for spec in plan.tasks)
+            self.plan_tasks = frozenset([spec.task_id for spec in plan.tasks])
             self.plan_fingerprint = plan.fingerprint
         if plans:
-            self.tasks.update((task.task_id, task) for task in tasks)
+            self.tasks.update({task.task_id: task for task in tasks})
             self.rebuild_indexes()
             return
         for task in tasks:
@@ -185,8 +186,6 @@ class RunState:
 
     def _is_key_in_use(self, task_id: str) -> bool:
         """Return whether another task of this task's idempotency key is under way."""
-        if not self.graph.keys:
-            return False
         return any(
             other in self.tasks and is_under_way(self.tasks[other])
             for other in self.graph.same_key(task_id)
@@ -198,7 +197,7 @@ class RunState:
             task is not None
             and task.status is TaskStatus.PENDING
             and self.waiting.get(task_id, 0) == 0
-            and not self._is_key_in_use(task_id)
+            and not (self.graph.keys and self._is_key_in_use(task_id))
         ):
             self.runnable[task_id] = None
         else:

@@ -1,49 +1,72 @@
 """Canonical bytes of records, for fingerprints: equal records have equal bytes.
 
 A record's own encoding is not canonical. It omits a field whose value *is* the default object; a value
-that is equal but was decoded is another object, and is not omitted.
+that is equal but was decoded is another object, and is not omitted. Of most defaults there is but one
+object, such as the empty text. For the others, the default itself is put in place of what equals it.
 """
 
 from __future__ import annotations
 
+import types
+from enum import Enum
 from functools import cache
-from typing import Any, cast
+from typing import Any, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct
-from msgspec.structs import astuple, fields
+from msgspec.structs import FieldInfo, fields, replace
 
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_PLAIN = frozenset({str, int, float, bytes, bool, types.NoneType})
+_ONE_OBJECT_INTS = range(-5, 257)
+"""Python has each of these numbers once."""
 
 
 def bytes_of(value: object) -> bytes:
     """Return the canonical bytes of a value: two values have the same bytes if and only if they are equal."""
-    return _ENCODER.encode(_reduced(value))
+    return _ENCODER.encode(_with_defaults(value))
 
 
-def _reduced(value: Any) -> Any:
-    """Return a record as its fields that differ from the defaults, nested records likewise."""
+def _with_defaults(value: Any) -> Any:
+    """Return an equal value in which whatever equals a default is the default object, at any depth."""
     if isinstance(value, Struct):
-        named = zip(_defaults(type(value)), astuple(value), strict=True)
-        return {
-            name: one if type(one) in _PLAIN else _reduced(one)
-            for (name, default), one in named
-            if one is not default and one != default
-        }
+        for name, default in _looked_at(type(value)):
+            if getattr(value, name) is not default:
+                return _replaced(value)
+        return value
     if isinstance(value, tuple):
-        whole = cast("tuple[Any, ...]", value)
-        return [one if type(one) in _PLAIN else _reduced(one) for one in whole]
-    if isinstance(value, dict):
-        return dict(sorted(cast("dict[str, Any]", value).items()))
+        return [_with_defaults(one) for one in cast("tuple[Any, ...]", value)]
     return value
 
 
-_PLAIN = frozenset({str, int, float, bytes, bool, type(None)})
+def _replaced(record: Struct) -> Struct:
+    changed: dict[str, Any] = {}
+    for name, default in _looked_at(type(record)):
+        one = getattr(record, name)
+        kept = default if one == default else _with_defaults(one)
+        if kept is not one:
+            changed[name] = kept
+    return replace(record, **changed) if changed else record
 
 
 @cache
-def _defaults(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
-    return tuple(
-        (one.name, one.default if one.default_factory is NODEFAULT else one.default_factory())
-        for one in fields(kind)
-    )
+def _looked_at(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
+    """Return the fields, with their defaults, whose own encoding may not be canonical."""
+    return tuple((one.name, one.default) for one in fields(kind) if not _is_canonical(one))
+
+
+def _is_canonical(field: FieldInfo) -> bool:
+    if not _is_plain(field.type):
+        return False
+    default = field.default
+    if isinstance(default, int):
+        return default in _ONE_OBJECT_INTS
+    return default is NODEFAULT or default in (None, "", b"", ()) or isinstance(default, Enum)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Return whether values of this type hold no records."""
+    origin = get_origin(kind)
+    if origin in (tuple, dict, Union, types.UnionType):
+        return all(_is_plain(one) for one in get_args(kind) if one is not ...)
+    return kind in _PLAIN or (isinstance(kind, type) and issubclass(kind, Enum))

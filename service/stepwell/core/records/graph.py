@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.model import TaskSpec, Violation
@@ -25,19 +26,30 @@ class Graph:
         self.specs = dict(specs)
         self.dependents: dict[str, list[str]] = {}
         self.keys: dict[str, list[str]] = {}
-        for spec in self.specs.values():
+        dependents = self.dependents
+        for task_id, spec in self.specs.items():
             if spec.idempotency_key:
-                self.keys.setdefault(spec.idempotency_key, []).append(spec.task_id)
+                self.keys.setdefault(spec.idempotency_key, []).append(task_id)
             for dependency in spec.depends_on:
-                self.dependents.setdefault(dependency, []).append(spec.task_id)
+                if dependency in dependents:
+                    dependents[dependency].append(task_id)
+                else:
+                    dependents[dependency] = [task_id]
 
     def with_plan(self, tasks: Iterable[TaskSpec]) -> Graph:
         """Return the graph with a newer plan's tasks, which replace older ones of the same id."""
-        specs = dict(self.specs)
-        for spec in tasks:
-            specs.pop(spec.task_id, None)
-            specs[spec.task_id] = spec
-        return Graph(specs)
+        newer = {spec.task_id: spec for spec in tasks}
+        kept = {task_id: spec for task_id, spec in self.specs.items() if task_id not in newer}
+        return Graph(kept | newer)
+
+    def unsettled(self, settled: Collection[str]) -> dict[str, int]:
+        """Return, for each task, how many of its dependencies are not among the settled tasks."""
+        if not settled:
+            return {task_id: len(spec.depends_on) for task_id, spec in self.specs.items()}
+        return {
+            task_id: len([one for one in spec.depends_on if one not in settled])
+            for task_id, spec in self.specs.items()
+        }
 
     def same_key(self, task_id: str) -> Iterator[str]:
         """Yield the other tasks of this task's idempotency key; none if its planner set no key."""
@@ -62,11 +74,14 @@ def fingerprint(tasks: Sequence[TaskSpec]) -> str:
 
 
 def violations_of(
-    tasks: Sequence[TaskSpec], settled: Collection[str], *, path: str = "plan"
+    tasks: Sequence[TaskSpec],
+    is_settled: Callable[[str], bool] = lambda _: False,
+    *,
+    path: str = "plan",
 ) -> tuple[Violation, ...]:
     """Return the violations of a plan, at most `VIOLATIONS_MAX`; none if it is valid.
 
-    `settled` are the run's settled tasks of earlier revisions: a plan may depend on them without
+    `is_settled` tells the run's settled tasks of earlier revisions: a plan may depend on them without
     naming them again. Paths start with `path`: `plan.tasks[3].depends_on[0]`.
     """
     found: list[Violation] = []
@@ -85,22 +100,23 @@ def violations_of(
     positions = _positions(tasks, report)
     _check_keys(tasks, report)
     # Without a dependency on a later task there is no cycle.
-    if _check_dependencies(tasks, positions, settled, report) and not found:
+    if _check_dependencies(tasks, positions, is_settled, report) and not found:
         _check_cycles(tasks, positions, report)
     return tuple(found)
 
 
 def _positions(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> dict[str, int]:
     positions: dict[str, int] = {}
+    is_id, known = _TASK_ID.fullmatch, positions.setdefault
     for index, task in enumerate(tasks):
         task_id = task.task_id
-        if len(task_id) > limits.TASK_ID_CHARS_MAX or not _TASK_ID.fullmatch(task_id):
+        if not is_id(task_id) or len(task_id) > limits.TASK_ID_CHARS_MAX:
             report(
                 f"tasks[{index}].task_id",
                 f"A task id has 1 to {limits.TASK_ID_CHARS_MAX} letters, digits or . _ : / @ + - "
                 "and starts with a letter or digit.",
             )
-        first = positions.setdefault(task_id, index)
+        first = known(task_id, index)
         if first != index:
             report(
                 f"tasks[{index}].task_id",
@@ -112,41 +128,44 @@ def _positions(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) ->
 def _check_dependencies(
     tasks: Sequence[TaskSpec],
     positions: Mapping[str, int],
-    settled: Collection[str],
+    is_settled: Callable[[str], bool],
     report: Callable[[str, str], None],
 ) -> bool:
     """Report the dependencies that are at fault; return whether any is a task that comes later in the plan."""
     has_later = False
     for index, task in enumerate(tasks):
-        if not task.depends_on:
-            continue
-        seen: set[str] = set()
-        for place, dependency in enumerate(task.depends_on):
+        named = task.depends_on
+        again = _named_before(named) if len(named) > 1 else ()
+        for place, dependency in enumerate(named):
             fault, position = "", positions.get(dependency)
             if dependency == task.task_id:
                 fault = "can't depend on itself."
-            elif position is None and dependency not in settled:
+            elif position is None and not is_settled(dependency):
                 fault = "is no task of this plan and no settled one before it."
-            elif dependency in seen:
+            elif place in again:
                 fault = "is named twice."
             elif position is not None and position > index:
                 has_later = True
             if fault:
                 report(f"tasks[{index}].depends_on[{place}]", f"{dependency!r} {fault}")
-            seen.add(dependency)
     return has_later
 
 
+def _named_before(names: Sequence[str]) -> Collection[int]:
+    """Return the places of names that an earlier place has, too."""
+    if len(set(names)) == len(names):
+        return ()
+    first = {name: place for place, name in reversed(list(enumerate(names)))}
+    return {place for place, name in enumerate(names) if first[name] != place}
+
+
 def _check_keys(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> None:
-    counts: Counter[str] = Counter()
-    for index, task in enumerate(tasks):
-        key = task.idempotency_key
-        if not key:
-            continue
-        counts[key] += 1
-        if counts[key] == limits.TASKS_PER_KEY_MAX + 1:
+    counts = Counter([task.idempotency_key for task in tasks if task.idempotency_key])
+    for key, count in counts.items():
+        if count > limits.TASKS_PER_KEY_MAX:
+            places = (n for n, task in enumerate(tasks) if task.idempotency_key == key)
             report(
-                f"tasks[{index}].idempotency_key",
+                f"tasks[{next(islice(places, limits.TASKS_PER_KEY_MAX, None))}].idempotency_key",
                 f"{key!r} is the key of more than {limits.TASKS_PER_KEY_MAX} tasks of this plan. "
                 "One of them is enough: the others would take its result.",
             )
