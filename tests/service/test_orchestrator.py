@@ -86,6 +86,17 @@ async def test_validate_only_starts_nothing(client: Client) -> None:
     assert error.reason == "REQUEST_ID_REUSED"
 
 
+async def test_plan_with_a_task_beyond_a_limit_is_refused_by_start_and_fork(client: Client) -> None:
+    run_id = (await start(client, plan=plan(types_pb2.TaskSpec(task_id="a")))).run.spec.run_id
+    bad = plan(types_pb2.TaskSpec(task_id="a"), types_pb2.TaskSpec(task_id="b", role="x y"))
+    for asked in (
+        start(client, plan=bad),
+        client.ask("ForkRun", run_id=run_id, mode=types_pb2.FORK_MODE_PATCH, plan=bad),
+    ):
+        error = await refusal(asked)
+        assert (error.code, error.fields) == (INVALID, ["plan.tasks[1].role"])
+
+
 # --- commands ----------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from stepwell.config import ExecutorSettings
 from stepwell.core.records.errors import StoreUnavailable
+from stepwell.wire.plans import SLICE_TASKS
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import (
@@ -29,6 +30,8 @@ from tests.service.test_append import LIVE, append, appended, lines, messages
 ACCEPTED, LOST = wpb.ACK_STATUS_ACCEPTED, wpb.ACK_STATUS_LEASE_LOST
 REJECTED = wpb.ACK_STATUS_REJECTED
 UNSOUND = types_pb2.TaskSpec(task_id="a", depends_on=["b"])
+UNNAMED = types_pb2.TaskSpec(title="a")
+LONG = types_pb2.PlanDraft(tasks=[{"task_id": f"t{n}"} for n in range(SLICE_TASKS)] + [UNNAMED])
 
 
 async def test_welcome_dictates_the_terms(world: World) -> None:
@@ -211,8 +214,18 @@ async def test_an_outcome_that_names_no_lease_is_rejected_alone(client: Client) 
             "PLAN_INVALID",
             ["plan.tasks[0].depends_on[0]"],
         ),
+        (
+            {"planned": wpb.Outcome.Planned(plan=types_pb2.PlanDraft(tasks=[UNNAMED]))},
+            "INVALID_OUTCOME",
+            ["planned.plan.tasks[0].task_id"],
+        ),
+        (
+            {"planned": wpb.Outcome.Planned(plan=LONG)},
+            "INVALID_OUTCOME",
+            [f"planned.plan.tasks[{SLICE_TASKS}].task_id"],
+        ),
     ],
-    ids=["wrong kind", "unsound plan"],
+    ids=["wrong kind", "unsound plan", "task beyond a limit", "task beyond a limit, long plan"],
 )
 async def test_an_outcome_that_does_not_fit_is_rejected_with_its_fields(
     client: Client, fields: dict[str, Any], kind: str, paths: list[str]

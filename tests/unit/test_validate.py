@@ -17,6 +17,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.wire import constraints, validate
 from stepwell.wire.field_limits import FIELD_LIMITS
+from stepwell.wire.plans import read_item, read_plan
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb2
 
 TOP = Path(__file__).resolve().parents[2]
@@ -24,8 +25,18 @@ RUN_ID = str(uuid.UUID(int=7))
 LEASE: dict[str, Any] = {"run_id": RUN_ID, "execution_id": "task:a#1", "lease_token": "0" * 32}
 
 
+def faults_of(message: Message) -> validate.Faults:
+    """The faults of a message, and if it has none those of its plan's tasks: in the order in which a server looks."""
+    faults = validate.violations(message)
+    if not faults and isinstance(message, orchestrator_pb2.StartRunRequest):
+        read_plan(message.plan, "plan", faults)
+    elif not faults and isinstance(message, worker_pb2.Outcome):
+        read_item(message, faults)
+    return faults
+
+
 def paths(message: Message) -> list[str]:
-    return sorted(violation.field for violation in validate.violations(message))
+    return sorted(violation.field for violation in faults_of(message))
 
 
 def start(**fields: Any) -> orchestrator_pb2.StartRunRequest:
@@ -145,7 +156,7 @@ def test_an_enum_s_unknown_and_unspecified_numbers_are_named() -> None:
 
 
 def test_a_goal_of_ten_megabytes_is_refused_in_a_short_sentence() -> None:
-    validate.check(start(goal="survey", plan={"tasks": [types_pb2.TaskSpec(task_id="a")]}))
+    validate.check(start(goal="survey"))
     with pytest.raises(InvalidArgument) as caught:
         validate.check(start(goal="x" * 10_000_000))
     assert str(caught.value) == "goal: 10,000,000 bytes; limit: 64 KiB"
@@ -160,7 +171,7 @@ def test_nul_in_a_person_s_text_is_refused_with_its_place() -> None:
 
 def test_faults_beyond_a_hundred_are_counted_and_not_listed() -> None:
     with pytest.raises(InvalidArgument, match=r"\(and 4,999 more\)") as caught:
-        validate.check(start(plan={"tasks": [types_pb2.TaskSpec() for _ in range(5_000)]}))
+        faults_of(start(plan={"tasks": [types_pb2.TaskSpec() for _ in range(5_000)]})).refuse()
     assert len(caught.value.violations) == limits.VIOLATIONS_MAX
 
 
@@ -308,13 +319,13 @@ def _long_plan(tasks: int) -> orchestrator_pb2.StartRunRequest:
 def test_a_plan_of_ten_times_the_tasks_is_checked_in_about_ten_times_the_time() -> None:
     """Up to the most that a plan may hold; whoever compared each with each would take a hundred."""
     short, long = _long_plan(1_000), _long_plan(10_000)
-    assert not validate.violations(long)
+    assert not faults_of(long)
     assert _cost(long) < 30 * _cost(short)
 
 
 def _cost(request: Message) -> float:
     """The least seconds of this thread's own time that a check took."""
-    check = partial(validate.violations, request)
+    check = partial(faults_of, request)
     return min(timeit.repeat(check, timer=time.thread_time, number=1, repeat=5))
 
 

@@ -21,11 +21,15 @@ def duration(span: Span | None) -> duration_pb2.Duration | None:
     """Return a span as a message; None: none."""
     if span is None:
         return None
-    seconds = span.total_seconds() if isinstance(span, datetime.timedelta) else float(span)
-    millis = round(seconds * 1000)
     made = duration_pb2.Duration()
-    made.FromMilliseconds(millis)
+    put_duration(made, span)
     return made
+
+
+def put_duration(message: duration_pb2.Duration, span: Span) -> None:
+    """Write a span into a message."""
+    seconds = span.total_seconds() if isinstance(span, datetime.timedelta) else float(span)
+    message.FromMilliseconds(round(seconds * 1000))
 
 
 def seconds_of(span: duration_pb2.Duration) -> float:
@@ -125,25 +129,46 @@ class Task:
     reconcile: bool = False
     """Run the agent's reconcile function once its outcome is unknown."""
 
-    def message(self) -> types_pb2.TaskSpec:
-        return types_pb2.TaskSpec(
-            task_id=self.id,
-            type=self.type,
-            title=storable(self.title),
-            prompt=storable(self.prompt),
-            role=self.role,
-            depends_on=self.depends_on,
-            input=encode(self.input),
-            retry=self.retry.message() if self.retry else None,
-            attempt_timeout=duration(self.attempt_timeout),
-            heartbeat_timeout=duration(self.heartbeat_timeout),
-            idle_timeout=duration(self.idle_timeout),
-            total_timeout=duration(self.total_timeout),
-            on_failure=to_wire(self.on_failure),
-            effect=to_wire(self.effect),
-            idempotency_key=self.idempotency_key,
-            reconcile=self.reconcile,
+    def fill(self, spec: types_pb2.TaskSpec) -> None:
+        """Write it into an empty message; what the server would assume anyway is left out."""
+        spec.task_id = self.id
+        if self.type:
+            spec.type = self.type
+        if self.title:
+            spec.title = storable(self.title)
+        if self.prompt:
+            spec.prompt = storable(self.prompt)
+        if self.role:
+            spec.role = self.role
+        if self.depends_on:
+            spec.depends_on.extend(self.depends_on)
+        if self.input is not None and (payload := encode(self.input)) is not None:
+            spec.input.CopyFrom(payload)
+        if self.retry is not None:
+            spec.retry.CopyFrom(self.retry.message())
+        spans = (
+            self.attempt_timeout,
+            self.heartbeat_timeout,
+            self.idle_timeout,
+            self.total_timeout,
         )
+        if spans != _NO_SPANS:
+            for name, span in zip(_SPANS, spans, strict=True):
+                if span is not None:
+                    put_duration(getattr(spec, name), span)
+        if self.on_failure != OnFailure.FAIL_RUN:
+            spec.on_failure = to_wire(self.on_failure)
+        if self.effect != Effect.IDEMPOTENT:
+            spec.effect = to_wire(self.effect)
+        if self.idempotency_key:
+            spec.idempotency_key = self.idempotency_key
+        if self.reconcile:
+            spec.reconcile = True
+
+
+_SPANS = ("attempt_timeout", "heartbeat_timeout", "idle_timeout", "total_timeout")
+_NO_SPANS = (None, None, None, None)
+"""The time-outs of most tasks: they need no look at each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,4 +191,7 @@ def plan_draft(plan: PlanLike) -> types_pb2.PlanDraft:
     others = [type(task).__qualname__ for task in tasks if not isinstance(task, Task)]  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
     if others:
         raise TypeError(f"a plan consists of Task, and {others[0]} is none")
-    return types_pb2.PlanDraft(tasks=[task.message() for task in tasks])
+    draft = types_pb2.PlanDraft()
+    for task in tasks:
+        task.fill(draft.tasks.add())
+    return draft

@@ -16,12 +16,13 @@ from stepwell.app import start
 from stepwell.core.loop.signals import Answer, Resolve, Start
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.errors import InvalidArgument
-from stepwell.core.records.model import Budget, Payload, RunSpec, TaskSpec
+from stepwell.core.records.model import Budget, Payload, RunSpec
 from stepwell.core.records.model import Failure as FailureRecord
 from stepwell.core.records.states import Finding, StepKind
 from stepwell.core.records.texts import storable
 from stepwell.wire import to_record
-from stepwell.wire.validate import check
+from stepwell.wire.plans import read_plan
+from stepwell.wire.validate import violations
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import Done, Failure, NotDone, PlanLike, encode
 from stepwell_client import StepKind as ClientStepKind
@@ -49,13 +50,12 @@ def start_command(
     check_texts({"goal": spec.goal, **labelled})
     draft = None if plan is None else plan_draft(plan)
     request = orchestrator_pb2.StartRunRequest(goal=spec.goal, labels=spec.labels, plan=draft)
+    faults = violations(request)
+    tasks = None if draft is None else read_plan(draft, "plan", faults)
     try:
-        check(request)
+        faults.refuse()
     except InvalidArgument as error:
         raise ValueError(error.message) from None
-    tasks: tuple[TaskSpec, ...] | None = None
-    if draft is not None:
-        tasks = tuple(to_record(task) for task in draft.tasks)
     if budget is not None:
         spec = replace(spec, budget=budget_record(budget))
     command = start.start_command(spec, run_input=payload, plan=tasks, stages=stages)

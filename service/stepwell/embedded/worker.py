@@ -17,7 +17,7 @@ from stepwell.core.loop.retry import backoff_ms
 from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Failed, NeedsInput, Released
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, MessageQuery, Presence, Runtime
-from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellError, StoreError
+from stepwell.core.records.errors import NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session, Violation
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.writing import Scribe
@@ -27,6 +27,7 @@ from stepwell.engine.workers import WorkerConnection
 from stepwell.logger import get_logger
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
+from stepwell.wire.plans import read_item
 from stepwell.wire.validate import violations
 from stepwell_client import LeaseLost
 from stepwell_client.execution import AgentRunner
@@ -233,17 +234,14 @@ class InProcessWorker:
 
     def _decode(self, step: _Step, outcome: worker_pb2.Outcome) -> Delivery:
         # Only a stream has deliveries.
-        found = violations(outcome)
-        faults = [one for one in found if one.field not in _OF_A_STREAM]
-        if not faults:
-            try:
-                return to_record(outcome)
-            except InvalidArgument as error:
-                faults = list(error.violations)
+        faults = violations(outcome).without(_OF_A_STREAM)
+        delivery = read_item(outcome, faults)
+        if isinstance(delivery, Delivery):
+            return delivery
         failure = Failure(
-            kind=found.reason or "INVALID_OUTCOME",
+            kind=faults.reason or "INVALID_OUTCOME",
             message=f"{faults[0].field}: {faults[0].description}",
-            retryable=bool(found.reason),
+            retryable=bool(faults.reason),
             violations=tuple(Violation(field=f, description=d) for f, d in faults),
         )
         return self._delivery(step, Failed(failure=failure))

@@ -14,8 +14,9 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from msgspec import UNSET
@@ -36,13 +37,38 @@ class Pair(NamedTuple):
     """Record field to message field, where the mapping's own rule doesn't hold."""
     message_only: Mapping[str, str] = {}
     """Message fields that the record lacks, and why."""
+    checked: bool = False
+    """The record is also read from messages whose fields are checked in the same pass."""
+
+
+class Checks(Protocol):
+    """Writes the source that checks a message's fields: over the message `m`, its path `p` and the faults `f`."""
+
+    @property
+    def space(self) -> Mapping[str, Any]:
+        """The names that the source uses."""
+        ...
+
+    def value(self, field: FieldDescriptor) -> list[str]:
+        """Return the statements that check the value `v` of a field that is there."""
+        ...
+
+    def absent(self, field: FieldDescriptor) -> list[str]:
+        """Return the statements for a field that is absent or zero; none: it may be."""
+        ...
+
+    def is_cleaned(self, field: FieldDescriptor) -> bool:
+        """Return whether the check may put another value into the message."""
+        ...
 
 
 class Codec(NamedTuple):
-    """The two compiled functions of a pair."""
+    """The compiled functions of a pair."""
 
     fill: Callable[[Any, Any], None]
     read: Callable[[Any], Any]
+    checked: Callable[[Any, Any], Any] | None = None
+    """Of a pair that is `checked`: reads, and adds faults to those given; with faults the record is of no use."""
 
 
 class Numbers(dict[int, StrEnum]):
@@ -59,8 +85,8 @@ class Numbers(dict[int, StrEnum]):
         raise InvalidArgument(f"{self.where} {what}", (Violation(name, what),))
 
 
-def compile_pairs(pairs: Iterable[Pair]) -> dict[type[Record], Codec]:
-    """Return each pair's codec.
+def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> dict[type[Record], Codec]:
+    """Return each pair's codec; `checks` are for the pairs that are `checked`.
 
     Raises:
         TypeError: a field of one side has none to match on the other.
@@ -78,13 +104,21 @@ def compile_pairs(pairs: Iterable[Pair]) -> dict[type[Record], Codec]:
         name = pair.record.__name__
         space[f"R_{name}"] = pair.record
         fields = fields_of(pair.record, pair.message, pair.renamed, pair.message_only, messages)
-        source += _functions(name, fields, space)
+        codes = [(field, _EMITTERS[field.shape](name, field, space)) for field in fields]
+        source += _functions(name, codes, space)
+        if pair.checked and checks is not None:
+            source += _checked(name, codes, checks)
+            space.update(checks.space)
     text = "\n".join(source) + "\n"
     # With its lines known, a traceback through generated code can be read.
     linecache.cache[SOURCE_NAME] = (len(text), None, text.splitlines(keepends=True), SOURCE_NAME)
     exec(compile(text, SOURCE_NAME, "exec"), space)  # noqa: S102  # our own text, made above
     return {
-        record: Codec(space[f"fill_{record.__name__}"], space[f"read_{record.__name__}"])
+        record: Codec(
+            space[f"fill_{record.__name__}"],
+            space[f"read_{record.__name__}"],
+            space.get(f"checked_{record.__name__}"),
+        )
         for record in messages
     }
 
@@ -110,38 +144,95 @@ def missing(where: str) -> Any:
 
 
 class _Code(NamedTuple):
-    """The code that one field adds to the two functions."""
+    """The code of one field."""
 
     fill: list[str]
     """Statements over `r` and `m`."""
-    read: str
-    """An expression over `m`."""
+    value: str
+    """An expression for the record's value; `{}` stands for the message's field."""
+    absent: str = ""
+    """An expression for the value where the message's field is absent; empty: that of its zero."""
+
+    def read(self, wire: str) -> str:
+        """Return an expression over `m`."""
+        value = self.value.format(f"m.{wire}")
+        return f'{value} if m.HasField("{wire}") else {self.absent}' if self.absent else value
 
 
-def _functions(name: str, fields: Iterable[Field], space: dict[str, Any]) -> list[str]:
+def _functions(name: str, codes: Iterable[tuple[Field, _Code]], space: dict[str, Any]) -> list[str]:
     fill = [f"def fill_{name}(r, m):"]
     read = [f"def read_{name}(m):", f"    return R_{name}("]
-    for field in fields:
+    for field, code in codes:
         space[f"D_{name}_{field.name}"] = field.default
-        code = _EMITTERS[field.shape](name, field, space)
         fill += ["    " + line for line in code.fill]
-        read.append(f"        {field.name}={code.read},")
+        read.append(f"        {field.name}={code.read(field.wire)},")
     return [*fill, "    return None", *read, "    )"]
+
+
+def _checked(name: str, codes: Iterable[tuple[Field, _Code]], checks: Checks) -> list[str]:
+    """Return a function that reads only the fields that are there, with one for each field.
+
+    Most fields of what callers send are absent, and to ask for each takes longer than to list the others.
+    """
+    source: list[str] = []
+    table: list[str] = []
+    end: list[str] = []
+    for field, code in codes:
+        function, key = f"checked_{name}_{field.name}", f"k[{field.name!r}]"
+        source += [
+            f"def {function}(m, v, k, f, p=''):",
+            *_indented(_check(field, code, key, checks)),
+        ]
+        table.append(f"{field.descriptor.number}: {function}")
+        if absent := checks.absent(field.descriptor):
+            end += [f"if {field.name!r} not in k:", *_indented(absent)]
+            end += ["    return None"] if field.required else []
+        elif field.required:
+            raise TypeError(
+                f"{field.descriptor.full_name} may be absent, {name}.{field.name} may not"
+            )
+    return [
+        *source,
+        f"CHECKED_{name} = {{{', '.join(table)}}}",
+        f"def checked_{name}(m, f, p=''):",
+        "    k = {}",
+        "    for d, v in m.ListFields():",
+        f"        CHECKED_{name}[d.number](m, v, k, f)",
+        *_indented(end),
+        f"    return R_{name}(**k)",
+    ]
+
+
+def _check(field: Field, code: _Code, target: str, checks: Checks) -> list[str]:
+    """Return the statements that check a field's value `v`, and keep it in `target`."""
+    lines = checks.value(field.descriptor)
+    if field.shape is Shape.MANY and not field.record:
+        # A tuple is walked through in half the time that the message's own list takes.
+        return [f"v = {target} = {code.value.format('v')}", *lines]
+    if field.enum is not None:
+        # A number that no member has is a fault, and has no value.
+        return [*lines, f"else: {target} = {code.value.format('v')}"]
+    is_other = checks.is_cleaned(field.descriptor) or field.shape is Shape.MANY
+    source = f"m.{field.wire}" if is_other else "v"
+    return [*lines, f"{target} = {code.value.format(source)}"]
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return ["    " + line for line in lines]
 
 
 def _scalar(name: str, field: Field, space: dict[str, Any]) -> _Code:
     source, target = f"r.{field.name}", f"m.{field.wire}"
     to, of = _value(name, field, space)
-    default = f"D_{name}_{field.name}"
     if not field.presence:
-        read = of.format(target)
         if field.skip_zero:
-            return _Code([f"v = {source}", f"if v: {target} = {to.format('v')}"], read)
-        return _Code([f"{target} = {to.format(source)}"], read)
-    read = f'{of.format(target)} if m.HasField("{field.wire}") else {default}'
+            return _Code([f"v = {source}", f"if v: {target} = {to.format('v')}"], of)
+        return _Code([f"{target} = {to.format(source)}"], of)
+    default = f"D_{name}_{field.name}"
     if field.unset:
-        return _Code([f"v = {source}", f"if v is not UNSET: {target} = {to.format('v')}"], read)
-    return _Code([f"{target} = {to.format(source)}"], read)
+        fill = [f"v = {source}", f"if v is not UNSET: {target} = {to.format('v')}"]
+        return _Code(fill, of, default)
+    return _Code([f"{target} = {to.format(source)}"], of, default)
 
 
 def _value(name: str, field: Field, space: dict[str, Any]) -> tuple[str, str]:
@@ -170,10 +261,8 @@ def _moment(name: str, field: Field, _space: dict[str, Any]) -> _Code:
         "    t.nanos = v % 1000000 * 1000",
         *(["    t.SetInParent()"] if field.unset else []),
     ]
-    read = f"m.{field.wire}.seconds * 1000000 + m.{field.wire}.nanos // 1000"
-    if field.unset or field.default:
-        read = f'({read}) if m.HasField("{field.wire}") else D_{name}_{field.name}'
-    return _Code(fill, read)
+    absent = f"D_{name}_{field.name}" if field.unset or field.default else ""
+    return _Code(fill, "({0}.seconds * 1000000 + {0}.nanos // 1000)", absent)
 
 
 def _span(name: str, field: Field, _space: dict[str, Any]) -> _Code:
@@ -181,11 +270,8 @@ def _span(name: str, field: Field, _space: dict[str, Any]) -> _Code:
     # A default other than "none" is sent, for readers that don't know it.
     quiet = field.default if isinstance(field.default, int) and field.default <= 0 else None
     condition = "v is not UNSET" if field.unset else "True" if quiet is None else f"v != {quiet}"
-    read = f'get_ms(m.{field.wire}) if m.HasField("{field.wire}") else '
-    return _Code(
-        [f"v = r.{field.name}", f"if {condition}: {write}"],
-        read + ("0" if field.required else f"D_{name}_{field.name}"),
-    )
+    absent = "0" if field.required else f"D_{name}_{field.name}"
+    return _Code([f"v = r.{field.name}", f"if {condition}: {write}"], "get_ms({})", absent)
 
 
 def _struct(name: str, field: Field, _space: dict[str, Any]) -> _Code:
@@ -204,43 +290,41 @@ def _struct(name: str, field: Field, _space: dict[str, Any]) -> _Code:
         if not field.unset and field.default is not None:
             test += f" and v != {default}"
         fill = [f"v = r.{field.name}", f"if {test}:", *("    " + line for line in write)]
-    read = f'read_{field.record}(m.{field.wire}) if m.HasField("{field.wire}") else {otherwise}'
-    return _Code(fill, read)
+    return _Code(fill, f"read_{field.record}({{}})", otherwise)
 
 
 def _many(name: str, field: Field, space: dict[str, Any]) -> _Code:
     """Write a tuple: repeated, or within a message of its own where presence or nesting needs one."""
-    target = f"m.{field.wire}" + (f".{field.inner}" if field.inner and not field.nested else "")
+    inner = f".{field.inner}" if field.inner and not field.nested else ""
+    target, items = f"m.{field.wire}{inner}", f"{{}}{inner}[:]"
     if field.nested:
         fill = [
             f"for x in r.{field.name}:",
             f"    a = {target}.add().{field.inner}",
             f"    for y in x: fill_{field.record}(y, a.add())",
         ]
-        read = (
-            f"tuple([tuple([read_{field.record}(y) for y in x.{field.inner}]) for x in {target}])"
-        )
-        return _Code(fill, read)
+        each = f"tuple([read_{field.record}(y) for y in x.{field.inner}[:]])"
+        return _Code(fill, f"tuple([{each} for x in {items}])")
     if field.record:
         write = [f"a = {target}", f"for x in v: fill_{field.record}(x, a.add())"]
-        read = f"tuple([read_{field.record}(x) for x in {target}])"
+        value = f"tuple([read_{field.record}(x) for x in {items}])"
     elif field.enum:
         to, of = _value(name, field, space)
         write = [f"{target}.extend([{to.format('x')} for x in v])"]
-        read = f"tuple([{of.format('x')} for x in {target}])"
+        value = f"tuple([{of.format('x')} for x in {items}])"
     else:
         write = [f"{target}.extend(v)"]
-        read = f"tuple({target})"
+        value = f"tuple({items})"
     if field.unset:
         write.insert(0, f"m.{field.wire}.SetInParent()")
-        read = f'{read} if m.HasField("{field.wire}") else UNSET'
     test = "v is not UNSET" if field.unset else "v"
-    return _Code([f"v = r.{field.name}", f"if {test}:", *("    " + w for w in write)], read)
+    fill = [f"v = r.{field.name}", f"if {test}:", *_indented(write)]
+    return _Code(fill, value, "UNSET" if field.unset else "")
 
 
 def _mapping(_name: str, field: Field, _space: dict[str, Any]) -> _Code:
     target = f"m.{field.wire}"
-    return _Code([f"v = r.{field.name}", f"if v: {target}.update(v)"], f"dict({target})")
+    return _Code([f"v = r.{field.name}", f"if v: {target}.update(v)"], "dict({})")
 
 
 def _choice(name: str, field: Field, _space: dict[str, Any]) -> _Code:

@@ -376,6 +376,8 @@ NOT_ENTERED: frozenset[str] = frozenset(
         "WorkRequest.outcomes",
         "WorkRequest.begins",
         "CompleteRequest.outcomes",
+        # Tasks are checked while they are read (`wire.plans`).
+        "PlanDraft.tasks",
     )
 )
 """Fields whose messages are not walked into, by full name."""

@@ -8,6 +8,7 @@ the message of their own name, but for the exceptions below.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ from stepwell.core.records import checkpoints, events, model, routing
 from stepwell.core.records.record import Record
 from stepwell.wire.codec import Codec, Pair, compile_pairs
 from stepwell.wire.store import METHODS
+from stepwell.wire.validate import COMPILER, Faults
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
 
 _IS_SET_APART = "the servicer reads it and passes it along with the record"
@@ -27,6 +29,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(model.Outcome, store_pb2.StoredOutcome),
     # What the orchestrator lists by that name are the events of these.
     Pair(checkpoints.Checkpoint, store_pb2.StoredCheckpoint),
+    Pair(model.TaskSpec, types_pb2.TaskSpec, checked=True),
     Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
     Pair(
         model.Run,
@@ -99,7 +102,7 @@ def _pairs() -> list[Pair]:
 _PAIRS = _pairs()
 _BY_RECORD: dict[type[Any], tuple[Codec, type[Message]]] = {
     pair.record: (codec, pair.message)
-    for pair, codec in zip(_PAIRS, compile_pairs(_PAIRS).values(), strict=True)
+    for pair, codec in zip(_PAIRS, compile_pairs(_PAIRS, COMPILER).values(), strict=True)
 }
 _READERS = {message.DESCRIPTOR.full_name: codec.read for codec, message in _BY_RECORD.values()}
 
@@ -123,6 +126,14 @@ def to_record(message: Message) -> Any:
             violation names the field, without the path that leads to its message.
     """
     return _READERS[message.DESCRIPTOR.full_name](message)
+
+
+def checked_reader(record: type[Record]) -> Callable[[Message, Faults], Any]:
+    """Return what reads such a record and adds the faults of its message; with one, the record is of no use."""
+    reader = _BY_RECORD[record][0].checked
+    if reader is None:
+        raise TypeError(f"{record.__name__} is checked before it is read")
+    return reader
 
 
 def fill(record: Record, message: Message) -> None:

@@ -12,7 +12,7 @@ have no record that could be read, and a fault must not hide those behind it.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, cast
 
 from google.protobuf.descriptor import (
@@ -27,7 +27,7 @@ from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.limits import STORE_ITEMS_MAX, VIOLATIONS_MAX
 from stepwell.wire.constraints import HELPERS, Limit, mapping, shown
 from stepwell.wire.field_limits import FIELD_LIMITS, NOT_ENTERED, RECORDS, record_limit
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
+from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb2
 
 SOURCE_NAME = "<stepwell.wire.validate, generated>"
 _DURATION = "google.protobuf.Duration"
@@ -48,6 +48,28 @@ class Faults(list[Violation]):
         else:
             self.more += 1
 
+    def without(self, fields: Collection[str]) -> Faults:
+        """Return them without those of these fields."""
+        others = Faults(one for one in self if one.field not in fields)
+        others.reason, others.more = self.reason, self.more
+        return others
+
+    def take_over(self, others: Faults, path: str) -> None:
+        """Add the faults of what stands at a path."""
+        for one in others:
+            self.add(path + one.field, one.description, others.reason)
+        self.more += others.more
+
+    def refuse(self) -> None:
+        """Raise if there are any."""
+        if not self:
+            return
+        first, others = self[0], len(self) - 1 + self.more
+        more = f" (and {others:,} more)" if others else ""
+        raise InvalidArgument(
+            f"{first.field}: {first.description}{more}", tuple(self), reason=self.reason or None
+        )
+
 
 def check(request: Message) -> None:
     """Raise if any field of the request is beyond its limit; put in order what machines wrote.
@@ -55,19 +77,14 @@ def check(request: Message) -> None:
     Raises:
         InvalidArgument: with the fields at fault, `VIOLATIONS_MAX` of them at the most.
     """
-    faults = violations(request)
-    if faults:
-        first, others = faults[0], len(faults) - 1 + faults.more
-        more = f" (and {others:,} more)" if others else ""
-        raise InvalidArgument(
-            f"{first.field}: {first.description}{more}",
-            tuple(faults),
-            reason=faults.reason or None,
-        )
+    violations(request).refuse()
 
 
 def violations(message: Message) -> Faults:
-    """Return the faults of a message, a request or an item such as an Outcome; else do as `check`."""
+    """Return the faults of a message, a request or an item such as an Outcome; else do as `check`.
+
+    The tasks of a plan are not looked at: `wire.plans` does so while it reads them.
+    """
     faults = Faults()
     _CHECKS[message.DESCRIPTOR.full_name](message, "", faults)
     return faults
@@ -82,6 +99,7 @@ def request_descriptors() -> Iterator[Descriptor]:
                 yield method.input_type
     yield cast("Descriptor", worker_pb2.Outcome.DESCRIPTOR)
     yield cast("Descriptor", worker_pb2.Begin.DESCRIPTOR)
+    yield cast("Descriptor", types_pb2.TaskSpec.DESCRIPTOR)
 
 
 # --- the compiler ------------------------------------------------------------------------------------
@@ -90,7 +108,7 @@ def request_descriptors() -> Iterator[Descriptor]:
 # `f`, the faults. Limits compare the variable `v`.
 
 
-class _Compiler:
+class Compiler:
     """Writes the source of the functions, one for each message that is reached."""
 
     def __init__(self) -> None:
@@ -99,6 +117,20 @@ class _Compiler:
         self.lines: dict[str, list[str]] = {}
         """The source of each function, by the full name of its message."""
         self._limits: dict[int, str] = {}
+
+    def value(self, field: FieldDescriptor) -> list[str]:
+        """Return the statements that check the value `v` of a field that is there."""
+        return self._value(field, FIELD_LIMITS.get(field.full_name))
+
+    def absent(self, field: FieldDescriptor) -> list[str]:
+        """Return the statements for a field that is absent or zero; none: it may be."""
+        fault = _absent(field, FIELD_LIMITS.get(field.full_name))
+        return [f"f.add(p + {field.name!r}, {fault!r})"] if fault else []
+
+    def is_cleaned(self, field: FieldDescriptor) -> bool:
+        """Return whether the check may put another value into the message."""
+        limit = FIELD_LIMITS.get(field.full_name)
+        return limit is not None and bool(limit.unclean)
 
     def function(self, descriptor: Descriptor) -> str:
         """Return the name of a message's function; write it unless it is written."""
@@ -139,7 +171,7 @@ class _Compiler:
         if not body:
             return []
         if field.is_repeated:
-            return [f"for i, v in enumerate(m.{name}):", *_indented(body)]
+            return [f"for i, v in enumerate(m.{name}[:]):", *_indented(body)]
         if kind is None:
             return [f"v = m.{name}", *body]
         return [f"if m.HasField({name!r}):", f"    v = m.{name}", *_indented(body)]
@@ -154,7 +186,7 @@ class _Compiler:
             lines += ["if o is None:", f"    {absent}"]
             then = "elif"
         for field in oneof.fields:
-            body = self._value(field, FIELD_LIMITS.get(field.full_name))
+            body = self.value(field)
             if body:
                 lines += [
                     f"{then} o == {field.name!r}:",
@@ -166,9 +198,8 @@ class _Compiler:
 
     def _field(self, field: FieldDescriptor) -> list[str]:
         name = field.name
-        limit = FIELD_LIMITS.get(field.full_name)
-        body = self._value(field, limit)
-        absent = _absent(field, limit)
+        body = self.value(field)
+        absent = self.absent(field)
         if field.has_presence:
             there = [f"if m.HasField({name!r}):", f"    v = m.{name}"]
         else:
@@ -177,7 +208,7 @@ class _Compiler:
             return []
         lines = [*there, *(_indented(body) or ["    pass"])]
         if absent:
-            lines += ["else:", f"    f.add(p + {name!r}, {absent!r})"]
+            lines += ["else:", *_indented(absent)]
         return lines
 
     def _value(self, field: FieldDescriptor, limit: Limit | None) -> list[str]:
@@ -219,7 +250,7 @@ class _Compiler:
             items = self._enum(field, at)
         else:
             raise TypeError(f"the items of {field.full_name} have no limit")
-        loop = ["for i, v in enumerate(v):", *_indented(items)]
+        loop = ["for i, v in enumerate(v[:]):", *_indented(items)]
         return self._test(limit, f"p + {field.name!r}", loop)
 
     def _map(self, field: FieldDescriptor, limit: Limit) -> list[str]:
@@ -280,21 +311,24 @@ def _absent(field: FieldDescriptor, limit: Limit | None) -> str:
     return f"absent; limit: {limit.wording}" if limit and limit.required and not optional else ""
 
 
-def compile_checks() -> dict[str, Callable[[Any, str, Faults], None]]:
-    """Return the function of each message, by the message's full name.
+def compile_checks() -> Compiler:
+    """Return the compiler, with the function of every message in its space.
 
     Raises:
         TypeError: a field that a request can bring has no limit.
     """
-    compiler = _Compiler()
+    compiler = Compiler()
     for descriptor in request_descriptors():
         compiler.function(descriptor)
     text = "\n".join(line for lines in compiler.lines.values() for line in lines) + "\n"
     # With its lines known, a traceback through generated code can be read.
     linecache.cache[SOURCE_NAME] = (len(text), None, text.splitlines(keepends=True), SOURCE_NAME)
     exec(compile(text, SOURCE_NAME, "exec"), compiler.space)  # noqa: S102  # our own text, made above
-    return {name: compiler.space[_function_name(name)] for name in compiler.lines}
+    return compiler
 
 
-_CHECKS = compile_checks()
+COMPILER = compile_checks()
+_CHECKS: dict[str, Callable[[Any, str, Faults], None]] = {
+    name: COMPILER.space[_function_name(name)] for name in COMPILER.lines
+}
 """The function of each message, by the message's full name."""

@@ -11,6 +11,7 @@ from stepwell.core.fork.fork import Base, fork_id
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import ForkMode
 from stepwell.rpc.caller import caller
 from stepwell.rpc.orchestrator.budgets import with_default
@@ -18,6 +19,7 @@ from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of, run_id_of
 from stepwell.rpc.parts import Parts
 from stepwell.wire import to_message, to_record
+from stepwell.wire.plans import read_plan_of
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
@@ -29,7 +31,7 @@ async def fork_run(
     if request.replan and request.HasField("plan"):
         what = "give either a plan or replan, which asks for another one"
         raise InvalidArgument(f"replan: {what}", (Violation("replan", what),))
-    order = _order(parts, caller(), request)
+    order = _order(parts, caller(), request, await read_plan_of(parts.runtime, request))
     if request.request_id and not request.validate_only:
         known = await find_fork(parts.store, order)
         if known is not None:
@@ -44,13 +46,17 @@ async def fork_run(
     return response
 
 
-def _order(parts: Parts, who: Principal, request: pb.ForkRunRequest) -> ForkOrder:
+def _order(
+    parts: Parts,
+    who: Principal,
+    request: pb.ForkRunRequest,
+    plan: tuple[TaskSpec, ...] | None,
+) -> ForkOrder:
     fresh_id = (
         run_id_of(who.tenant_id, request.request_id)
         if request.request_id
         else parts.runtime.new_id()
     )
-    has_plan = request.HasField("plan")
     has_budget = request.HasField("budget")
     return ForkOrder(
         tenant_id=who.tenant_id,
@@ -61,7 +67,7 @@ def _order(parts: Parts, who: Principal, request: pb.ForkRunRequest) -> ForkOrde
         request_fingerprint=fingerprint_of(request) if request.request_id else "",
         version=request.version,
         mode=ForkMode.PATCH if request.mode == types_pb2.FORK_MODE_PATCH else ForkMode.STRICT,
-        plan=tuple(to_record(task) for task in request.plan.tasks) if has_plan else None,
+        plan=plan,
         replan=request.replan,
         input=to_record(request.input) if request.HasField("input") else None,
         goal=_given(request, "goal"),

@@ -15,7 +15,7 @@ from stepwell.app.start import (
 from stepwell.core.loop.signals import Start
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
-from stepwell.core.records.model import Budget, RunSpec
+from stepwell.core.records.model import Budget, RunSpec, TaskSpec
 from stepwell.rpc.caller import caller
 from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.presenter import RunPresenter
@@ -24,6 +24,7 @@ from stepwell.rpc.parts import Parts
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.wire import to_record
 from stepwell.wire.codec import get_ms
+from stepwell.wire.plans import read_plan_of
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
@@ -37,7 +38,8 @@ async def start_run(
         if request.request_id
         else parts.runtime.new_id()
     )
-    command = _command(parts, who, run_id, request)
+    plan = await read_plan_of(parts.runtime, request)
+    command = _command(parts, who, run_id, request, plan)
     if request.validate_only:
         rehearsal = await rehearse(parts.executor, who.tenant_id, run_id, command)
         return pb.StartRunResponse(run=await presenter.message(rehearsal.after))
@@ -45,7 +47,13 @@ async def start_run(
     return pb.StartRunResponse(run=await presenter.message(run), created=created)
 
 
-def _command(parts: Parts, who: Principal, run_id: str, request: pb.StartRunRequest) -> Start:
+def _command(
+    parts: Parts,
+    who: Principal,
+    run_id: str,
+    request: pb.StartRunRequest,
+    plan: tuple[TaskSpec, ...] | None,
+) -> Start:
     budget: Budget = to_record(request.budget)
     spec = RunSpec(
         tenant_id=who.tenant_id,
@@ -66,11 +74,10 @@ def _command(parts: Parts, who: Principal, run_id: str, request: pb.StartRunRequ
         start_delay_ms=get_ms(request.start_delay),
         request_fingerprint=fingerprint_of(request) if request.request_id else "",
     )
-    has_plan = request.HasField("plan")
     command = start_command(
         spec,
         run_input=to_record(request.input) if request.HasField("input") else None,
-        plan=tuple(to_record(task) for task in request.plan.tasks) if has_plan else None,
+        plan=plan,
         stages=step_kinds(request.stages),
     )
     return replace(command, actor=who.subject, on_behalf_of=request.executor_id)

@@ -15,14 +15,16 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsInput
 from stepwell.core.loop.transition import Reply, ReplyStatus
+from stepwell.core.port import Runtime
 from stepwell.core.records import errors
 from stepwell.core.records.cuts import cut_failure
 from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor
 from stepwell.schemas import check_question
-from stepwell.wire import fill, to_record
+from stepwell.wire import fill
+from stepwell.wire.plans import Item, is_long, read_item, read_long_item
 from stepwell.wire.undecodable import INVALID_OUTCOME
-from stepwell.wire.validate import violations
+from stepwell.wire.validate import Faults, violations
 from stepwell_client.v1 import worker_pb2 as pb
 
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
@@ -32,8 +34,6 @@ ACK_FAILURE_BYTES_MAX = 2 * 1024
 _ECHO_CHARS_MAX = 256
 """Characters of an id that is too long which the answer repeats."""
 _NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
-
-Item = pb.Outcome | pb.Begin
 
 
 class Receipt(NamedTuple):
@@ -60,13 +60,35 @@ Answer = Receipt | Exception
 class Intake:
     """Delivers the items of one tenant's workers."""
 
-    def __init__(self, executor: Executor, tenant_id: str) -> None:
+    def __init__(self, executor: Executor, runtime: Runtime, tenant_id: str) -> None:
         self._executor = executor
+        self._runtime = runtime
         self._tenant_id = tenant_id
 
     def accept(self, item: Item, answered: Callable[[Answer], None]) -> None:
         """Deliver an item to its run. `answered` is called after the commit, once, never from here."""
-        delivery, failure = _read(item)
+        faults = violations(item)
+        if not faults and is_long(item):
+            self._runtime.spawn(self._accept_long(item, answered), name="long plan")
+        else:
+            self._deliver(item, read_item(item, faults), faults, answered)
+
+    async def _accept_long(self, item: Item, answered: Callable[[Answer], None]) -> None:
+        faults = Faults()
+        delivery = await read_long_item(self._runtime, item, faults)
+        self._deliver(item, delivery, faults, answered)
+
+    def _deliver(
+        self,
+        item: Item,
+        delivery: Delivery | Begin | None,
+        faults: Faults,
+        answered: Callable[[Answer], None],
+    ) -> None:
+        if delivery is None:
+            delivery, failure = _failed(item, faults)
+        else:
+            failure = _replaced(delivery)
         waiting = _Waiting(
             item.delivery_id[:_ECHO_CHARS_MAX],
             item.execution_id[:_ECHO_CHARS_MAX],
@@ -147,17 +169,9 @@ def _ask(
         faults.add_done_callback(checked)
 
 
-def _read(item: Item) -> tuple[Delivery | Begin | None, Failure | None]:
-    """Return the record for the loop, and the failure that replaced an invalid item."""
-    found = violations(item)
-    faults: Sequence[errors.Violation] = found
-    if not found:
-        try:
-            delivery = to_record(item)
-            return delivery, _replaced(delivery)
-        except errors.InvalidArgument as error:
-            faults = error.violations
-    failure = _failure_of(faults, found.reason)
+def _failed(item: Item, faults: Faults) -> tuple[Delivery | None, Failure]:
+    """Return the failure of an invalid item, as it is delivered; None: the execution is unknown."""
+    failure = _failure_of(faults, faults.reason)
     if any(one.field in _NAMES_ITS_LEASE for one in faults):
         return None, failure
     result = Failed(failure=failure)

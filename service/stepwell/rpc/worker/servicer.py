@@ -45,7 +45,7 @@ class Servicer(WorkerServicer):
         return serve_stream(self._parts, self._streams, request_iterator)
 
     async def Complete(self, request: pb.CompleteRequest, context: Context) -> pb.CompleteResponse:
-        intake = Intake(self._parts.executor, tenant())
+        intake = Intake(self._parts.executor, self._parts.runtime, tenant())
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[Answer]] = []
         for outcome in request.outcomes:

@@ -21,9 +21,10 @@ from stepwell.logger import get_logger
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
-from stepwell.rpc.worker.intake import Answer, Intake, Item, Receipt
+from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.outbox import Outbox
 from stepwell.wire import to_record
+from stepwell.wire.plans import Item
 from stepwell.wire.validate import check
 from stepwell_client.v1 import worker_pb2 as pb
 
@@ -55,7 +56,7 @@ class Stream:
             step_kinds(hello.stages),
             message_bytes_max=parts.settings.watch.message_bytes_max,
         )
-        self._intake = Intake(parts.executor, tenant_id)
+        self._intake = Intake(parts.executor, parts.runtime, tenant_id)
         self._connection: WorkerConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._pending = 0

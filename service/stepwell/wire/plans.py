@@ -1,0 +1,129 @@
+"""Reads the plans of requests and outcomes, and checks each task against its limits in the same pass.
+
+A plan may have 10,000 tasks: to check them first and to read them then takes twice the time. So the checks of
+`wire.validate` end where a plan's tasks begin, and whoever takes a plan from a caller reads it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.signals import Begin, Delivery, Planned, Reflected
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.model import TaskSpec
+from stepwell.wire.records import checked_reader, to_record
+from stepwell.wire.validate import Faults
+from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
+
+SLICE_TASKS = 1_000
+"""Tasks that are read before the event loop does anything else; they take some milliseconds."""
+
+Item = worker_pb2.Outcome | worker_pb2.Begin
+
+_read_task = checked_reader(TaskSpec)
+
+
+class _Place(NamedTuple):
+    """A plan in a message, and its path there."""
+
+    draft: types_pb2.PlanDraft
+    path: str
+
+
+def read_plan(draft: types_pb2.PlanDraft, path: str, faults: Faults) -> tuple[TaskSpec, ...]:
+    """Return a plan's tasks, and add the faults of those at this path; with any, the tasks are of no use."""
+    return tuple(chain.from_iterable(_slices(draft, path, faults)))
+
+
+async def read_plan_of(
+    runtime: Runtime, request: orchestrator_pb2.StartRunRequest | orchestrator_pb2.ForkRunRequest
+) -> tuple[TaskSpec, ...] | None:
+    """Return the plan of a request, None where it has none; the event loop goes on between slices.
+
+    Raises:
+        InvalidArgument: tasks break a limit.
+    """
+    if not request.HasField("plan"):
+        return None
+    faults = Faults()
+    tasks = await _read_slowly(runtime, _Place(request.plan, "plan"), faults)
+    faults.refuse()
+    return tasks
+
+
+def is_long(item: Item) -> bool:
+    """Return whether a worker's item brings a plan of several slices."""
+    place = _place_in(item)
+    return place is not None and len(place.draft.tasks) > SLICE_TASKS
+
+
+def read_item(item: Item, faults: Faults) -> Delivery | Begin | None:
+    """Return what an item delivers to the loop, given the faults of all but a plan's tasks in it.
+
+    None: it has faults, or such tasks have: they are added. A plan is taken out of the message.
+    """
+    place = _place_in(item)
+    tasks = read_plan(*place, faults) if place is not None else ()
+    return _delivered(item, place, tasks, faults)
+
+
+async def read_long_item(runtime: Runtime, item: Item, faults: Faults) -> Delivery | Begin | None:
+    """Do as `read_item`; the event loop goes on between slices."""
+    place = _place_in(item)
+    tasks = await _read_slowly(runtime, place, faults) if place is not None else ()
+    return _delivered(item, place, tasks, faults)
+
+
+def _place_in(item: Item) -> _Place | None:
+    if isinstance(item, worker_pb2.Begin):
+        return None
+    kind = item.WhichOneof("result")
+    if kind == "planned":
+        return _Place(item.planned.plan, "planned.plan")
+    if kind == "reflected":
+        return _Place(item.reflected.plan, "reflected.plan")
+    return None
+
+
+def _delivered(
+    item: Item, place: _Place | None, tasks: tuple[TaskSpec, ...], faults: Faults
+) -> Delivery | Begin | None:
+    if faults:
+        return None
+    if place is not None and tasks:
+        place.draft.ClearField("tasks")
+    try:
+        delivery: Delivery | Begin = to_record(item)
+    except InvalidArgument as error:
+        for one in error.violations:
+            faults.add(one.field, one.description)
+        return None
+    if isinstance(delivery, Delivery) and isinstance(delivery.result, Planned | Reflected):
+        return replace(delivery, result=replace(delivery.result, tasks=tasks))
+    return delivery
+
+
+async def _read_slowly(runtime: Runtime, place: _Place, faults: Faults) -> tuple[TaskSpec, ...]:
+    tasks: list[TaskSpec] = []
+    for part in _slices(*place, faults):
+        tasks += part
+        if len(tasks) < len(place.draft.tasks):
+            await runtime.sleep(0)
+    return tuple(tasks)
+
+
+def _slices(draft: types_pb2.PlanDraft, path: str, faults: Faults) -> Iterator[list[TaskSpec]]:
+    for first in range(0, len(draft.tasks), SLICE_TASKS):
+        part: list[TaskSpec] = []
+        found = Faults()
+        for place, task in enumerate(draft.tasks[first : first + SLICE_TASKS], first):
+            part.append(_read_task(task, found))
+            if found:
+                faults.take_over(found, f"{path}.tasks[{place}].")
+                found = Faults()
+        yield part
