@@ -100,3 +100,27 @@ async def test_starts_that_come_together_cost_as_much_as_one(
     del costs["future"], costs["store claim"]  # The callers' futures; the claim for the new worker.
     assert costs == COSTS
     assert {(await worker.next()).execution.task_id for _ in IDS} == {"a"}
+
+
+async def test_step_that_no_worker_is_free_for_is_claimed_once_one_is(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=0)
+    await _rest()
+    costs.clear()
+    for run_id in IDS:
+        await world.start(executor, CHAIN, run_id=run_id)
+    await _rest()
+    assert costs["store claim"] == 0
+    worker.credit()
+    assert (await worker.next()).execution.task_id == "a"
+    assert costs["store claim"] == 1
+
+
+async def _rest() -> None:
+    """Let all that is ready to run come to its end."""
+    for _ in range(100):
+        await asyncio.sleep(0)

@@ -247,7 +247,7 @@ class Executor:
             RunNotFound: there is no such run.
             StoreUnavailable: nothing was done.
         """
-        reply = await asyncio.shield(self._runs.post((tenant_id, run_id), command))
+        reply = await self._runs.post((tenant_id, run_id), command)
         if not isinstance(command, Start | Fork):
             self._demand.wake()
         return reply

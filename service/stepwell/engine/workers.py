@@ -310,7 +310,7 @@ class Workers:
 
     def apply(self, key: RunKey, commit: Commit) -> None:
         """Drop the leases that a commit ended; have a claim made when what it wrote comes due."""
-        due_ms = _due_ms(commit)
+        due_ms = self._due_ms(key, commit)
         if due_ms >= 0:
             self._demand.due_in(due_ms)
         for execution in commit.executions:
@@ -320,6 +320,19 @@ class Workers:
                 lease = (key[1], execution.execution_id)
                 if self._shares.discount(key[0], execution.queue, lease):
                     self._demand.wake()
+
+    def _due_ms(self, key: RunKey, commit: Commit) -> int:
+        """Return the milliseconds until the first thing comes due that a commit wrote; -1: nothing will.
+
+        A step that can be leased at once, and for which no worker is free here, is claimed when one becomes free.
+        """
+        due = [min(one.lease_ms, one.limit_ms or one.lease_ms) for one in commit.leases]
+        due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
+        ready = [one for one in commit.executions if one.status is ExecutionStatus.READY]
+        if ready:
+            is_free = (key[0], commit.run.spec.queue) in self._free
+            due += [one.delay_ms for one in ready if one.delay_ms or is_free]
+        return min(due, default=-1)
 
     def _drop_lease(self, key: RunKey, execution: Execution) -> None:
         connection = self.find(key[0], execution.worker_id)
@@ -337,11 +350,3 @@ class Workers:
 
 def _by_lapses(connection: WorkerConnection) -> int:
     return connection.lapses
-
-
-def _due_ms(commit: Commit) -> int:
-    """Return the milliseconds until the first thing comes due that a commit wrote; -1: nothing will."""
-    due = [min(one.lease_ms, one.limit_ms or one.lease_ms) for one in commit.leases]
-    due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
-    due += [one.delay_ms for one in commit.executions if one.status is ExecutionStatus.READY]
-    return min(due, default=-1)

@@ -30,13 +30,16 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 
+_HAS_ENDED = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED})
+"""Statuses of tasks of earlier plans that a plan may build on without naming them."""
+
 
 def plan_violations(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[Violation, ...]:
     """Return the violations of a plan for this run as it is; none if the plan is valid."""
 
     def is_settled(task_id: str) -> bool:
-        known = task_id in draft.graph.specs
-        return known and draft.task(task_id).status in (TaskStatus.COMPLETED, TaskStatus.FAILED)
+        task = draft.tasks.get(task_id) or draft.state.tasks.get(task_id)
+        return task is not None and task.status in _HAS_ENDED
 
     return graph.violations_of(tasks, is_settled)
 

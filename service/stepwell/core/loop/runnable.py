@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from stepwell.core.loop.state import RunState, is_under_way
 from stepwell.core.records.graph import Graph
@@ -53,7 +53,7 @@ class Runnable:
         if after in SETTLED or (before in IN_FLIGHT and after not in IN_FLIGHT):
             self._fresh.extend(self._graph.same_key(task_id))
 
-    def plan_changed(self, graph: Graph, settled: Collection[str]) -> None:
+    def plan_changed(self, graph: Graph, settled: set[str]) -> None:
         """Count the dependencies anew, by the graph of a plan that comes in force."""
         self._graph = graph
         self._base = graph.unsettled(settled)

@@ -39,17 +39,19 @@ class Graph:
     def with_plan(self, tasks: Iterable[TaskSpec]) -> Graph:
         """Return the graph with a newer plan's tasks, which replace older ones of the same id."""
         newer = {spec.task_id: spec for spec in tasks}
+        if self.specs.keys().isdisjoint(newer):
+            return Graph({**self.specs, **newer})
         kept = {task_id: spec for task_id, spec in self.specs.items() if task_id not in newer}
-        return Graph(kept | newer)
+        return Graph({**kept, **newer})
 
-    def unsettled(self, settled: Collection[str]) -> dict[str, int]:
+    def unsettled(self, settled: set[str]) -> dict[str, int]:
         """Return, for each task, how many of its dependencies are not among the settled tasks."""
-        if not settled:
-            return {task_id: len(spec.depends_on) for task_id, spec in self.specs.items()}
-        return {
-            task_id: len([one for one in spec.depends_on if one not in settled])
-            for task_id, spec in self.specs.items()
-        }
+        counts = {task_id: len(spec.depends_on) for task_id, spec in self.specs.items()}
+        if settled:
+            for task_id, spec in self.specs.items():
+                if named := spec.depends_on:
+                    counts[task_id] -= len(settled.intersection(named))
+        return counts
 
     def same_key(self, task_id: str) -> Iterator[str]:
         """Yield the other tasks of this task's idempotency key; none if its planner set no key."""

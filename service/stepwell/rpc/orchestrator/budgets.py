@@ -6,6 +6,8 @@ from stepwell.config import BudgetSettings
 from stepwell.core.records.model import Budget
 from stepwell.rpc.parts import Parts
 
+_NO_SETTINGS = BudgetSettings()
+
 
 def with_default(parts: Parts, tenant_id: str, budget: Budget) -> Budget:
     """Return the budget, completed with the tenant's own limits.
@@ -14,7 +16,7 @@ def with_default(parts: Parts, tenant_id: str, budget: Budget) -> Budget:
     0 in the tenant's table means no limit whatever the default is.
     """
     settings = parts.settings.budgets
-    tenant = settings.tenants.get(tenant_id, BudgetSettings())
+    tenant = settings.tenants.get(tenant_id, _NO_SETTINGS)
     limits: dict[str, int] = {}
     for name in budget.__struct_fields__:
         named = name in tenant.model_fields_set

@@ -87,9 +87,13 @@ class RunPresenter:
         if run.blocked_on is not BlockedKind.WORKER:
             return run
         if workers is None:
-            workers = await self.workers(run.spec.tenant_id)
-        serving = [one for one in workers if run.spec.queue in one.queues]
-        if serving and await self._is_served(run, serving):
+            # A worker of this replica is known here; the store is asked for those of the others.
+            tenant_id = run.spec.tenant_id
+            here = [one for one in self._executor.connected if one.tenant_id == tenant_id]
+            if await self._is_served(run, here):
+                return replace(run, blocked_on=BlockedKind.CAPACITY)
+            workers = await self.workers(tenant_id)
+        if await self._is_served(run, workers):
             return replace(run, blocked_on=BlockedKind.CAPACITY)
         return run
 
@@ -97,7 +101,10 @@ class RunPresenter:
         """Return the tenant's workers that are connected."""
         return (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
 
-    async def _is_served(self, run: Run, serving: Sequence[Presence]) -> bool:
+    async def _is_served(self, run: Run, workers: Sequence[Presence]) -> bool:
+        serving = [one for one in workers if run.spec.queue in one.queues]
+        if not serving:
+            return False
         pin = pin_of(run.spec.worker_version)
         if run.phase not in _KINDS and any(
             not one.tasks and frozenset(one.kinds) >= TYPED and fits(pin, one.version)
