@@ -68,7 +68,7 @@ class Codec(NamedTuple):
     fill: Callable[[Any, Any], None]
     read: Callable[[Any], Any]
     checked: Callable[[Any, Any], Any] | None = None
-    """Of a pair that is `checked`: reads, and adds faults to those given; with faults the record is of no use."""
+    """Reads as `read`, and adds faults to those given: with any, the record is of no use. A `checked` pair has it."""
 
 
 class Numbers(dict[int, StrEnum]):
