@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -64,6 +66,18 @@ _EPILOG = (
 )
 
 
+@contextmanager
+def _collecting_no_garbage() -> Generator[None]:
+    """Look for no garbage among what is made within, now or later.
+
+    Modules last as long as the program. To look through them again and again takes a fifth of the time of their import.
+    """
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
 class _Commands(typer.core.TyperGroup):
     """Imports a command's module when the command is run, so that others cost nothing."""
 
@@ -74,7 +88,8 @@ class _Commands(typer.core.TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         name = next((key for key, names in _MODULES.items() if cmd_name in names), cmd_name)
-        module = importlib.import_module(f"stepwell.cli.commands.{name}")
+        with _collecting_no_garbage():
+            module = importlib.import_module(f"stepwell.cli.commands.{name}")
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         epilog = f"Example: {module.EXAMPLES[cmd_name]}"
         single.command(cmd_name, epilog=epilog)(getattr(module, cmd_name))

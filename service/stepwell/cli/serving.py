@@ -41,7 +41,7 @@ def settings(flags: Mapping[str, Mapping[str, Any]]) -> Settings:
 def serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> int:
     """Serve until a signal; return the exit code."""
     logs.configure(wanted.log)
-    _tune_garbage_collection()
+    gc.disable()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(wanted, make, kind))
@@ -58,14 +58,15 @@ def store_error(error: StoreError) -> CliError:
     return CliError(error.message, code)
 
 
-def _tune_garbage_collection() -> None:
-    """Collect garbage less often: nearly all of a server's objects are free of cycles and short-lived.
+def _begin_to_collect_garbage() -> None:
+    """Collect garbage from now on, and seldom: nearly all of a server's objects are free of cycles and short-lived.
 
-    Python's own pace, for programs in general, costs a tenth of a busy server's CPU.
+    Python's own pace, for programs in general, costs a tenth of a busy server's CPU. What is there once the server
+    listens stays there, and is never looked through.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -81,6 +82,7 @@ async def _serve(wanted: Settings, make: Callable[[Settings], Server], kind: str
     with signals.stopping() as stop:
         server = make(wanted)
         async with server:
+            _begin_to_collect_garbage()
             for line in banner(server, wanted, kind):
                 print(line, flush=True)
             await stop.wait()
