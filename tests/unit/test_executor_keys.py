@@ -280,6 +280,30 @@ async def test_a_reservation_that_came_to_nothing_is_replaced_at_once(
     assert (await worker.next()).run.run_id == OTHER
 
 
+async def test_step_after_one_whose_key_is_not_reserved_yet_reaches_its_worker(
+    world: ExecutorWorld,
+) -> None:
+    executor, worker = await world.serving(credits=2)
+    names = [f"k{n}" for n in range(1, 10)]
+    done = [TaskSpec(task_id=name, idempotency_key=name) for name in names]
+    await world.start(executor, done, max_parallel=1)
+    await worker.do_all(world.store)
+    # One answer of the store after the other settles the chain. The last one that a decision asks for leaves "free"
+    # unreserved, as it has fewer free workers than keys.
+    chain = [
+        replace(one, depends_on=(before.task_id,))
+        for before, one in zip(done[:6], done[1:7], strict=True)
+    ]
+    last = [
+        TaskSpec(task_id=one, idempotency_key=one, depends_on=("k7",)) for one in ("k8", "k9", "free")
+    ]
+    plain = TaskSpec(task_id="plain", depends_on=("k7",))
+    await world.start(executor, [done[0], *chain, *last, plain], run_id=OTHER, max_parallel=4)
+    got = [(await worker.next()).execution for _ in range(2)]
+    assert sorted(one.task_id for one in got) == ["free", "plain"]
+    assert [one.attempt for one in got] == [1, 1]
+
+
 async def test_two_runs_that_reserve_at_once_are_never_both_under_way(world: ExecutorWorld) -> None:
     executor, worker = await world.serving(credits=2)
     other = await other_replica(world)

@@ -115,6 +115,8 @@ def grant_offered(draft: Draft) -> None:
             break
         if losses_of(draft, execution).suspect:
             continue
+        if execution.kind is StepKind.TASK and reserved(draft, execution.task_id):
+            continue  # A lease that is refused would use up a token, and the turn of its worker.
         grant = turns.grant(execution)
         if grant is not None:
             grant_lease(draft, grant)
