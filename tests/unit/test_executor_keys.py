@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -290,12 +291,10 @@ async def test_step_after_one_whose_key_is_not_reserved_yet_reaches_its_worker(
     await worker.do_all(world.store)
     # One answer of the store after the other settles the chain. The last one that a decision asks for leaves "free"
     # unreserved, as it has fewer free workers than keys.
-    chain = [
-        replace(one, depends_on=(before.task_id,))
-        for before, one in zip(done[:6], done[1:7], strict=True)
-    ]
+    chain = [replace(one, depends_on=(before.task_id,)) for before, one in pairwise(done[:7])]
     last = [
-        TaskSpec(task_id=one, idempotency_key=one, depends_on=("k7",)) for one in ("k8", "k9", "free")
+        TaskSpec(task_id=one, idempotency_key=one, depends_on=("k7",))
+        for one in ("k8", "k9", "free")
     ]
     plain = TaskSpec(task_id="plain", depends_on=("k7",))
     await world.start(executor, [done[0], *chain, *last, plain], run_id=OTHER, max_parallel=4)
