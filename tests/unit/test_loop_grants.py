@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, FreeWorker, Grants
 from stepwell.core.loop.signals import Completed, Delivery
 from stepwell.core.loop.transition import Transition
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
-from stepwell.core.records.states import StepKind, VersionMatch
+from stepwell.core.records.states import ExecutionStatus, StepKind, VersionMatch
 from tests.unit.loop_world import World, committed, started, task
 
 TASK = (StepKind.TASK,)
@@ -52,6 +54,19 @@ def test_free_workers_are_granted_leases_in_turns() -> None:
         ("task:c#1", "one", "t3"),
     ]
     assert transition.offered == ()
+
+
+def test_a_step_that_one_commit_offers_and_leases_is_created_leased() -> None:
+    world = world_of(a="", b="")
+    transition = finish_first(world, Grants(workers=(worker("one"),), tokens=TOKENS))
+    completed, leased = committed(transition).events
+    assert [(one.execution_id, one.status) for one in completed.executions] == [
+        ("task:first#1", ExecutionStatus.COMPLETED)
+    ]
+    created = {one.execution_id: (one.kind, one.status) for one in leased.executions}
+    assert created == {"task:a#1": (StepKind.TASK, "LEASED"), "task:b#1": (StepKind.TASK, UNSET)}
+    moved = {one.task_id: (one.status, one.attempts, one.allowance) for one in leased.tasks}
+    assert moved == {"a": ("RUNNING", 1, 1), "b": ("READY", 1, 1)}
 
 
 def test_a_worker_is_granted_no_more_than_its_credits() -> None:

@@ -181,7 +181,7 @@ class Deaths:
             if state is None or row is None:
                 continue
             task = state.tasks.get(row.execution.task_id)
-            losses = losses_in(state.run, task, row.execution)
+            losses = losses_in(state.run, task, row.execution.kind)
             if any(one not in connected for one in losses.gone):
                 suspects.add((lease.run_id, lease.execution_id))
         return frozenset(suspects)

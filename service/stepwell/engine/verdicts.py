@@ -97,7 +97,7 @@ class Verdicts:
         self.stats["events"] += len(commit.events)
         self.stats["leases"] += len(commit.leases)
         self._assign(key, state, transition)
-        if continues(commit.timers):
+        if commit.timers and continues(commit.timers):
             self._posting.post(key, TimerDue(name=MORE_TIMER))
         if self.observer is not None:
             self.observer.committed(commit)

@@ -33,7 +33,6 @@ from stepwell.core.loop.signals import (
     AppendMessages,
     Begin,
     Cancel,
-    Command,
     Delivery,
     Fork,
     GrantLease,
@@ -63,14 +62,13 @@ def advance(state: RunState, signals: Sequence[Signal], context: Context) -> Tra
     At most one signal of a batch may carry a `request_id`.
     """
     draft = Draft(state, context)
-    replies = tuple(_apply(draft, one) for one in signals)
+    replies = tuple([_apply(draft, one) for one in signals])
     if draft.changed:
         settle(draft)
-        leases.grant_offered(draft)
         update_status(draft)
     transition = draft.finish(replies)
-    if any(isinstance(one, Command | Start | Fork) for one in signals):
-        replies = tuple(_with_run(one, transition.run) for one in replies)
+    if draft.called:
+        replies = tuple([_with_run(one, transition.run) for one in replies])
         return replace(transition, replies=replies)
     return transition
 

@@ -44,6 +44,8 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 
+_NO_SESSION, _NO_USAGE, _NO_FAILURE = Session(), Usage(), Failure()
+_NO_CARRYOVER = Previous()
 _CARRIES_OVER = frozenset(
     {
         ExecutionStatus.FAILED,
@@ -91,7 +93,7 @@ def append_messages(draft: Draft, one: AppendMessages) -> Reply:
     draft.event(
         EventType.MESSAGES_APPENDED, task_id=execution.task_id, execution_id=one.execution_id
     )
-    draft.change_execution(execution, **_append(draft, execution, new, Session()))
+    draft.change_execution(execution, **_append(draft, execution, new, _NO_SESSION))
     return Reply()
 
 
@@ -113,7 +115,7 @@ def end_attempt(
     `report` is the delivery that ends it, or the lease's end with the progress of its last heartbeat.
     """
     fields: ReportFields = {} if failure is None else {"failure": failure}
-    if report is not None and report.session != Session():
+    if report is not None and report.session != _NO_SESSION:
         fields["session"] = report.session
     if isinstance(report, Delivery):
         _keep_delivered(draft, execution, report, fields)
@@ -123,9 +125,9 @@ def end_attempt(
         carry_over(
             draft,
             execution,
-            session=report.session if report is not None else Session(),
+            session=report.session if report is not None else _NO_SESSION,
             progress=report.progress if report is not None else None,
-            failure=failure or Failure(),
+            failure=failure or _NO_FAILURE,
         )
     close(draft, execution, status, **fields)
 
@@ -134,7 +136,7 @@ def _keep_delivered(
     draft: Draft, execution: Execution, delivery: Delivery, fields: ReportFields
 ) -> None:
     """Keep the usage, messages and result of a delivery; adds to the execution's changed fields."""
-    if delivery.usage != Usage():
+    if delivery.usage != _NO_USAGE:
         fields["usage"] = delivery.usage
         draft.change_run(usage=draft.run.usage + delivery.usage)
     if delivery.messages:
@@ -224,7 +226,7 @@ def _append(
             task_id=task_id,
             execution_id=execution.execution_id,
             number=before + place if task_id else 0,
-            session=message.session if message.session != Session() else session,
+            session=message.session if message.session != _NO_SESSION else session,
         )
         for place, message in enumerate(messages, 1)
     )
@@ -248,13 +250,13 @@ def carry_over(
     a report may never have reached its worker: it changes nothing. A RECONCILE step is no attempt at its
     task and leaves nothing. The change belongs to the current event.
     """
-    reported_nothing = session == Session() and progress is None and failure == Failure()
+    reported_nothing = session == _NO_SESSION and progress is None and failure == _NO_FAILURE
     if execution.kind is StepKind.RECONCILE or reported_nothing:
         return
     before = _carried(draft, execution)
     after = Previous(
         execution_id=execution.execution_id,
-        session=session if session != Session() else before.session,
+        session=session if session != _NO_SESSION else before.session,
         progress=progress if progress is not None else before.progress,
         failure=failure,
     )
@@ -263,8 +265,8 @@ def carry_over(
 
 def drop_carryover(draft: Draft, execution: Execution) -> None:
     """Drop what earlier attempts left: the step is completed."""
-    if execution.kind is not StepKind.RECONCILE and _carried(draft, execution) != Previous():
-        _put_carryover(draft, execution, Previous())
+    if execution.kind is not StepKind.RECONCILE and _carried(draft, execution) != _NO_CARRYOVER:
+        _put_carryover(draft, execution, _NO_CARRYOVER)
 
 
 def _carried(draft: Draft, execution: Execution) -> Previous:

@@ -109,9 +109,8 @@ class ReportFields(TypedDict, total=False):
 
 
 class ExecutionFields(ReportFields, total=False):
-    """Changed fields of an execution; those of a new one have its kind among them."""
+    """Changed fields of an execution."""
 
-    kind: StepKind
     task_id: str
     iteration: int
     attempt: int
@@ -128,6 +127,12 @@ class ExecutionFields(ReportFields, total=False):
     offered_us: int
     leased_us: int
     ended_us: int
+
+
+class ExecutionDelta(ExecutionFields, total=False):
+    """All that an event changes in an execution; the kind stands in that which creates it."""
+
+    kind: StepKind
 
 
 class EventFields(TypedDict, total=False):
@@ -152,7 +157,7 @@ class EventDraft:
         self.fields = fields
         self.run: RunFields = {}
         self.tasks: dict[str, TaskFields] = {}
-        self.executions: dict[str, ExecutionFields] = {}
+        self.executions: dict[str, ExecutionDelta] = {}
         self.inputs: dict[str, InputRequest] = {}
 
     @property
@@ -168,9 +173,9 @@ class EventDraft:
             type=self.kind,
             time_us=time_us,
             run=RunChange(**self.run) if self.run else UNSET,
-            tasks=tuple(TaskChange(task_id=k, **v) for k, v in self.tasks.items()),
+            tasks=tuple([TaskChange(task_id=k, **v) for k, v in self.tasks.items()]),
             executions=tuple(
-                ExecutionChange(execution_id=k, **v) for k, v in self.executions.items()
+                [ExecutionChange(execution_id=k, **v) for k, v in self.executions.items()]
             ),
             inputs=tuple(self.inputs.values()),
             **self.fields,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from stepwell.core.records.model import Execution, Payload, Record
+from stepwell.core.records.model import Payload, Record
 from stepwell.core.records.routing import TaskPattern, does, fits
 from stepwell.core.records.states import StepKind
 
@@ -49,12 +49,12 @@ class FreeWorker(Record, frozen=True, kw_only=True):
     credits: int = 1
     """The number of steps it may be assigned now."""
 
-    def serves(self, step: Execution) -> bool:
-        """Return whether it does this step."""
+    def takes(self, kind: StepKind, type_: str, role: str, pin: str) -> bool:
+        """Return whether it does such steps."""
         return (
-            step.kind in self.kinds
-            and does(self.tasks, step.kind, step.type, step.role)
-            and (not step.pin or fits(step.pin, self.version))
+            kind in self.kinds
+            and does(self.tasks, kind, type_, role)
+            and (not pin or fits(pin, self.version))
         )
 
 

@@ -6,11 +6,11 @@ there is nothing to do; so a resume needs no code of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from stepwell.core.loop import budgets, idempotency, reconcile
-from stepwell.core.loop.changes import TaskFields
+from stepwell.core.loop.changes import ExecutionFields, TaskFields
 from stepwell.core.loop.closing import (
     BLOCKED_TIMER,
     drop_timer,
@@ -19,11 +19,12 @@ from stepwell.core.loop.closing import (
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import TOTAL_TIMER, Turn
+from stepwell.core.loop.leases import Turns
 from stepwell.core.loop.phases import leave_finished_phase
 from stepwell.core.loop.table import STEP_OF_PHASE
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
-from stepwell.core.records.model import Execution
+from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.routing import pin_of
 from stepwell.core.records.states import (
     BlockedKind,
@@ -38,48 +39,61 @@ from stepwell.core.records.states import (
 
 
 def settle(draft: Draft) -> None:
-    """Move the phase on while it can move, and offer the steps that can run."""
+    """Move the phase on while it can move; offer the steps that can run, and lease those that can be at once."""
     if not draft.run.ended:
         leave_finished_phase(draft)
-    while not draft.run.ended and draft.run.status is not RunStatus.PAUSED and _offer(draft):
+    turns = Turns(draft) if draft.context.grants.workers else None
+    if turns is not None:
+        turns.lease_offered()
+    while not draft.run.ended and draft.run.status is not RunStatus.PAUSED and _offer(draft, turns):
         leave_finished_phase(draft)
 
 
 # --- offers -----------------------------------------------------------------------------------------
 
+# A step that is offered becomes READY, or is leased at once to the free worker whose turn it is.
 
-def offer_task(draft: Draft, task_id: str, *, delay_ms: int = 0) -> None:
-    """Offer the next attempt at a task, to be leased after `delay_ms`."""
+
+def offer_task(
+    draft: Draft, task_id: str, *, delay_ms: int = 0, turns: Turns | None = None
+) -> None:
+    """Offer the next attempt at a task, to be leased after `delay_ms`, or at once if there are `turns`."""
     task, spec = draft.task(task_id), draft.spec(task_id)
     attempt = task.attempts + 1
-    execution_id = f"task:{task_id}#{attempt}"
-    _add(draft, StepKind.TASK, execution_id, attempt, delay_ms, task_id=task_id)
     fields: TaskFields = {"status": TaskStatus.READY, "attempts": attempt}
     if not budgets.is_counted(task):
         budgets.count_task(draft)
         fields["allowance"] = draft.run.allowance
-    draft.change_task(task_id, **fields)
-    waited = draft.state.tasks[task_id].key_run_id if task_id in draft.state.tasks else ""
-    if spec.total_timeout_ms and not task.started_us and not waited:
+    if spec.total_timeout_ms and not task.started_us and not _waited_for_key(draft, task_id):
         name = TOTAL_TIMER + task_id
         draft.timers[name] = Timer(name=name, delay_ms=spec.total_timeout_ms + delay_ms)
+    execution_id = f"task:{task_id}#{attempt}"
+    if not _add(draft, StepKind.TASK, execution_id, attempt, delay_ms, turns, spec, fields):
+        draft.change_task(task_id, **fields)
 
 
-def offer_step(draft: Draft, *, delay_ms: int = 0) -> None:
+def _waited_for_key(draft: Draft, task_id: str) -> bool:
+    return task_id in draft.state.tasks and bool(draft.state.tasks[task_id].key_run_id)
+
+
+def offer_step(draft: Draft, *, delay_ms: int = 0, turns: Turns | None = None) -> None:
     """Offer the next attempt at the phase's PLAN, REFLECT or SYNTHESIZE step."""
     run = draft.run
     kind = STEP_OF_PHASE[run.phase]
     attempt = run.step_attempt + 1
     execution_id = f"{kind.lower()}:{run.iteration}#{attempt}"
-    _add(draft, kind, execution_id, attempt, delay_ms)
+    _add(draft, kind, execution_id, attempt, delay_ms, turns)
     draft.change_run(step_attempt=attempt)
 
 
-def offer_reconcile(draft: Draft, task_id: str, *, delay_ms: int = 0) -> None:
+def offer_reconcile(
+    draft: Draft, task_id: str, *, delay_ms: int = 0, turns: Turns | None = None
+) -> None:
     """Offer a RECONCILE step for a task whose outcome is unknown, to be leased after `delay_ms`."""
     number = draft.task(task_id).reconciles + 1
     execution_id = f"reconcile:{task_id}#{number}"
-    _add(draft, StepKind.RECONCILE, execution_id, number, delay_ms, task_id=task_id)
+    spec = draft.spec(task_id)
+    _add(draft, StepKind.RECONCILE, execution_id, number, delay_ms, turns, spec)
     draft.change_task(task_id, reconciles=number)
 
 
@@ -89,44 +103,52 @@ def _add(
     execution_id: str,
     attempt: int,
     delay_ms: int,
-    *,
-    task_id: str = "",
-) -> None:
+    turns: Turns | None,
+    task: TaskSpec | None = None,
+    task_fields: TaskFields | None = None,
+) -> bool:
+    """Create an execution; return whether it is leased at once, and its task's `task_fields` changed with that."""
     spec = draft.run.spec
-    task = draft.spec(task_id) if task_id else None
-    draft.add_execution(
-        Execution(
-            execution_id=execution_id,
-            kind=kind,
-            task_id=task_id,
-            iteration=draft.run.iteration,
-            attempt=attempt,
-            queue=spec.queue,
-            type=task.type if task is not None else "",
-            role=task.role if task is not None else "",
-            pin=pin_of(spec.worker_version),
-            priority=spec.priority,
-            delay_ms=delay_ms,
-            offered_us=draft.context.now_us,
-        )
-    )
+    fields: ExecutionFields = {
+        "iteration": draft.run.iteration,
+        "attempt": attempt,
+        "queue": spec.queue,
+        "pin": pin_of(spec.worker_version),
+        "priority": spec.priority,
+        "delay_ms": delay_ms,
+        "offered_us": draft.context.now_us,
+    }
+    if task is not None:
+        fields |= {"task_id": task.task_id, "type": task.type, "role": task.role}
+    at_once = turns if not delay_ms else None
+    if at_once is not None and at_once.lease_new(kind, execution_id, fields, task_fields or {}):
+        return True
+    draft.add_execution(execution_id, kind, **fields)
+    return False
 
 
-def _offer(draft: Draft) -> bool:
+def _offer(draft: Draft, turns: Turns | None) -> bool:
     """Offer the steps that find a place; return whether tasks were settled by their keys instead."""
     run = draft.run
     delay_ms = run.spec.start_delay_ms if run.version == 0 else 0
-    running = [
-        e for e in draft.open_executions() if e.status is not ExecutionStatus.UNKNOWN_OUTCOME
-    ]
+    is_open = list(draft.open_executions())
+    running = _running(is_open)
     if used_up := budgets.used_up(run):
         if _has_more(draft, running):
             _run_out(draft, used_up)
     elif run.phase is Phase.EXECUTING:
-        return _offer_tasks(draft, _offer_reconciles(draft, running), delay_ms)
+        if len(running) < len(is_open):
+            running = _offer_reconciles(draft, running, turns)
+        return _offer_tasks(draft, running, delay_ms, turns)
     elif _wants_step(draft, running):
-        offer_step(draft, delay_ms=delay_ms)
+        offer_step(draft, delay_ms=delay_ms, turns=turns)
     return False
+
+
+def _running(executions: Iterable[Execution]) -> list[Execution]:
+    """Return the executions that take a place: all but those whose outcome is unknown."""
+    unknown = ExecutionStatus.UNKNOWN_OUTCOME
+    return [one for one in executions if one.status is not unknown]
 
 
 def _wants_step(draft: Draft, running: Sequence[Execution]) -> bool:
@@ -148,18 +170,19 @@ def _has_more(draft: Draft, running: Sequence[Execution]) -> bool:
     return any(reconcile.wanted(draft)) or (draft.pop_runnable() is not None)
 
 
-def _offer_reconciles(draft: Draft, running: Sequence[Execution]) -> Sequence[Execution]:
+def _offer_reconciles(
+    draft: Draft, running: Sequence[Execution], turns: Turns | None
+) -> Sequence[Execution]:
     """Offer RECONCILE steps while there are places; return the executions that take a place then."""
     places = draft.run.spec.max_parallel - len(running)
-    wanted = list(islice(reconcile.wanted(draft), max(0, places)))
-    for task_id in wanted:
-        offer_reconcile(draft, task_id)
-    if not wanted:
-        return running
-    return [e for e in draft.open_executions() if e.status is not ExecutionStatus.UNKNOWN_OUTCOME]
+    for task_id in list(islice(reconcile.wanted(draft), max(0, places))):
+        offer_reconcile(draft, task_id, turns=turns)
+    return _running(draft.open_executions())
 
 
-def _offer_tasks(draft: Draft, running: Sequence[Execution], delay_ms: int) -> bool:
+def _offer_tasks(
+    draft: Draft, running: Sequence[Execution], delay_ms: int, turns: Turns | None
+) -> bool:
     """Fill the free places with tasks; pause the run if only tasks beyond its task budget remain.
 
     A task that takes a result by its key, or waits for its key, takes no place. Returns whether one took
@@ -180,7 +203,7 @@ def _offer_tasks(draft: Draft, running: Sequence[Execution], delay_ms: int) -> b
                 idempotency.continue_in_next_commit(draft)
                 return False
         elif budgets.allows_task(draft.run, draft.task(task_id)):
-            offer_task(draft, task_id, delay_ms=delay_ms)
+            offer_task(draft, task_id, delay_ms=delay_ms, turns=turns)
             places, idle = places - 1, False
         else:
             one_too_many = True
@@ -202,19 +225,20 @@ def update_status(draft: Draft) -> None:
     """Bring the run's `status` and `blocked_on` in line with its open executions, unless it has ended."""
     if draft.run.ended:
         return
-    leased = ready = False
+    leased = False
     delay_ms: int | None = None
     for execution in draft.open_executions():
-        leased = leased or execution.status is ExecutionStatus.LEASED
+        if execution.status is ExecutionStatus.LEASED:
+            leased = True
+            break  # Whatever else is open, the run goes on and is blocked on nothing.
         if execution.status is ExecutionStatus.READY:
-            ready = True
             known = draft.is_new(execution) or draft.run.blocked_on is not BlockedKind.WORKER
             delay = execution.delay_ms if known else 0
             delay_ms = delay if delay_ms is None else min(delay, delay_ms)
     run = draft.run
     if run.status is not RunStatus.PAUSED:
         started = RunStatus.RUNNING if run.started_us else RunStatus.QUEUED
-        going = leased or ready or idempotency.continues(draft.timers.values())
+        going = leased or delay_ms is not None or idempotency.continues(draft.timers.values())
         # Before its first lease a run can wait only for a key, and is QUEUED all the same.
         status = started if going or not run.started_us else RunStatus.WAITING
         if status is not run.status:
@@ -242,8 +266,9 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
 
 def _put_blocked(draft: Draft, kind: BlockedKind, delay_ms: int) -> None:
     before = draft.run.blocked_on
-    waiting = idempotency.waiting(draft) if kind is BlockedKind.KEY else iter(())
-    run_id = next((draft.task(one).key_run_id for one in waiting), "")
+    run_id = ""
+    if kind is BlockedKind.KEY:
+        run_id = next((draft.task(one).key_run_id for one in idempotency.waiting(draft)), "")
     if run_id != draft.run.blocked_run_id:
         draft.change_run(blocked_run_id=run_id)
     if kind is before:

@@ -45,6 +45,7 @@ from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
     InputStatus,
+    StepKind,
     TaskStatus,
 )
 
@@ -73,12 +74,6 @@ _OF_A_DEFINITION = (
 )
 """Fields of a task that are reset when a plan defines it anew. Attempt numbers never are."""
 
-_OF_A_NEW_EXECUTION = (
-    *("kind", "task_id", "iteration", "attempt", "queue", "type", "role", "pin"),
-    *("priority", "status", "delay_ms", "offered_us"),
-)
-"""Fields that an execution may have when it is created; the others are set later."""
-
 
 class Draft:
     """The run as the transition will leave it: its changes, on top of a state that stays as it is."""
@@ -92,6 +87,8 @@ class Draft:
         self.plan: Plan | None = None
         self.input: Payload | None = None
         self.request: RequestRecord | None = None
+        self.called = False
+        """A command was applied."""
         self._caller: Called | None = None
         self.outcomes: dict[str, Outcome] = {}
         self.leases: list[Lease] = []
@@ -123,6 +120,7 @@ class Draft:
     @contextmanager
     def called_by(self, caller: Called) -> Generator[None]:
         """Let the events of this command name its caller, and the run its last one."""
+        self.called = True
         before, self._caller = len(self._events), caller
         yield
         self._caller = None
@@ -146,7 +144,7 @@ class Draft:
         """
         before = self.task(task_id)
         status = fields.get("status", before.status)
-        if before.key_run_id and (status is TaskStatus.READY or status in SETTLED):
+        if before.key_run_id and status is not TaskStatus.PENDING:
             fields["key_run_id"] = ""
         if before.held_key and status in SETTLED and status is not TaskStatus.COMPLETED:
             fields["held_key"] = ""
@@ -169,13 +167,17 @@ class Draft:
             self.change_run(tally=no_progress.settled(self.run.tally, after, result))
         self._runnable.task_moved(task_id, before.status, after.status)
 
-    def add_execution(self, execution: Execution) -> None:
+    def add_execution(
+        self, execution_id: str, kind: StepKind, **fields: Unpack[ExecutionFields]
+    ) -> Execution:
         """Create an execution; the event holds those of its fields that are not empty."""
-        self.executions[execution.execution_id] = execution
-        fields = {n: value for n in _OF_A_NEW_EXECUTION if (value := getattr(execution, n))}
-        self._events[-1].executions[execution.execution_id] = cast("ExecutionFields", fields)
+        given = cast("ExecutionFields", {name: value for name, value in fields.items() if value})
+        execution = Execution(execution_id=execution_id, kind=kind, **given)
+        self.executions[execution_id] = execution
+        self._events[-1].executions[execution_id] = {"kind": kind, **given}
         if execution.status in _ATTEMPTS_COUNTED:
             self._count_attempt(execution.status)
+        return execution
 
     def change_execution(self, execution: Execution, **fields: Unpack[ExecutionFields]) -> None:
         """Change fields of an execution's row."""
@@ -184,7 +186,8 @@ class Draft:
             raise IllegalMove(f"{execution.execution_id} {execution.status} -> {status}")
         execution_id = execution.execution_id
         self.executions[execution_id] = replace(execution, **fields)
-        self._events[-1].executions.setdefault(execution_id, {}).update(fields)
+        changes = self._events[-1].executions
+        changes[execution_id] = {**changes.get(execution_id, {}), **fields}
         if status is not None and status in _ATTEMPTS_COUNTED:
             self._count_attempt(status)
 
@@ -369,7 +372,10 @@ class Draft:
         self.run = replace(self.run, version=self.version, last_event=last)
         now_us = self.context.now_us
         numbered = tuple(
-            event.finish(number, self.version, now_us) for number, event in enumerate(events, first)
+            [
+                event.finish(number, self.version, now_us)
+                for number, event in enumerate(events, first)
+            ]
         )
         return Transition(
             run=self.run,
@@ -387,9 +393,11 @@ class Draft:
                 outcomes=tuple(self.outcomes.values()),
                 # A lease that was granted and ended in the same transition is none.
                 leases=tuple(
-                    lease
-                    for lease in self.leases
-                    if self.executions[lease.execution_id].status is ExecutionStatus.LEASED
+                    [
+                        lease
+                        for lease in self.leases
+                        if self.executions[lease.execution_id].status is ExecutionStatus.LEASED
+                    ]
                 ),
                 fences=tuple(self.fences),
                 timers=tuple(self.timers.values()),
@@ -401,6 +409,6 @@ class Draft:
             ),
             replies=replies,
             asked_keys=self.asked_keys,
-            offered=tuple(one.execution_id for one in self.offered()),
+            offered=tuple([one.execution_id for one in self.offered()]),
             revoked=tuple(self.revoked),
         )

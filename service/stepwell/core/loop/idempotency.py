@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
-from stepwell.core.loop.changes import ExecutionFields, TaskFields
+from stepwell.core.loop.changes import TaskFields
 from stepwell.core.loop.context import KeyFound, KeyState
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.state import RunState
@@ -197,9 +197,9 @@ def _settle(
         EventType.TASK_DEDUPLICATED, task_id=task_id, execution_id=execution_id, message=source
     )
     run, task, now_us = draft.run, draft.task(task_id), draft.context.now_us
-    execution = Execution(
-        execution_id=execution_id,
-        kind=StepKind.TASK,
+    draft.add_execution(
+        execution_id,
+        StepKind.TASK,
         task_id=task_id,
         iteration=run.iteration,
         attempt=task.attempts + 1,
@@ -207,13 +207,10 @@ def _settle(
         role=draft.spec(task_id).role,
         priority=run.spec.priority,
         status=ExecutionStatus.COMPLETED,
+        has_result=has_result,
         offered_us=now_us,
+        ended_us=now_us,
     )
-    draft.add_execution(execution)
-    ended: ExecutionFields = {"ended_us": now_us}
-    if has_result:
-        ended["has_result"] = True
-    draft.change_execution(execution, **ended)
     fields: TaskFields = {
         "status": TaskStatus.COMPLETED,
         "attempts": task.attempts + 1,

@@ -1,18 +1,18 @@
-"""Grants leases: to the worker that claimed a step, and to free workers for steps that became ready.
+"""Grants leases: to the worker that claimed a step, and to free workers for steps that become ready.
 
-A step that becomes ready is leased in the very commit that makes it so, if a worker is free. The claim
-finds all other steps, suspect ones among them: it leases them by `GrantLease`.
+A step that becomes ready is leased in the very commit that makes it so, if a worker is free: it is born LEASED.
+The claim finds all other steps, suspect ones among them: it leases them by `GrantLease`.
 """
 
 from __future__ import annotations
 
 from stepwell.core.loop import budgets
-from stepwell.core.loop.changes import TaskFields
+from stepwell.core.loop.changes import ExecutionFields, TaskFields
 from stepwell.core.loop.closing import close
-from stepwell.core.loop.context import FreeWorker, Grants, KeyFound, KeyState
+from stepwell.core.loop.context import FreeWorker, KeyFound, KeyState
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import reserved, wait
-from stepwell.core.loop.losses import losses_of, set_losses, without
+from stepwell.core.loop.losses import losses_at, losses_of, set_losses, without
 from stepwell.core.loop.signals import GrantLease
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Lease
@@ -40,7 +40,7 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
         or budgets.used_up(draft.run)
     ):
         return Reply(status=ReplyStatus.REFUSED, reason="NOT_READY", message="it isn't ready")
-    execution, now_us = open_execution.execution, draft.context.now_us
+    execution = open_execution.execution
     if execution.kind is StepKind.TASK and (found := reserved(draft, execution.task_id)):
         return _withdraw(draft, execution, found)
     before = losses_of(draft, execution)
@@ -51,37 +51,59 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     draft.event(
         EventType.EXECUTION_LEASED, task_id=execution.task_id, execution_id=signal.execution_id
     )
-    draft.change_execution(
-        execution, status=ExecutionStatus.LEASED, worker_id=signal.worker_id, leased_us=now_us
-    )
+    fields = _leased(draft, signal)
+    draft.change_execution(execution, **fields)
     if losses is not before:
         set_losses(draft, execution, losses)
+    _put_lease(draft, execution, signal, signal.token, {})
+    return Reply()
+
+
+def _leased(draft: Draft, worker: GrantLease | FreeWorker) -> ExecutionFields:
+    return {
+        "status": ExecutionStatus.LEASED,
+        "worker_id": worker.worker_id,
+        "leased_us": draft.context.now_us,
+    }
+
+
+def _put_lease(
+    draft: Draft,
+    execution: Execution,
+    worker: GrantLease | FreeWorker,
+    token: str,
+    fields: TaskFields,
+) -> None:
+    """Write the lease of an execution that this event leases, and what it changes in task and run.
+
+    `fields` are what else changes in the task of a TASK step.
+    """
+    now_us = draft.context.now_us
     lease_ms, limit_ms = draft.context.lease_ms, draft.run.spec.step_timeout_ms
     if execution.kind is StepKind.TASK:
         task, spec = draft.task(execution.task_id), draft.spec(execution.task_id)
         lease_ms, limit_ms = spec.heartbeat_timeout_ms or lease_ms, spec.attempt_timeout_ms
-        fields: TaskFields = {"status": TaskStatus.RUNNING}
+        fields["status"] = TaskStatus.RUNNING
         if not task.started_us:
             fields["started_us"] = now_us
         if spec.idempotency_key and not task.held_key:
             fields["held_key"] = spec.idempotency_key
         draft.change_task(execution.task_id, **fields)
     elif execution.kind is StepKind.PLAN and not draft.run.stages_fixed:
-        draft.change_run(stages=signal.stages)
+        draft.change_run(stages=worker.stages)
     if not draft.run.started_us:
         draft.change_run(started_us=now_us)
         budgets.arm_wall(draft)
     draft.leases.append(
         Lease(
-            execution_id=signal.execution_id,
-            token=signal.token,
-            worker_id=signal.worker_id,
-            instance_id=signal.instance_id,
+            execution_id=execution.execution_id,
+            token=token,
+            worker_id=worker.worker_id,
+            instance_id=worker.instance_id,
             lease_ms=lease_ms,
             limit_ms=limit_ms,
         )
     )
-    return Reply()
 
 
 def _withdraw(draft: Draft, execution: Execution, found: KeyFound) -> Reply:
@@ -100,72 +122,85 @@ def _withdraw(draft: Draft, execution: Execution, found: KeyFound) -> Reply:
     return Reply(status=ReplyStatus.REFUSED, reason="NOT_READY", message="its key isn't the run's")
 
 
-def grant_offered(draft: Draft) -> None:
-    """Lease steps that became ready to free workers, each worker in its turn."""
-    grants = draft.context.grants
-    if not grants.workers:
-        return
-    offered = draft.offered()
-    if not offered:
-        return
-    room = _room(draft, grants, len(offered))
-    turns = _Turns(grants)
-    for execution in offered:
-        if room <= 0:
-            break
-        if losses_of(draft, execution).suspect:
-            continue
-        if execution.kind is StepKind.TASK and reserved(draft, execution.task_id):
-            continue  # A lease that is refused would use up a token, and the turn of its worker.
-        grant = turns.grant(execution)
-        if grant is not None:
-            grant_lease(draft, grant)
-            room -= 1
+# --- free workers --------------------------------------------------------------------------------------
 
 
-def _room(draft: Draft, grants: Grants, offered: int) -> int:
-    """Return how many steps may be leased: executions that end here leave their place to others."""
-    if grants.room is None:
-        return offered
-    ended = sum(
-        1
-        for e in draft.executions.values()
-        if e.status not in OPEN and e.execution_id in grants.counted
-    )
-    return grants.room + ended
+class Turns:
+    """Leases steps to free workers in turns, as far as credits, tokens and the room of the queue go."""
 
-
-class _Turns:
-    """Assigns steps to free workers in turns, as far as their credits go."""
-
-    def __init__(self, grants: Grants) -> None:
+    def __init__(self, draft: Draft) -> None:
+        grants = draft.context.grants
+        self._draft = draft
         self._workers = grants.workers
         self._tokens = iter(grants.tokens)
+        self._room = grants.room
+        if grants.room is not None:
+            # Executions that end here leave their place to others.
+            counted = [one for one in draft.executions.values() if one.status not in OPEN]
+            self._room = grants.room + sum(one.execution_id in grants.counted for one in counted)
         self._used: dict[int, int] = {}
         self._next = 0
 
-    def grant(self, execution: Execution) -> GrantLease | None:
-        """Return a lease for the next worker that takes this step; None: no such worker is free."""
+    def lease_offered(self) -> None:
+        """Lease steps that the signals have offered, and that may be leased at once."""
+        for step in self._draft.offered():
+            if (
+                turn := self._turn(step.kind, step.task_id, step.type, step.role, step.pin)
+            ) is None:
+                continue
+            worker, token = turn
+            grant_lease(
+                self._draft,
+                GrantLease(
+                    execution_id=step.execution_id,
+                    token=token,
+                    worker_id=worker.worker_id,
+                    instance_id=worker.instance_id,
+                    stages=worker.stages,
+                ),
+            )
+
+    def lease_new(
+        self, kind: StepKind, execution_id: str, fields: ExecutionFields, task_fields: TaskFields
+    ) -> bool:
+        """Create an execution that is leased at once; return False, and create none, if no worker takes it.
+
+        `fields` are its own, `task_fields` what changes in its task, if it is a TASK step.
+        """
+        draft, task_id = self._draft, fields.get("task_id", "")
+        type_, role = fields.get("type", ""), fields.get("role", "")
+        turn = self._turn(kind, task_id, type_, role, fields.get("pin", ""))
+        if turn is None:
+            return False
+        worker, token = turn
+        draft.event(EventType.EXECUTION_LEASED, task_id=task_id, execution_id=execution_id)
+        fields.update(_leased(draft, worker))
+        execution = draft.add_execution(execution_id, kind, **fields)
+        _put_lease(draft, execution, worker, token, task_fields)
+        return True
+
+    def _turn(
+        self, kind: StepKind, task_id: str, type_: str, role: str, pin: str
+    ) -> tuple[FreeWorker, str] | None:
+        """Return the worker whose turn it is, and a token; None: no free worker takes such a step now."""
+        if self._room is not None and self._room <= 0:
+            return None
+        if losses_at(self._draft, kind, task_id).suspect:
+            return None
+        if kind is StepKind.TASK and reserved(self._draft, task_id) is not None:
+            return None  # A lease that is refused would use up a token, and the turn of its worker.
         count = len(self._workers)
         for step in range(count):
             place = (self._next + step) % count
             worker = self._workers[place]
             used = self._used.get(place, 0)
-            if used < worker.credits and worker.serves(execution):
+            if used < worker.credits and worker.takes(kind, type_, role, pin):
                 token = next(self._tokens, None)
                 if token is None:
                     return None
                 self._used[place] = used + 1
                 self._next = (place + 1) % count
-                return _lease_of(execution, worker, token)
+                if self._room is not None:
+                    self._room -= 1
+                return worker, token
         return None
-
-
-def _lease_of(execution: Execution, worker: FreeWorker, token: str) -> GrantLease:
-    return GrantLease(
-        execution_id=execution.execution_id,
-        token=token,
-        worker_id=worker.worker_id,
-        instance_id=worker.instance_id,
-        stages=worker.stages,
-    )

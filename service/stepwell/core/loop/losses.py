@@ -21,6 +21,8 @@ from stepwell.core.loop.signals import LeaseExpired
 from stepwell.core.records.model import SUSPECT_LOSSES, Execution, Failure, Losses, Run, Task
 from stepwell.core.records.states import StepKind
 
+_NONE = Losses()
+
 POISON = "POISON"
 AWAITED = "AWAITED"
 """The reason for which an expired lease goes on: its loss would show poison, and its worker may come back."""
@@ -33,22 +35,26 @@ def name_of(worker_id: str, instance_id: str) -> str:
 
 def losses_of(draft: Draft, execution: Execution) -> Losses:
     """Return the losses of the execution's step in the run's present allowance."""
-    task = draft.task(execution.task_id) if execution.task_id else None
-    return losses_in(draft.run, task, execution)
+    return losses_at(draft, execution.kind, execution.task_id)
 
 
-def losses_in(run: Run, task: Task | None, execution: Execution) -> Losses:
-    """Return the losses of the execution's step from its rows; `task` is its task's, if it has one."""
+def losses_at(draft: Draft, kind: StepKind, task_id: str) -> Losses:
+    """Return the losses of a step in the run's present allowance; `task_id` is its task's, if it has one."""
+    return losses_in(draft.run, draft.task(task_id) if task_id else None, kind)
+
+
+def losses_in(run: Run, task: Task | None, kind: StepKind) -> Losses:
+    """Return the losses of a step from its rows; `task` is its task's, if it has one."""
     if task is None:
         losses = run.step_losses
     else:
-        losses = task.losses if execution.kind is StepKind.TASK else task.reconcile_losses
+        losses = task.losses if kind is StepKind.TASK else task.reconcile_losses
     return current(run, losses)
 
 
 def current(run: Run, losses: Losses) -> Losses:
     """Return these losses, if they count in the run's present allowance; else none."""
-    return losses if losses.allowance == run.allowance else Losses()
+    return losses if losses.allowance == run.allowance else _NONE
 
 
 def without(losses: Losses, connected: Collection[str]) -> Losses:

@@ -50,7 +50,8 @@ class Runnable:
             self._count_for_dependents(task_id, -1 if is_settled else 1)
         if after is TaskStatus.PENDING and self.waiting(task_id) == 0:
             self._fresh.append(task_id)
-        if after in SETTLED or (before in IN_FLIGHT and after not in IN_FLIGHT):
+        frees_key = is_settled or (before in IN_FLIGHT and after not in IN_FLIGHT)
+        if self._graph.keys and frees_key:
             self._fresh.extend(self._graph.same_key(task_id))
 
     def plan_changed(self, graph: Graph, settled: set[str]) -> None:
@@ -69,6 +70,8 @@ class Runnable:
     def _is_runnable(self, task_id: str) -> bool:
         if self._status_of(task_id) is not TaskStatus.PENDING or self.waiting(task_id):
             return False
+        if not self._graph.keys:
+            return True
         return not any(is_under_way(self._row(one)) for one in self._graph.same_key(task_id))
 
     def _row(self, task_id: str) -> Task:

@@ -143,7 +143,7 @@ def _ready(run: Run, tasks: Mapping[str, Task], rows: Iterable[OpenExecution]) -
             one.kind,
             one.type,
             one.role,
-            losses_in(run, tasks.get(one.task_id), one).suspect,
+            losses_in(run, tasks.get(one.task_id), one.kind).suspect,
         )
         for one in executions
         if one.status is ExecutionStatus.READY
