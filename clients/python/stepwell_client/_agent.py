@@ -217,8 +217,8 @@ class Agent:
         """Return the function for a step; None: there is none."""
         if kind in TYPED:
             steps = self._tasks if kind == StepKind.TASK else self._reconciles
-            keys = ((type_, role), (type_, ""), ("", role), ("", ""))
-            return next((steps[key] for key in keys if key in steps), None)
+            closest = steps.get((type_, role)) or steps.get((type_, ""))
+            return closest or steps.get(("", role)) or steps.get(("", ""))
         if kind == StepKind.PLAN:
             return self._plan
         if kind == StepKind.REFLECT:

@@ -7,7 +7,8 @@ synchronous function runs in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from stepwell_client._errors import LeaseLost
@@ -20,14 +21,12 @@ from stepwell_client._limits import (
 )
 from stepwell_client._payloads import decode, encode
 from stepwell_client._results import StepResults
-from stepwell_client._step_output import AttemptRecord, OutputContext, StepOutput
+from stepwell_client._step_output import AttemptRecord, OutputContext
+from stepwell_client._step_services import StepServices
 from stepwell_client._texts import storable, storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 T = TypeVar("T")
-
-BeginCall = Callable[[], Coroutine[Any, Any, None]]
-HeartbeatCall = Callable[[types_pb2.Payload | None, types_pb2.Session | None], None]
 
 
 class StepContext(OutputContext):
@@ -36,23 +35,14 @@ class StepContext(OutputContext):
     def __init__(
         self,
         assignment: worker_pb2.Assignment,
-        *,
-        results: StepResults,
+        services: StepServices,
         record: AttemptRecord,
         loop: asyncio.AbstractEventLoop,
-        begin: BeginCall,
-        heartbeat: HeartbeatCall,
-        output: StepOutput,
     ) -> None:
         self._assignment = assignment
+        self._services = services
         self._record = record
         self._loop = loop
-        self._begin = begin
-        self._send_heartbeat = heartbeat
-        self._output = output
-        self.results = results
-        """For a task those that it depends on; for a plan or a reflection those of the plan in force; for
-        a synthesis all."""
 
     @property
     def assignment(self) -> worker_pb2.Assignment:
@@ -137,6 +127,22 @@ class StepContext(OutputContext):
         """Return one result as the type wants it. KeyError: it failed, was skipped, isn't there."""
         return decode(self.results.payload(task_id), kind)
 
+    @cached_property
+    def results(self) -> StepResults:
+        """The results before the step: for a task those that it depends on; for a plan or a reflection those of the
+        plan in force; for a synthesis all.
+        """
+        return StepResults(self._assignment, self._read_results, self._loop)
+
+    async def _read_results(
+        self, task_ids: Sequence[str], first: int
+    ) -> worker_pb2.ReadResultsResponse:
+        try:
+            return await self._services.read_results(self._assignment, task_ids, first)
+        except LeaseLost:
+            self._record.cancelled = True
+            raise
+
     async def load(self, *task_ids: str) -> StepResults:
         """Read the results of these tasks, and return `results`, which has them then.
 
@@ -208,7 +214,7 @@ class StepContext(OutputContext):
         if payload is not None:
             _limit("progress", len(payload.data), PROGRESS_BYTES_MAX)
             self._record.progress = payload
-        self._send_heartbeat(payload, self._record.session)
+        self._services.heartbeat(self._assignment, payload, self._record.session)
 
     def usage(
         self,
@@ -233,7 +239,7 @@ class StepContext(OutputContext):
         self._record.session = types_pb2.Session(
             backend=storable(backend), session_id=storable(session_id)
         )
-        self._send_heartbeat(None, self._record.session)
+        self._services.heartbeat(self._assignment, None, self._record.session)
 
     def record(self, *, prompt: str = "", response: str = "") -> None:
         """Store the model's prompt (256 KiB at most) and its response (1 MiB at most)."""
@@ -247,11 +253,15 @@ class StepContext(OutputContext):
         Called for you before the function, unless it was declared with `manual_begin`. Raises
         LeaseLost: don't start.
         """
-        await self._begin()
+        try:
+            await self._services.begin(self._assignment)
+        except LeaseLost:
+            self._record.cancelled = True
+            raise
 
     def begin_blocking(self) -> None:
         """Report that an AT_MOST_ONCE step starts, from a synchronous function; see `begin`."""
-        asyncio.run_coroutine_threadsafe(self._begin(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self.begin(), self._loop).result()
 
 
 class PlanContext(StepContext):

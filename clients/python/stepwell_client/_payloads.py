@@ -59,21 +59,33 @@ def encode(value: object) -> types_pb2.Payload | None:
 
     Raises TypeError or ValueError where the value has no JSON form.
     """
-    if value is None:
-        return None
-    if isinstance(value, types_pb2.Payload):
+    if value is None or isinstance(value, types_pb2.Payload):
         return value
+    payload = types_pb2.Payload()
+    encode_into(value, payload)
+    return payload
+
+
+def encode_into(value: object, payload: types_pb2.Payload) -> None:
+    """Write a value that isn't None into an empty payload; raises as `encode` does."""
+    if isinstance(value, types_pb2.Payload):
+        payload.CopyFrom(value)
+        return
     if isinstance(value, bytes | bytearray | memoryview):
-        return types_pb2.Payload(data=bytes(cast(bytes, value)), media_type=BYTES)
+        payload.data, payload.media_type = bytes(cast(bytes, value)), BYTES
+        return
+    payload.data, payload.media_type = _json_of(value), JSON
+
+
+def _json_of(value: object) -> bytes:
     dump = getattr(value, "model_dump_json", None)
     if callable(dump) and not isinstance(value, type):
-        return types_pb2.Payload(data=str(dump()).encode(), media_type=JSON)
+        return str(dump()).encode()
     text = _encoder.encode(value)
     try:
-        data = text.encode()
+        return text.encode()
     except UnicodeEncodeError:  # Half a surrogate pair, as in names of files: escapes can hold it.
-        data = json.dumps(value, default=_default, allow_nan=False).encode()
-    return types_pb2.Payload(data=data, media_type=JSON)
+        return json.dumps(value, default=_default, allow_nan=False).encode()
 
 
 def decode(payload: types_pb2.Payload | None, annotation: Any = Any) -> Any:

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol
 
 from stepwell_client._limits import (
     BATCH_BYTES_MAX,
@@ -17,60 +16,9 @@ from stepwell_client._limits import (
     MESSAGES_PER_OUTCOME_MAX,
     ROLE_CHARS_MAX,
 )
+from stepwell_client._step_services import StepServices
 from stepwell_client._texts import storable, storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
-
-
-class OutputSink(Protocol):
-    """The destination of a step's output. A part of `execution.StepServices`."""
-
-    def write(
-        self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
-    ) -> None:
-        """Queue a line, or a chunk of the step's result, for the run's log.
-
-        Any thread may call. Never waits and never raises: entries without room are left out.
-        """
-        ...
-
-    async def flush(self, assignment: worker_pb2.Assignment) -> None:
-        """Return when the step's log entries are stored, or can't be. Called before its outcome is sent."""
-        ...
-
-    async def save_messages(
-        self,
-        assignment: worker_pb2.Assignment,
-        messages: Sequence[types_pb2.Message],
-        after: int,
-    ) -> None:
-        """Append to the task's conversation now; return when that is durable.
-
-        `after`: how many the step has appended before, so that none is appended twice. Raises LeaseLost
-        where another worker has the step by now.
-        """
-        ...
-
-    async def fetch_messages(
-        self, assignment: worker_pb2.Assignment
-    ) -> Sequence[types_pb2.Message]:
-        """Return all messages of the assignment's task, in the order of their commits."""
-        ...
-
-
-class StepOutput(NamedTuple):
-    """A step's assignment, and the destination of its output."""
-
-    assignment: worker_pb2.Assignment
-    sink: OutputSink
-
-    def write(self, text: str, level: str, *, chunk: bool) -> None:
-        self.sink.write(self.assignment, text, level, chunk=chunk)
-
-    async def save(self, messages: Sequence[types_pb2.Message], after: int) -> None:
-        await self.sink.save_messages(self.assignment, messages, after)
-
-    async def fetch(self) -> Sequence[types_pb2.Message]:
-        return await self.sink.fetch_messages(self.assignment)
 
 
 class AttemptRecord:
@@ -109,7 +57,7 @@ class OutputContext:
     _assignment: worker_pb2.Assignment
     _record: AttemptRecord
     _loop: asyncio.AbstractEventLoop
-    _output: StepOutput
+    _services: StepServices
 
     # Its log.
 
@@ -120,7 +68,7 @@ class OutputContext:
         shows either.
         """
         self._record.wrote = True
-        self._output.write(str(text), level, chunk=False)
+        self._services.write(self._assignment, str(text), level, chunk=False)
 
     def stream(self, chunk: str) -> None:
         """Show a chunk of the step's result, such as a few tokens, to clients that follow the run.
@@ -128,7 +76,7 @@ class OutputContext:
         Chunks are kept as long as the run's log, also once the step has completed.
         """
         self._record.wrote = True
-        self._output.write(chunk, "INFO", chunk=True)
+        self._services.write(self._assignment, chunk, "INFO", chunk=True)
 
     @cached_property
     def logger(self) -> logging.Logger:
@@ -175,7 +123,7 @@ class OutputContext:
         """
         async with self._saving:
             while batch := self._next_messages():
-                await self._output.save(batch, self._record.saved)
+                await self._services.save_messages(self._assignment, batch, self._record.saved)
                 del self._record.messages[: len(batch)]
                 self._record.saved += len(batch)
 
@@ -211,7 +159,7 @@ class OutputContext:
         if len(inline) >= count:
             return inline
         messages: list[types_pb2.Message] = []
-        for message in await self._output.fetch():
+        for message in await self._services.fetch_messages(self._assignment):
             if message.number == 1:
                 messages.clear()  # A task that a plan defines anew begins another conversation.
             if message.number <= count:

@@ -22,10 +22,10 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from stepwell_client._agent import Agent, Step
 from stepwell_client._context import (
@@ -51,10 +51,10 @@ from stepwell_client._limits import (
     VIOLATIONS_MAX,
     clip,
 )
-from stepwell_client._payloads import encode
+from stepwell_client._payloads import encode_into
 from stepwell_client._plans import Plan, plan_draft
-from stepwell_client._results import StepResults
-from stepwell_client._step_output import AttemptRecord, OutputSink, StepOutput
+from stepwell_client._step_output import AttemptRecord
+from stepwell_client._step_services import StepServices
 from stepwell_client._texts import storable
 from stepwell_client._threads import Threads
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -78,39 +78,6 @@ _CONTEXTS: dict[int, type[StepContext]] = {
 
 
 _NOT_DONE = frozenset({"failed", "needs_input", "released"})
-
-
-class StepServices(OutputSink, Protocol):
-    """The transport's side of a step: begin, heartbeat, fetched results, output.
-
-    All are called on the event loop, except `heartbeat` and `write`, which any thread may call.
-    """
-
-    async def begin(self, assignment: worker_pb2.Assignment) -> None:
-        """Make it durable that an AT_MOST_ONCE step starts; return when it is.
-
-        Raises LeaseLost where the step must not start. Called at most once a step by the runner;
-        by functions with `manual_begin` as often as they like, so a second call returns at once.
-        """
-        ...
-
-    def heartbeat(
-        self,
-        assignment: worker_pb2.Assignment,
-        progress: types_pb2.Payload | None,
-        session: types_pb2.Session | None,
-    ) -> None:
-        """Send the step's progress and session for a later attempt. None: unchanged. Never waits."""
-        ...
-
-    async def read_results(
-        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
-    ) -> worker_pb2.ReadResultsResponse:
-        """Return a page of results that the assignment lacks, as the RPC ReadResults does.
-
-        Waits for a server that is away as long as the lease lives. Raises LeaseLost when it doesn't.
-        """
-        ...
 
 
 class AgentRunner:
@@ -182,16 +149,7 @@ class AgentRunner:
         step = self.agent.find(kind, task.type, task.role)
         if step is None:
             raise self._unknown(assignment)
-        loop = asyncio.get_running_loop()
-        context = _CONTEXTS[kind](
-            assignment,
-            results=StepResults(assignment, partial(_read, assignment, services, record), loop),
-            record=record,
-            loop=loop,
-            begin=partial(_begin, assignment, services, record),
-            heartbeat=partial(services.heartbeat, assignment),
-            output=StepOutput(assignment, services),
-        )
+        context = _CONTEXTS[kind](assignment, services, record, asyncio.get_running_loop())
         try:
             takes_input = step.wants_input and (context.has_input or not step.has_default)
             arguments = (context, context.input(step.annotation)) if takes_input else (context,)
@@ -253,34 +211,10 @@ class AgentRunner:
         )
 
 
-async def _read(
-    assignment: worker_pb2.Assignment,
-    services: StepServices,
-    record: AttemptRecord,
-    task_ids: Sequence[str],
-    first: int,
-) -> worker_pb2.ReadResultsResponse:
-    try:
-        return await services.read_results(assignment, task_ids, first)
-    except LeaseLost:
-        record.cancelled = True
-        raise
-
-
 def _whole(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function; if it is a generator, run it to its end here, where it may wait."""
     value = function(*arguments)
     return list(value) if inspect.isgenerator(value) else value
-
-
-async def _begin(
-    assignment: worker_pb2.Assignment, services: StepServices, record: AttemptRecord
-) -> None:
-    try:
-        await services.begin(assignment)
-    except LeaseLost:
-        record.cancelled = True
-        raise
 
 
 def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
@@ -296,10 +230,9 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
     elif kind == StepKind.RECONCILE:
         outcome.reconciled.CopyFrom(reconciled(value))
     else:
-        payload = encode(value)
         outcome.completed.SetInParent()
-        if payload is not None:
-            outcome.completed.result.CopyFrom(payload)
+        if value is not None:
+            encode_into(value, outcome.completed.result)
 
 
 def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
