@@ -10,6 +10,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""The digit of a UUID that says which kind it is, by a random one: two of its bits are free."""
 
 
 class SystemRuntime:
@@ -17,7 +19,8 @@ class SystemRuntime:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._random_bytes = memoryview(b"")
+        self._random_hex = ""
+        self._drawn = 0
 
     def now_us(self) -> int:
         """Return the wall clock in microseconds since 1970."""
@@ -30,24 +33,18 @@ class SystemRuntime:
     def new_id(self) -> str:
         """Return a random UUID, as text."""
         # By hand: each decision needs one, and a uuid.UUID takes several times as long.
-        drawn = self._draw_16().hex()
-        variant = "89ab"[int(drawn[16], 16) & 3]
+        drawn = self.new_token()
+        variant = _VARIANTS[drawn[16]]
         return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:]}"
 
     def new_token(self) -> str:
         """Return 128 random bits in hex."""
-        return self._draw_16().hex()
-
-    def _draw_16(self) -> bytes:
-        """Return 16 bytes of the system's randomness, each used once.
-
-        It is asked for a page at a time: each call releases the interpreter's lock, and getting it
-        back behind a busy writer thread costs more than a whole commit.
-        """
-        if not self._random_bytes:
-            self._random_bytes = memoryview(secrets.token_bytes(16 * 256))
-        drawn, self._random_bytes = self._random_bytes[:16], self._random_bytes[16:]
-        return bytes(drawn)
+        # The system is asked for a page at a time: each call releases the interpreter's lock, and getting it
+        # back behind a busy writer thread costs more than a whole commit.
+        if self._drawn == len(self._random_hex):
+            self._random_hex, self._drawn = secrets.token_hex(16 * 256), 0
+        self._drawn += 32
+        return self._random_hex[self._drawn - 32 : self._drawn]
 
     def random(self) -> float:
         """Return a number in [0, 1)."""

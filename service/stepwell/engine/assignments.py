@@ -260,20 +260,21 @@ def _with_payloads(
 def fixed_bytes(assignment: Assignment) -> int:
     """Return the bytes of an assignment without results and messages, or a few more."""
     run, task = assignment.run, assignment.task
-    size = _ASSIGNMENT_BYTES + text_bytes(run.goal) + text_bytes(run.reason)
+    size, texts = _ASSIGNMENT_BYTES, run.goal + run.reason
     for key, value in run.labels.items():
         size += 2 * _ID_BYTES + len(key) + text_bytes(value)
     for payload in (assignment.run_input, assignment.previous_progress):
         if payload is not None:
             size += payload_bytes(payload)
     if task is not None:
-        size += text_bytes(task.prompt) + text_bytes(task.title) + text_bytes(task.idempotency_key)
+        texts += task.prompt + task.title + task.idempotency_key
         if task.input is not None:
             size += payload_bytes(task.input)
         for one in task.depends_on:
             size += _ID_BYTES + len(one)
         for kind in task.retry.non_retryable_kinds:
             size += _ID_BYTES + text_bytes(kind)
+    size += text_bytes(texts)
     if assignment.previous_failure is not None:
         size += failure_bytes(assignment.previous_failure)
     if assignment.answered is not None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from stepwell.core.loop.signals import Command, Delivery, Failed, Fork, NeedsInput, Signal, Start
-from stepwell.core.loop.transition import Reply, ReplyStatus
+from stepwell.core.loop.transition import Reply
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import failure_bytes, text_bytes
 
@@ -49,17 +49,6 @@ def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
     ):
         batch.append(inbox.popleft())
     return len(batch) > known
-
-
-def resolve(batch: Sequence[Posted], replies: Sequence[Reply]) -> list[Posted]:
-    """Answer the signals of a batch; return those with an outcome whose lease is lost."""
-    lost: list[Posted] = []
-    for one, reply in zip(batch, replies, strict=True):
-        if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
-            lost.append(one)
-        else:
-            one.answer(reply)
-    return lost
 
 
 def reject(batch: Sequence[Posted], error: Exception) -> None:

@@ -22,6 +22,8 @@ class Demand:
         self._waiting_since: dict[QueueKey, float] = {}
         self._due_at = math.inf
         """The moment, by the event loop's clock, at which something comes due that no claim has seen."""
+        self._shortest_ms = math.inf
+        """The shortest delay since the last claim: what comes later and takes longer is not due before."""
         self._waiting: asyncio.Timeout | None = None
         self.more_ready = True
         """READY steps may be waiting in the store."""
@@ -42,6 +44,9 @@ class Demand:
 
     def due_in(self, delay_ms: int) -> None:
         """Have a claim made in `delay_ms`, if none is made before: something that was committed comes due."""
+        if delay_ms >= self._shortest_ms:
+            return
+        self._shortest_ms = delay_ms
         at = asyncio.get_running_loop().time() + delay_ms / 1_000
         if at < self._due_at:
             self._due_at = at
@@ -70,7 +75,7 @@ class Demand:
     def clear(self) -> None:
         """Forget past wakes and what comes due; a claim begins and sees it."""
         self._wake.clear()
-        self._due_at = math.inf
+        self._due_at = self._shortest_ms = math.inf
 
     async def wait(self, within_ms: float) -> bool:
         """Wait for a wake, or for what comes due, but no longer than this; return whether it was a wake."""

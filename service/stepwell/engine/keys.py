@@ -96,6 +96,14 @@ class Keys:
         self._waits.committed(key, commit)
 
 
+def held_keys(state: RunState, commit: Commit) -> dict[str, str]:
+    """Return the keys that tasks of a commit hold before it is applied, by task."""
+    if not state.graph.keys:
+        return {}
+    before = {task.task_id: state.tasks.get(task.task_id) for task in commit.tasks}
+    return {name: task.held_key for name, task in before.items() if task and task.held_key}
+
+
 class _Question:
     """One question of a run for several keys, at one version of that run."""
 

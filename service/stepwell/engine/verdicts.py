@@ -11,20 +11,22 @@ from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.losses import POISON
 from stepwell.core.loop.signals import Delivery, Signal, TimerDue
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.transition import LEASE_LOST, Reply, Transition
+from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.states import Verdict
 from stepwell.engine import resent
 from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
-from stepwell.engine.batches import Posted, resolve
+from stepwell.engine.batches import Posted
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.hot_run import HotRun
-from stepwell.engine.keys import Keys
+from stepwell.engine.keys import Keys, held_keys
 from stepwell.engine.names import RunKey
 from stepwell.engine.workers import Workers
 from stepwell.logger import get_logger
 
 log = get_logger(__name__)
+
+_COUNTED_AS = {verdict: f"commits_{verdict.lower()}" for verdict in Verdict}
 
 
 class Posting(NamedTuple):
@@ -82,18 +84,15 @@ class Verdicts:
         state = hot.state
         assert state is not None
         self._clock.observe(result.now_us)
-        self.stats[f"commits_{result.verdict.lower()}"] += 1
+        self.stats[_COUNTED_AS[result.verdict]] += 1
         if result.verdict is not Verdict.COMMITTED:
             self._workers.return_grants(granted)
             self.uncertain(key)
             return False
-        held = {
-            task.task_id: before.held_key
-            for task in commit.tasks
-            if (before := state.tasks.get(task.task_id)) is not None and before.held_key
-        }
+        held = held_keys(state, commit)
         state.apply(commit)
-        self._keys.committed(key, hot, held, commit)
+        if state.graph.keys:
+            self._keys.committed(key, hot, held, commit)
         self.stats["events"] += len(commit.events)
         self.stats["leases"] += len(commit.leases)
         self._assign(key, state, transition)
@@ -130,11 +129,16 @@ class Verdicts:
 
     def resolve(self, key: RunKey, batch: Sequence[Posted], transition: Transition) -> list[Posted]:
         """Resolve the replies of a batch; return those with an outcome whose lease is lost."""
-        for reply in transition.replies:
+        lost: list[Posted] = []
+        for one, reply in zip(batch, transition.replies, strict=True):
+            if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
+                lost.append(one)
+                continue
             if reply.reason == POISON:
                 self.stats["poisoned_steps"] += 1
                 log.warning("a step is poison", run_id=key[1], why=reply.message)
-        return resolve(batch, transition.replies)
+            one.answer(reply)
+        return lost
 
     async def answer_lost(self, key: RunKey, lost: Sequence[Posted]) -> None:
         """Answer outcomes whose leases are lost; count them, because they leave no event."""

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
+from msgspec.structs import replace
+
 from stepwell.core.loop.context import FreeWorker, Grants
 from stepwell.core.loop.signals import GrantLease
 from stepwell.core.loop.transition import Transition
@@ -33,10 +35,29 @@ _OUTCOMES = frozenset(
 class WorkerConnection:
     """A worker that is connected to this replica."""
 
-    __slots__ = ("closed", "credits", "drains", "kept_for", "lapses", "leases", "port", "rests")
+    __slots__ = (
+        "_described",
+        "closed",
+        "credits",
+        "drains",
+        "kept_for",
+        "lapses",
+        "leases",
+        "port",
+        "rests",
+    )
 
     def __init__(self, port: WorkerPort) -> None:
         self.port = port
+        presence = port.presence
+        self._described = FreeWorker(
+            worker_id=presence.worker_id,
+            instance_id=presence.instance_id,
+            kinds=presence.kinds,
+            tasks=presence.tasks,
+            version=presence.version,
+            stages=port.stages,
+        )
         self.credits = 0
         """The number of steps that it may be assigned now."""
         self.leases: dict[LeaseKey, str] = {}
@@ -70,16 +91,7 @@ class WorkerConnection:
 
     def as_free(self) -> FreeWorker:
         """Return its description for a decision."""
-        presence = self.port.presence
-        return FreeWorker(
-            worker_id=presence.worker_id,
-            instance_id=presence.instance_id,
-            kinds=presence.kinds,
-            tasks=presence.tasks,
-            version=presence.version,
-            stages=self.port.stages,
-            credits=self.credits,
-        )
+        return replace(self._described, credits=self.credits)
 
 
 class Workers:
@@ -206,8 +218,9 @@ class Workers:
         free = self._free.get(queue)
         if self._stopping or not free or self._demand.overtaken_too_long(queue):
             return _NO_GRANTS
-        connections = sorted(free, key=_by_lapses) if self._lapsed else free
-        workers = tuple(free[one] for one in connections)
+        workers = tuple(free.values())
+        if self._lapsed:
+            workers = tuple([free[one] for one in sorted(free, key=_by_lapses)])
         needed = spec.max_parallel
         if needed > _TOKENS_READY:
             needed = min(needed, sum(worker.credits for worker in workers))
@@ -316,7 +329,7 @@ class Workers:
         for execution in commit.executions:
             if execution.worker_id and execution.ended_us:
                 self._drop_lease(key, execution)
-            if execution.status is not ExecutionStatus.LEASED:
+            if self._shares.any and execution.status is not ExecutionStatus.LEASED:
                 lease = (key[1], execution.execution_id)
                 if self._shares.discount(key[0], execution.queue, lease):
                     self._demand.wake()

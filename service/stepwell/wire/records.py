@@ -104,7 +104,7 @@ _BY_RECORD: dict[type[Any], tuple[Codec, type[Message]]] = {
     pair.record: (codec, pair.message)
     for pair, codec in zip(_PAIRS, compile_pairs(_PAIRS, COMPILER).values(), strict=True)
 }
-_READERS = {message.DESCRIPTOR.full_name: codec.read for codec, message in _BY_RECORD.values()}
+_READERS = {message: codec.read for codec, message in _BY_RECORD.values()}
 
 RECORDS: frozenset[type[Record]] = frozenset(pair.record for pair in _PAIRS)
 """Every record that the protocol carries."""
@@ -125,7 +125,7 @@ def to_record(message: Message) -> Any:
         InvalidArgument: an enum has an unknown number, or a field is absent that must be there; the
             violation names the field, without the path that leads to its message.
     """
-    return _READERS[message.DESCRIPTOR.full_name](message)
+    return _READERS[type(message)](message)
 
 
 def checked_reader(record: type[Record]) -> Callable[[Message, Faults], Any]:

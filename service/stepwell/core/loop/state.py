@@ -83,7 +83,10 @@ class RunState:
         self.checkpoint = loaded.checkpoint
         self._put_rows(loaded.run, loaded.plans, loaded.tasks)
         for row in loaded.executions:
-            self._put_execution(row)
+            if row.execution.status in OPEN:
+                self.open[row.execution.execution_id] = row
+            else:
+                self.open.pop(row.execution.execution_id, None)
         for request in loaded.inputs:
             self._put_input(request)
         for record in loaded.requests:
@@ -96,7 +99,11 @@ class RunState:
         self._put_rows(commit.run, plans, commit.tasks)
         leases = {lease.execution_id: lease for lease in commit.leases}
         for execution in commit.executions:
-            self._put_execution(self.with_lease(execution, leases.get(execution.execution_id)))
+            execution_id = execution.execution_id
+            if execution.status in OPEN:
+                self.open[execution_id] = self.with_lease(execution, leases.get(execution_id))
+            else:
+                self.open.pop(execution_id, None)
         for request in commit.inputs:
             self._put_input(request)
         if commit.checkpoint is not None:
@@ -202,12 +209,6 @@ class RunState:
             self.runnable[task_id] = None
         else:
             self.runnable.pop(task_id, None)
-
-    def _put_execution(self, row: OpenExecution) -> None:
-        if row.execution.status in OPEN:
-            self.open[row.execution.execution_id] = row
-        else:
-            self.open.pop(row.execution.execution_id, None)
 
     def _put_input(self, request: InputRequest) -> None:
         if request.status is InputStatus.OPEN:
