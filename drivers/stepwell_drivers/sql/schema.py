@@ -41,9 +41,12 @@ from stepwell_drivers.sql.defaults import Transaction
 REVISIONS: tuple[str, ...] = ("0007",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
-ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
-"""The condition of the indexes of ended runs, in the words that a query has to use, too."""
-OPEN = "status IN ('READY', 'LEASED', 'UNKNOWN_OUTCOME')"
+ENDED = "(status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED')"
+"""The condition of the indexes of ended runs, in the words that a query has to use, too.
+
+Not IN: SQLite would fill a table of its own with the three words, for each row and each of these indexes.
+"""
+OPEN = "tenant_id IS NOT NULL"
 """The condition of the index of open executions."""
 
 UNPLANNED = 2**31 - 1

@@ -35,11 +35,11 @@ CREATE INDEX runs_by_parent ON run_rows (tenant_id, parent_run_id, run_key) WHER
 
 CREATE INDEX runs_by_family ON run_rows (tenant_id, family_id) WHERE family_id <> '';
 
-CREATE INDEX runs_ended ON run_rows (status, ended_us, tenant_id, run_id) WHERE status IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
+CREATE INDEX runs_ended ON run_rows (status, ended_us, tenant_id, run_id) WHERE (status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED');
 
-CREATE INDEX runs_ended_of_tenant ON run_rows (tenant_id, status, ended_us, run_id) WHERE status IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
+CREATE INDEX runs_ended_of_tenant ON run_rows (tenant_id, status, ended_us, run_id) WHERE (status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED');
 
-CREATE INDEX runs_ended_of_pipeline ON run_rows (tenant_id, pipeline_id, status, ended_us, run_id) WHERE status IN ('SUCCEEDED', 'FAILED', 'CANCELLED');
+CREATE INDEX runs_ended_of_pipeline ON run_rows (tenant_id, pipeline_id, status, ended_us, run_id) WHERE (status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED');
 
 CREATE TABLE run_specs (
   run_key BIGINT NOT NULL,
@@ -121,7 +121,7 @@ CREATE INDEX executions_in_order ON executions (run_key, seq) WHERE run_key >= 0
 
 CREATE INDEX executions_of_task ON executions (run_key, task_id, seq) WHERE run_key >= 0;
 
-CREATE INDEX executions_open ON executions (run_key) WHERE status IN ('READY', 'LEASED', 'UNKNOWN_OUTCOME');
+CREATE INDEX executions_open ON executions (run_key) WHERE tenant_id IS NOT NULL;
 
 CREATE INDEX executions_ready ON executions (tenant_id, queue, kind, role, type, pin, priority, available_us, seq) WHERE status = 'READY';
 
