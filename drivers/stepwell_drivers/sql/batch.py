@@ -14,6 +14,7 @@ from stepwell.core.port import Commit, Lease
 from stepwell.core.records.model import Execution, Plan, Task
 from stepwell.core.records.states import ExecutionStatus, InputStatus, TaskStatus
 from stepwell_drivers.sql.bodies import (
+    body_of,
     events_json,
     input_params,
     run_state,
@@ -193,7 +194,7 @@ class Batch:
             return
         self._tasks[key] = (
             *(run_key, task.task_id, task.revision, task.status.value, commit.version),
-            to_json(task),
+            body_of(task),
         )
 
     def _add_execution(
@@ -216,7 +217,7 @@ class Batch:
             tenant_id = None
         self._executions[key] = (
             *(run_key, name, execution.task_id, status.value, commit.version),
-            *(to_json(execution), tenant_id, *waits, *leased),
+            *(body_of(execution), tenant_id, *waits, *leased),
         )
         session = execution.session
         if session.backend or session.session_id:
@@ -246,7 +247,7 @@ class Batch:
             is_open = request.status is InputStatus.OPEN
             self._inputs[run_key, request.input_id] = (
                 *(run_key, request.input_id, request.status.value),
-                *(commit.tenant_id if is_open else None, to_json(request)),
+                *(commit.tenant_id if is_open else None, body_of(request)),
             )
         self._messages += [
             (run_key, message.task_id, message.role, to_json(message))

@@ -2,6 +2,9 @@
 
 A record that moves is stored without what other columns say for ever: a run without its specification, an event
 without its number and its version. It is put together again as text, and decoded as one.
+
+A newer version may have written fields that this one doesn't know. Whoever loads a body to write it again keeps
+them with the record (`unknown`); they are found by encoding it anew, which gives the same text unless there are any.
 """
 
 from __future__ import annotations
@@ -9,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from stepwell.core.port import Presence, StoredPayload
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState
@@ -30,16 +33,20 @@ from stepwell.core.records.model import (
     Task,
     TaskSpec,
 )
+from stepwell.core.records.record import UNKNOWN, StoredRecord
 from stepwell_drivers.sql.columns import payload_of, to_json
+
+S = TypeVar("S", bound=StoredRecord)
 
 INPUT_PARAMS_BYTES_MAX = 4 * 1024
 """A run's input up to this size, if it is JSON, is shown beside the run as well."""
 
 _run = msgspec.json.Decoder(Run).decode
-_task = msgspec.json.Decoder(Task).decode
 _event = msgspec.json.Decoder(Event).decode
+_json = msgspec.json.Decoder().decode
 _pieces = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _state = msgspec.json.Decoder(CheckpointState).decode
+task_of = msgspec.json.Decoder(Task).decode
 plan_of = msgspec.json.Decoder(Plan).decode
 execution_of = msgspec.json.Decoder(Execution).decode
 input_of = msgspec.json.Decoder(InputRequest).decode
@@ -53,17 +60,87 @@ _is_uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII).fu
 _has_nul = re.compile(rb"(?<!\\)(\\\\)*\\u0000").search
 
 
+# --- fields of newer versions ----------------------------------------------------------------------
+
+
+def body_of(record: StoredRecord) -> str:
+    """Return a record that may be written again, with the fields that this version doesn't know."""
+    text = to_json(record)
+    return _with_unknown(text, record.unknown) if record.unknown else text
+
+
+def records_of(kind: type[S], texts: Sequence[str]) -> list[S]:
+    """Return records that are loaded to be written again, each with the fields that this version doesn't know."""
+    joined = f"[{','.join(texts)}]"
+    records = msgspec.json.decode(joined, type=list[kind])
+    if to_json(records) == joined:
+        return records
+    return [
+        _keep_unknown(one, text, to_json(one)) for one, text in zip(records, texts, strict=True)
+    ]
+
+
+def _with_unknown(text: str, unknown: str) -> str:
+    body = _json(text)
+    body.pop(UNKNOWN, None)
+    return to_json(_merged(_json(unknown), body))
+
+
+def _keep_unknown(record: S, text: str, own: str) -> S:
+    """Return a record with the fields of its stored text that its own has not."""
+    if text == own:
+        return record
+    mine = _json(own)
+    known = {field.encode_name for field in fields(record)}
+    unknown = {
+        name: value
+        for name, value in _beyond(_json(text), mine).items()
+        # A known field that this version leaves out has its default.
+        if name in mine or name not in known
+    }
+    return replace(record, unknown=to_json(unknown)) if unknown else record
+
+
+def _beyond(more: dict[str, Any], less: dict[str, Any]) -> dict[str, Any]:
+    """Return what the first has and the second lacks, objects within objects too."""
+    found = {name: value for name, value in more.items() if name not in less}
+    for name, value in less.items():
+        if (
+            isinstance(value, dict)
+            and isinstance(more.get(name), dict)
+            and (within := _beyond(more[name], cast("dict[str, Any]", value)))
+        ):
+            found[name] = within
+    return found
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Return both; where both have a field, the second's stands, objects within objects merged."""
+    merged = below | above
+    for name, value in below.items():
+        if isinstance(value, dict) and isinstance(above.get(name), dict):
+            merged[name] = _merged(cast("dict[str, Any]", value), above[name])
+    return merged
+
+
 # --- runs ----------------------------------------------------------------------------------------
 
 
 def run_state(run: Run) -> str:
     """Return what moves of a run. msgspec writes no field that is UNSET."""
-    return to_json(replace(run, spec=UNSET))
+    return body_of(replace(run, spec=UNSET))
 
 
 def run_of(spec: str, state: str) -> Run:
     """Return the run of its specification and what moves."""
     return _run(f'{{"spec":{spec}{_rest(state)}')
+
+
+def loaded_run(spec: str, state: str) -> Run:
+    """Return a run that is loaded to be written again, with the fields that this version doesn't know."""
+    run = run_of(spec, state)
+    own = run_state(run)
+    return run if own == state else _keep_unknown(run, state, own)
 
 
 def _rest(body: str) -> str:
@@ -104,9 +181,9 @@ def shown_spec(spec: TaskSpec) -> str:
     return to_json(spec if spec.input is None else replace(spec, input=None))
 
 
-def task_of(task_id: str, revision: int, state: str | None) -> Task:
-    """Return a task; one without a state is as its plan brought it."""
-    return Task(task_id=task_id, revision=revision) if state is None else _task(state)
+def new_task(task_id: str, revision: int) -> Task:
+    """Return a task as its plan brought it."""
+    return Task(task_id=task_id, revision=revision)
 
 
 # --- events --------------------------------------------------------------------------------------

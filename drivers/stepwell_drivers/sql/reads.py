@@ -6,7 +6,7 @@ commits since then named, so it costs what changed, however long the run's histo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ from stepwell.core.port import (
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
-from stepwell.core.records.model import Plan, Run, Session, Task
+from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Session, Task
 from stepwell.core.records.states import ENDED, RunStatus
 from stepwell_drivers.sql import bodies, schema
 from stepwell_drivers.sql.batch import Changed
@@ -222,7 +222,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
     if row is None:
         return None
     run_key, commit_id = row[:2]
-    run = bodies.run_of(*row[2:])
+    run = bodies.loaded_run(*row[2:])
     delta = _delta(connection, run_key, since) if 0 < since <= run.version else None
     if delta is None:
         since = 0
@@ -242,9 +242,9 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
     return Loaded(
         run=run,
         plans=tuple(sorted((bodies.plan_of(row[0]) for row in plans), key=lambda p: p.revision)),
-        tasks=tuple(task_of(row) for row in tasks),
-        executions=tuple(_as_open(row) for row in _by_seq(executions)),
-        inputs=tuple(bodies.input_of(row[1]) for row in _by_seq(inputs)),
+        tasks=tuple(_loaded_tasks(tasks)),
+        executions=tuple(_loaded_executions(_by_seq(executions))),
+        inputs=tuple(bodies.records_of(InputRequest, [row[1] for row in _by_seq(inputs)])),
         requests=tuple(bodies.request_of(row[0]) for row in reversed(requests)),
         checkpoint=bodies.checkpoint_of(checkpoint) if checkpoint is not None else None,
         complete=delta is None,
@@ -308,17 +308,27 @@ def _changed_tasks(connection: Link, run_key: int, delta: _Delta) -> list[Values
 def task_of(row: Values) -> Task:
     """Return the task of a row of `tasks_with_specs`."""
     task_id, revision, _, state = row
-    return bodies.task_of(task_id, revision, state)
+    return bodies.new_task(task_id, revision) if state is None else bodies.task_of(state)
+
+
+def _loaded_tasks(rows: Sequence[Values]) -> Iterator[Task]:
+    moved = iter(bodies.records_of(Task, [row[3] for row in rows if row[3] is not None]))
+    return (bodies.new_task(row[0], row[1]) if row[3] is None else next(moved) for row in rows)
 
 
 def _by_seq(rows: list[Values]) -> list[Values]:
     return sorted(rows, key=lambda row: row[0])
 
 
-def _as_open(row: Values) -> OpenExecution:
-    _, body, token, worker_id, instance_id, backend, session_id, media_type, data = row
+def _loaded_executions(rows: Sequence[Values]) -> Iterator[OpenExecution]:
+    executions = bodies.records_of(Execution, [row[1] for row in rows])
+    return (_as_open(one, row) for one, row in zip(executions, rows, strict=True))
+
+
+def _as_open(execution: Execution, row: Values) -> OpenExecution:
+    _, _, token, worker_id, instance_id, backend, session_id, media_type, data = row
     return OpenExecution(
-        execution=bodies.execution_of(body),
+        execution=execution,
         token=token or "",
         worker_id=worker_id or "",
         instance_id=instance_id or "",

@@ -16,6 +16,7 @@ from msgspec import NODEFAULT, UNSET, UnsetType
 from msgspec.structs import FieldInfo, fields
 
 from stepwell.core.records.model import Record
+from stepwell.core.records.record import UNKNOWN
 
 _SCALARS: dict[type, int] = {
     str: FieldDescriptor.TYPE_STRING,
@@ -87,7 +88,11 @@ def fields_of(
         TypeError: a field of one side has none to match on the other.
     """
     descriptor = descriptor_of(message)
-    pairs = [_pair(info, descriptor, renamed, messages) for info in fields(record)]
+    pairs = [
+        _pair(info, descriptor, renamed, messages)
+        for info in fields(record)
+        if info.name != UNKNOWN
+    ]
     used = {pair.wire for pair in pairs}.union(*(pair.arms for pair in pairs), message_only)
     spare = {field.name for field in descriptor.fields} - used
     unknown = message_only.keys() - {field.name for field in descriptor.fields}

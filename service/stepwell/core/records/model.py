@@ -13,7 +13,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import force_setattr
 
-from stepwell.core.records.record import Record
+from stepwell.core.records.record import Record, StoredRecord
 from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
     BlockedKind,
@@ -287,7 +287,7 @@ class Tally(Record, frozen=True, kw_only=True):
     """The wall time limit that is over by the store's clock."""
 
 
-class Run(Record, frozen=True, kw_only=True):
+class Run(StoredRecord, frozen=True, kw_only=True):
     """One durable execution of the loop. `spec` is written once; the rest moves with `version`."""
 
     spec: RunSpec
@@ -351,7 +351,7 @@ class Run(Record, frozen=True, kw_only=True):
 _ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 
-class Task(Record, frozen=True, kw_only=True):
+class Task(StoredRecord, frozen=True, kw_only=True):
     """The state of a task. The plan of `revision` has its definition."""
 
     task_id: str
@@ -394,7 +394,7 @@ class Task(Record, frozen=True, kw_only=True):
     ended_us: int = 0
 
 
-class Execution(Record, frozen=True, kw_only=True):
+class Execution(StoredRecord, frozen=True, kw_only=True):
     """One attempt at a step: an entry of the queue while READY, of the history ever after."""
 
     execution_id: str
@@ -433,7 +433,7 @@ class Execution(Record, frozen=True, kw_only=True):
     ended_us: int = 0
 
 
-class InputRequest(Record, frozen=True, kw_only=True):
+class InputRequest(StoredRecord, frozen=True, kw_only=True):
     """A question to a person."""
 
     input_id: str
