@@ -33,8 +33,10 @@ GENERATE_PY := $(GENERATE_VENV)/bin/python
 SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench examples)
 
 PEERS_VENV := .venv-peers
-# Restate's server comes from npm, all else from PyPI.
+# Restate's server comes from npm, Temporal's from Go's module proxy, all else from PyPI.
 RESTATE_SERVER := @restatedev/restate-server@1.7.12
+TEMPORAL_MODULE := github.com/temporalio/cli/cmd/temporal@v1.5.1
+TEMPORAL := bench/.peers/bin/temporal
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 PEERS_READY := $(PEERS_VENV)/.ready
@@ -61,6 +63,13 @@ $(PEERS_READY): requirements/peers.txt scripts/bootstrap.py
 	@$(PYTHON) scripts/bootstrap.py $(PEERS_VENV) requirements/peers.txt
 	@npm install --silent --no-audit --no-fund --prefix bench/.peers $(RESTATE_SERVER)
 	@touch $@
+
+# Without it Temporal is left out, and all others are measured.
+$(TEMPORAL):
+	@if command -v go >/dev/null; then \
+	    echo "==> building Temporal's development server from Go's module proxy, once: minutes and 3 GB"; \
+	    GOBIN="$(CURDIR)/$(@D)" go install $(TEMPORAL_MODULE) || echo "It can't be built: Temporal is left out."; \
+	else echo "no go here: Temporal is left out."; fi
 
 # By the environment, which takes any name; the recipe's text would not.
 demo: export DEMO_DIR := $(value DIR)
@@ -107,7 +116,7 @@ generate: $(GENERATE_READY) ## make the Python code in stepwell_client/v1 from p
 bench: $(READY) ## measure every work beside its goal (12 minutes, on a quiet machine)
 	@$(PY) -m bench $(ARGS)
 
-bench-peers: $(READY) $(PEERS_READY) ## measure other projects on the same work (12 minutes, besides installing them)
+bench-peers: $(READY) $(PEERS_READY) $(TEMPORAL) ## measure other projects on the same work (20 minutes, besides installing them)
 	@$(PY) -m bench.peers $(ARGS)
 
 lock: ## pin newer packages in requirements/ (needs uv)

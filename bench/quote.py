@@ -55,11 +55,10 @@ def goals(results: Results) -> Iterator[str]:
                 goal = line.goal(store)
                 if spread is None or (goal is None and section.work != "limits"):
                     continue
-                span = f"{report.number(spread.least)} – {report.number(spread.most)}"
                 verdict = "" if goal is None else "met" if goal.met(spread.median) else "missed"
                 yield (
                     f"| {section.title}: {line.words} | {report.label(store)} "
-                    f"| {report.number(spread.median)} {line.unit} | {span} "
+                    f"| {report.number(spread.median)} {line.unit} | {report.span(spread)} "
                     f"| {report.goal_text(goal)} | {verdict} |"
                 )
 
@@ -69,8 +68,8 @@ def compared(results: Results) -> Iterator[str]:
     yield "| | steps/s | p50 | p99 | Stepwell's speed by it | its p50 by Stepwell's |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in peers.rows(results):
-        faster = f"{row.faster:.1f} ×" if row.faster is not None else ""
-        sooner = f"{row.sooner:.1f} ×" if row.sooner is not None else ""
+        faster = f"{report.number(row.faster)} ×" if row.faster is not None else ""
+        sooner = f"{report.number(row.sooner)} ×" if row.sooner is not None else ""
         yield (
             f"| {row.name} | {report.number(row.speed.median)} | {report.number(row.p50_ms.median)} ms "
             f"| {report.number(row.p99_ms.median)} ms | {faster} | {sooner} |"

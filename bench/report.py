@@ -30,6 +30,11 @@ def number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
+def span(spread: Spread) -> str:
+    """Return the range of a figure over its rounds."""
+    return f"{number(spread.least)} – {number(spread.most)}" if spread.rounds > 1 else "1 round"
+
+
 def goal_text(goal: Goal | None) -> str:
     """Return a goal as it is printed."""
     if goal is None:
@@ -99,9 +104,8 @@ def _row(results: Results, before: Results | None, work: str, store: str, line: 
     goal = line.goal(store)
     words = line.words if work == "limits" else f"{label(store)}, {line.words}"
     verdict = "" if goal is None else "met" if goal.met(spread.median) else "MISSED"
-    spent = f"{number(spread.least)} – {number(spread.most)}" if spread.rounds > 1 else "1 round"
     kept = f"{number(then.median):>10}{then.spin_ms:>9.1f}" if then is not None else ""
     return (
-        f"  {words:<58}{number(spread.median):>10}  {line.unit:<8}{spent:<19}"
+        f"  {words:<58}{number(spread.median):>10}  {line.unit:<8}{span(spread):<19}"
         f"{goal_text(goal):<9}{verdict:<8}{spread.spin_ms:>8.1f}{kept}"
     ).rstrip()

@@ -85,6 +85,8 @@ async def main() -> None:
     machine = describe("bench.peers")
     begun = time.monotonic()
     only = {name for name in asked.only.split(",") if name}
+    if unknown := only - {peer.program for peer in PEERS}:
+        parser.error(f"no peer {', '.join(sorted(unknown))} here; there are: {programs}")
     size = Size(asked.runs, asked.steps, asked.lone)
     samples = [sample async for sample in measured(asked.rounds, only, size)]
     results = Results(machine, tuple(samples))

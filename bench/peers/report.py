@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bench.records import Results, Spread
-from bench.report import described, label, number
+from bench.report import described, label, number, span
 from bench.table import Goal, least
 
 WORK = "peers"
@@ -21,6 +21,7 @@ NAMES = {
     "dbos": "DBOS Transact",
     "langgraph": "LangGraph",
     "absurd": "Absurd",
+    "temporal": "Temporal's development server",
 }
 
 
@@ -86,18 +87,18 @@ def table(results: Results) -> Iterator[str]:
     yield "`Stepwell by it`: its speed on the same store (SQLite for Restate's own) by theirs, and their p50 by its own."
     yield ""
     yield (
-        f"{'':<28}{'steps/s':>9}  {'range':<16}{'p50 ms':>8}{'p99 ms':>9}{'spin ms':>9}"
+        f"{'':<32}{'steps/s':>9}  {'range':<16}{'p50 ms':>8}{'p99 ms':>9}{'spin ms':>9}"
         f"{'Stepwell by it':>17}{'p50':>9}  goal"
     )
     for row in rows(results):
         compared = ""
         if row.faster is not None and row.sooner is not None:
-            compared = f"{row.faster:>15.1f} ×{row.sooner:>7.1f} ×"
+            compared = f"{number(row.faster):>15} ×{number(row.sooner):>7} ×"
         if row.goal is not None and row.faster is not None:
             compared += f"  ≥ {row.goal.bound:g} {'met' if row.goal.met(row.faster) else 'MISSED'}"
         yield (
-            f"{row.name:<28}{number(row.speed.median):>9}  "
-            f"{number(row.speed.least) + ' – ' + number(row.speed.most):<16}"
+            f"{row.name:<32}{number(row.speed.median):>9}  "
+            f"{span(row.speed):<16}"
             f"{number(row.p50_ms.median):>8}{number(row.p99_ms.median):>9}"
             f"{row.speed.spin_ms:>9.1f}{compared}"
         )

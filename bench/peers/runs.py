@@ -15,7 +15,8 @@ from bench.machine import TOP
 VENV = TOP / ".venv-peers"
 PROGRAMS = Path(__file__).parent / "programs"
 RESTATE = TOP / "bench/.peers/node_modules/.bin/restate-server"
-SECONDS_MAX = 120
+TEMPORAL = TOP / "bench/.peers/bin/temporal"
+SECONDS_MAX = 240
 
 
 class Figures(NamedTuple):
@@ -46,13 +47,14 @@ class Peer(NamedTuple):
         return f"{self.program}:{self.store}"
 
 
-PEERS = (
+PEERS: tuple[Peer, ...] = (
     Peer("restate", "own"),
     Peer("dbos", "sqlite"),
     Peer("dbos", "postgres"),
     Peer("langgraph", "sqlite"),
     Peer("langgraph", "postgres"),
     Peer("absurd", "postgres"),
+    *([Peer("temporal", "own")] if TEMPORAL.exists() else []),
 )
 STEPWELL = ("sqlite", "postgres", "redis")
 """Stores on which Stepwell does the same work."""
@@ -68,7 +70,7 @@ def run(peer: Peer, backend: Backend, size: Size) -> Figures:
         url = place.url.replace("postgresql+asyncpg://", "postgresql://")
         asked = {"url": url, "folder": str(place.folder), **size._asdict()}
         command = [VENV / "bin/python", PROGRAMS / f"on_{peer.program}.py", json.dumps(asked)]
-        environment = {**os.environ, "RESTATE_SERVER": str(RESTATE)}
+        environment = {**os.environ, "RESTATE_SERVER": str(RESTATE), "TEMPORAL": str(TEMPORAL)}
         log = place.folder / "log"
         with log.open("wb") as out:
             try:
