@@ -150,6 +150,8 @@ class Seen(msgspec.Struct, frozen=True):
     steps: list[Step]
     welcomed: list[float]
     """The moments at which a server took it in."""
+    seconds: float
+    """The time since it was last asked."""
 
 
 class WorkerProcess(Process):

@@ -26,7 +26,7 @@ class _Bench:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._seen = Seen([], [])
+        self._forget()
         self._paces: dict[str, float] = {}
         """When the first paced task of a run began."""
         self.agent = Agent("bench")
@@ -40,7 +40,7 @@ class _Bench:
         begun = time.monotonic()
         result = os.urandom(1024)
         step = Step(ctx.run_id, ctx.task_id, ctx.attempt, begun, time.monotonic())
-        self._seen.steps.append(step)
+        self._steps.append(step)
         return result
 
     async def gate(self, ctx: TaskContext) -> bytes:
@@ -63,14 +63,20 @@ class _Bench:
 
     def welcomed(self) -> None:
         """Remember that a server has taken the worker in."""
-        self._seen.welcomed.append(time.monotonic())
+        self._welcomed.append(time.monotonic())
 
     def write(self) -> None:
         """Write down what was seen, and forget it."""
         draft = self._folder / "seen.draft"
-        draft.write_bytes(msgspec.json.encode(self._seen))
+        seen = Seen(self._steps, self._welcomed, time.monotonic() - self._since)
+        self._forget()
+        draft.write_bytes(msgspec.json.encode(seen))
         draft.rename(self._folder / "seen.json")
-        self._seen = Seen([], [])
+
+    def _forget(self) -> None:
+        self._steps: list[Step] = []
+        self._welcomed: list[float] = []
+        self._since = time.monotonic()
 
 
 class _Welcomes(logging.Handler):

@@ -35,7 +35,7 @@ def test_ratio_is_the_median_over_the_rounds() -> None:
 def test_ratio_has_its_goal() -> None:
     lines = list(report.table(measured(stepwell=(500,), langgraph=(100,))))
 
-    assert "5.0 ×" in lines[-1]
+    assert "5.00 ×" in lines[-1]
     assert lines[-1].endswith("≥ 6 MISSED")
 
 
