@@ -16,7 +16,7 @@ from bench import records, report
 from bench.machine import TOP
 from bench.peers import report as peers
 from bench.records import Results
-from bench.table import TABLE
+from bench.table import TABLE, Goal
 
 PAGES = (TOP / "README.md", TOP / "docs" / "compared.md", TOP / "bench" / "README.md")
 NOTHING = "Nothing is kept yet; `{command}` measures it.\n"
@@ -55,7 +55,7 @@ def goals(results: Results) -> Iterator[str]:
                 goal = line.goal(store)
                 if spread is None or (goal is None and section.work != "limits"):
                     continue
-                verdict = "" if goal is None else "met" if goal.met(spread.median) else "missed"
+                verdict = _verdict(goal, spread.median)
                 yield (
                     f"| {section.title}: {line.words} | {report.label(store)} "
                     f"| {report.number(spread.median)} {line.unit} | {report.span(spread)} "
@@ -63,16 +63,24 @@ def goals(results: Results) -> Iterator[str]:
                 )
 
 
+def _verdict(goal: Goal | None, value: float | None) -> str:
+    """Return whether a goal is met; empty where there is none."""
+    return "" if goal is None or value is None else "met" if goal.met(value) else "missed"
+
+
 def compared(results: Results) -> Iterator[str]:
     """Yield the table of peers."""
-    yield "| | steps/s | p50 | p99 | Stepwell's speed by it | its p50 by Stepwell's |"
-    yield "| --- | --- | --- | --- | --- | --- |"
+    yield "| | steps/s | p50 | p99 | its p50 by Stepwell's | Stepwell's speed by it | goal | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in peers.rows(results):
         faster = f"{report.number(row.faster)} ×" if row.faster is not None else ""
+        verdict = _verdict(row.goal, row.faster)
+        goal = f"{report.goal_text(row.goal)} ×" if row.goal else ""
         sooner = f"{report.number(row.sooner)} ×" if row.sooner is not None else ""
         yield (
             f"| {row.name} | {report.number(row.speed.median)} | {report.number(row.p50_ms.median)} ms "
-            f"| {report.number(row.p99_ms.median)} ms | {faster} | {sooner} |"
+            f"| {report.number(row.p99_ms.median)} ms | {sooner} | {faster} "
+            f"| {goal} | {verdict} |"
         )
 
 

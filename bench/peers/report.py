@@ -45,10 +45,15 @@ def title(name: str) -> str:
     return NAMES[program] + (f", {label(store)}" if store != "own" else "")
 
 
+def names(results: Results) -> list[str]:
+    """Return who was measured, in the order of measuring, Stepwell first."""
+    return sorted(results.stores(WORK), key=lambda name: not name.startswith("stepwell:"))
+
+
 def rows(results: Results) -> Iterator[Row]:
-    """Yield the rows in the order of measuring, Stepwell's first."""
-    names = sorted(results.stores(WORK), key=lambda name: not name.startswith("stepwell:"))
-    for name in names:
+    """Yield a row for each that was measured."""
+    measured = names(results)
+    for name in measured:
         program, _, store = name.partition(":")
         speed, p50, p99 = (
             results.spread(WORK, name, figure)
@@ -58,7 +63,7 @@ def rows(results: Results) -> Iterator[Row]:
         assert p50 is not None
         assert p99 is not None
         own = f"stepwell:{OWN_STORES.get(store, store)}"
-        ours = program == "stepwell" or own not in names
+        ours = program == "stepwell" or own not in measured
         yield Row(
             title(name),
             speed,
