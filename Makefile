@@ -113,10 +113,10 @@ format: $(READY) ## format the code and mend what ruff can mend
 generate: $(GENERATE_READY) ## make the Python code in stepwell_client/v1 from proto/
 	@$(GENERATE_PY) scripts/generate.py
 
-bench: $(READY) ## measure every work beside its goal (12 minutes, on a quiet machine)
+bench: $(READY) ## measure every work beside its goal (15 minutes, on a quiet machine)
 	@$(PY) -m bench $(ARGS)
 
-bench-peers: $(READY) $(PEERS_READY) $(TEMPORAL) ## measure other projects on the same work (20 minutes, besides installing them)
+bench-peers: $(READY) $(PEERS_READY) $(TEMPORAL) ## measure other projects on the same work (15 minutes, besides installing them)
 	@$(PY) -m bench.peers $(ARGS)
 
 lock: ## pin newer packages in requirements/ (needs uv)

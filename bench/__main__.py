@@ -39,7 +39,8 @@ async def main() -> None:
     machine = describe()
     begun = time.monotonic()
     works = rounds.chosen(asked.only, asked.store)
-    samples = [sample async for sample in rounds.measured(works, asked.rounds, write)]
+    failed: list[str] = []
+    samples = [sample async for sample in rounds.measured(works, asked.rounds, write, failed)]
     results = Results(machine, tuple(samples))
     newest = records.newest("bench")
     before = records.read(newest) if newest else None
@@ -48,6 +49,8 @@ async def main() -> None:
         write(line)
     records.write(results, records.LATEST)
     write(f"\n{time.monotonic() - begun:.0f} s; {records.LATEST} has every round")
+    if failed:
+        write(f"Rounds that failed, each with its reason above: {', '.join(failed)}")
     for path in plots.draw(results, records.OUT):
         write(str(path))
     if asked.write:

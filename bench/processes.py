@@ -36,8 +36,8 @@ class Place(Protocol):
     def folder(self) -> Path: ...
 
 
-class NotStarted(Exception):
-    """A process ended, or did not begin its work in time."""
+class ProcessFailed(Exception):
+    """A process ended with an error, or did not begin its work in time."""
 
 
 class Process:
@@ -97,7 +97,7 @@ class Process:
         while not ready():
             if not self.alive() or time.monotonic() > deadline:
                 self.kill()
-                raise NotStarted(self.log.read_text()[-2000:])
+                raise ProcessFailed(self.log.read_text()[-2000:])
             time.sleep(0.001)
 
 
@@ -216,5 +216,6 @@ class ReaderProcess(Process):
 
     def read(self) -> list[list[Arrival]]:
         """Wait until the streams have ended; return what came to each."""
-        self._child.wait(PATIENCE_S)
+        if self._child.wait(PATIENCE_S) != 0:
+            raise ProcessFailed(self.log.read_text()[-2000:])
         return msgspec.json.decode(self._out.read_bytes(), type=list[list[Arrival]])

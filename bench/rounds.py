@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from bench.backends import Backend, opened
 from bench.machine import spin
-from bench.processes import NotStarted
+from bench.processes import ProcessFailed
 from bench.records import Sample, samples_of
 from bench.stage import Stage, Work
 from bench.works.chains import Chains
@@ -40,7 +41,10 @@ WORKS: tuple[Work, ...] = (
 )
 """All works. Those that share a stage's world come first, those that want none beside them after."""
 WORK_SECONDS_MAX = 300
-FAILURES = (AssertionError, NotStarted, OSError, StepwellClientError, TimeoutError, ValueError)
+FAILURES = (
+    *(AssertionError, OSError, TimeoutError, ValueError),
+    *(ProcessFailed, StepwellClientError, subprocess.SubprocessError),
+)
 """Errors that cost a round of a work, and not the whole bench."""
 ON_REQUEST = frozenset({"replicas"})
 """Works that are measured only where they are named."""
@@ -58,8 +62,9 @@ async def measured(
     works: Sequence[tuple[Work, Sequence[str]]],
     rounds: int,
     progress: Callable[[str], None],
+    failed: list[str],
 ) -> AsyncIterator[Sample]:
-    """Yield the samples of all rounds, as they come."""
+    """Yield the samples of all rounds, as they come; put into `failed` what came to none."""
     stores = list(dict.fromkeys(store for _, own in works for store in own))
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stepwell-bench-"))
@@ -73,12 +78,12 @@ async def measured(
                     if backend.name in stores and not (work.once and number)
                 ]
                 progress(f"round {number + 1} of {rounds}: {backend.name}")
-                async for sample in _round(backend, own, progress):
+                async for sample in _round(backend, own, progress, failed):
                     yield sample
 
 
 async def _round(
-    backend: Backend, works: Sequence[Work], progress: Callable[[str], None]
+    backend: Backend, works: Sequence[Work], progress: Callable[[str], None], failed: list[str]
 ) -> AsyncIterator[Sample]:
     stage = Stage(backend)
     try:
@@ -89,6 +94,7 @@ async def _round(
                     records = await work.measure(stage)
             except FAILURES as failure:
                 progress(f"    {work.name:<10}FAILED: {failure!r}")
+                failed.append(f"{work.name} on {backend.name}")
                 await stage.close()
                 continue
             spin_ms = (before + spin()) / 2

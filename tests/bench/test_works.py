@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from bench.backends import opened
-from bench.records import Sample, samples_of
+from bench.records import Record, Sample, samples_of
 from bench.rounds import WORKS, chosen, measured
 from bench.stage import Stage
 from bench.table import TABLE
@@ -61,9 +62,30 @@ async def test_replicas_are_compared(tmp_path: Path, backends: None) -> None:
 
 async def test_each_round_has_every_store_in_another_order() -> None:
     works = [(LITTLE["wide"], ("memory", "sqlite"))]
-    samples = [sample async for sample in measured(works, 2, lambda _: None)]
+    samples = [sample async for sample in measured(works, 2, lambda _: None, [])]
 
     assert [sample.store for sample in samples] == ["memory", "sqlite", "sqlite", "memory"]
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A work that fails."""
+
+    name: str = "failing"
+    stores: Sequence[str] = ("memory",)
+    once: bool = False
+
+    async def measure(self, stage: Stage) -> Sequence[Record]:
+        raise TimeoutError(stage.backend.name)
+
+
+async def test_work_that_fails_is_named_and_costs_the_others_nothing() -> None:
+    works = [(work, ("memory",)) for work in (Failing(), LITTLE["wide"])]
+    failed: list[str] = []
+    samples = [sample async for sample in measured(works, 1, lambda _: None, failed)]
+
+    assert failed == ["failing on memory"]
+    assert [sample.work for sample in samples] == ["wide"]
 
 
 def test_every_work_is_in_the_table_and_in_little() -> None:
