@@ -1,9 +1,9 @@
 """A connection to a server, shared by all callers.
 
-redis-py connects, speaks TLS and the protocol, and authenticates. This module shares the connection:
-commands of many coroutines are pipelined (all of one turn of the event loop leave in one write), and one
-reader resolves the replies in the order of the commands. redis-py's client and pool are not used: there a
-connection serves one caller at a time, and their own retries are invisible.
+redis-py connects, speaks TLS and authenticates; then this module takes the connection over, with hiredis for the
+protocol. Commands of many coroutines are pipelined (all of one turn of the event loop leave in one write), and the
+replies resolve in the order of the commands. redis-py's client and pool are not used: there a connection
+serves one caller at a time, and their own retries are invisible.
 
 A connection that falls silent is closed, and each waiting caller learns whether its bytes were sent: so it
 knows whether nothing was done, or whether that is unknown.
@@ -15,10 +15,10 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from itertools import chain
 from typing import Any, cast
 
+import hiredis
+from hiredis import pack_command
 from redis.asyncio import connection as library
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -38,6 +38,8 @@ Command = tuple[bytes | str | int, ...]
 Reply = Any
 """`bytes`, `int`, `None`, `Refusal`, or a list of these."""
 
+_NOT_YET = object()
+"""What the parser says until a reply is whole."""
 _PASSES = frozenset({"LOADING", "MASTERDOWN", "BUSY"})
 """Refusals of a server that accepts the connection but can't work yet."""
 
@@ -81,10 +83,16 @@ class _Line(library.Connection):
             driver_info=DriverInfo(name="stepwell", lib_version=None),
         )
 
-    @property
-    def is_closing(self) -> bool:
-        """Return whether writes would be dropped."""
-        return self._writer is None or self._writer.transport.is_closing()
+    def taken_over(self, protocol: asyncio.Protocol) -> asyncio.Transport:
+        """Return the transport, which speaks with another protocol from now on."""
+        assert self._writer is not None
+        transport = cast("asyncio.Transport", self._writer.transport)
+        transport.set_protocol(protocol)
+        return transport
+
+    def forget(self) -> None:
+        """Have nothing to close any more: who took the transport over has closed it."""
+        self._reader = self._writer = None
 
     def abort(self) -> None:
         """Close the socket without a goodbye: the peer may be gone."""
@@ -101,10 +109,6 @@ class _Line(library.Connection):
         """Close the socket at once."""
         self.abort()
         await super().disconnect(nowait, error, failure_count, health_check_failed)
-
-    async def send(self, packed: list[list[bytes]]) -> None:
-        """Write commands in one write."""
-        await self.send_packed_command(chain.from_iterable(packed), check_health=False)
 
     async def answer(self) -> Reply:
         """Return the next reply, or a refusal.
@@ -133,7 +137,7 @@ class _TlsLine(_Line, library.SSLConnection):
         self.ssl_context.context = place.tls
 
 
-class Connection:
+class Connection(asyncio.Protocol):
     """A connection after its handshake. `on_message` is called with published messages."""
 
     def __init__(
@@ -147,16 +151,20 @@ class Connection:
         self.name = name
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self._loop.create_future()
-        self._line = line
+        self._closed: asyncio.Future[None] = self._loop.create_future()
         self._timeout_s = timeout_s
-        self._runtime = runtime
         self._on_message = on_message
+        self._replies = hiredis.Reader(replyError=_refusal, notEnoughData=_NOT_YET)
         self._waiting: deque[tuple[asyncio.Future[Reply], float]] = deque()
         """With the moment from which on the server is too late."""
-        self._out: list[list[bytes]] = []
+        self._out: list[bytes] = []
+        """Commands that were not sent yet."""
         self._flushing = False
+        self._is_full = False
+        """The peer takes nothing more for now."""
         self._words = ""
-        self._reading = runtime.spawn(self._read(), name="stepwell-redis-read")
+        self._line = line
+        self._transport = line.taken_over(self)
         runtime.spawn(self._watch(), name="stepwell-redis-watch")
 
     # --- asking ---
@@ -180,34 +188,38 @@ class Connection:
             self._send(command)
 
     def _send(self, command: Command) -> None:
-        self._out.append(self._line.pack_command(*command))
+        self._out.append(pack_command(command))
         if not self._flushing:
             self._flushing = True
-            self._runtime.spawn(self._flush(), name="stepwell-redis-flush")
+            self._loop.call_soon(self._flush)
 
-    async def _flush(self) -> None:
-        try:
-            # Commands for a closing line stay here: they were never sent.
-            while self._out and not self._line.is_closing:
-                out, self._out = self._out, []
-                await self._line.send(out)
-        except (RedisError, OSError) as error:
-            self.end(_why(error))
-        finally:
-            self._flushing = False
+    def _flush(self) -> None:
+        self._flushing = False
+        # Commands for a closing transport stay here: they were never sent.
+        if self._out and not self._is_full and not self._transport.is_closing():
+            out, self._out = self._out, []
+            self._transport.writelines(out)
+
+    def pause_writing(self) -> None:
+        """Hold back what comes until the peer has taken what it was sent."""
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        """Send what was held back."""
+        self._is_full = False
+        self._flush()
 
     # --- answers ---
 
-    async def _read(self) -> None:
+    def data_received(self, data: bytes) -> None:
+        """Give each whole reply to its caller."""
+        replies = self._replies
         try:
-            while True:
-                self._take(await self._line.answer())
-        except (RedisError, OSError, ValueError) as error:
-            self.end(_why(error))
-        finally:
-            self.end("was closed")
-            with suppress(RedisError):
-                await self._line.disconnect()
+            replies.feed(data)
+            while not self.lost.done() and (reply := replies.gets()) is not _NOT_YET:
+                self._take(reply)
+        except hiredis.ProtocolError:
+            self.end("is no Redis: the answer is not in its protocol")
 
     def _take(self, reply: Reply) -> None:
         if self._waiting:
@@ -219,6 +231,12 @@ class Connection:
             self._on_message(reply)
         else:
             self.end("said something that nobody asked")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail all waiting calls."""
+        self.end("closed the connection" if exc is None else _broken(exc))
+        if not self._closed.done():
+            self._closed.set_result(None)
 
     # --- the end ---
 
@@ -234,8 +252,8 @@ class Connection:
             return
         self._words = f"{self.name} {words}"
         self.lost.set_result(None)
-        self._line.abort()
-        # Commands in `_out` were never sent.
+        self._transport.abort()
+        self._line.forget()
         left = len(self._waiting) - len(self._out)
         self._out.clear()
         for at, (future, _) in enumerate(self._waiting):
@@ -248,7 +266,12 @@ class Connection:
     async def close(self) -> None:
         """Close the socket and wait until it is."""
         self.end("was closed")
-        await asyncio.wait((self._reading,))
+        await asyncio.wait((self._closed,))
+
+
+def _refusal(text: str) -> Any:
+    code, _, words = text.partition(" ")
+    return Refusal(code, words)
 
 
 async def connect(
@@ -294,7 +317,7 @@ async def _greet(line: _Line, name: str) -> None:
 async def _handshake(line: _Line) -> None:
     await line.connect()
     # Without a password or a database, no command was sent until now.
-    await line.send([line.pack_command("PING")])
+    await line.send_packed_command([pack_command(("PING",))], check_health=False)
     said = await line.answer()
     if isinstance(said, Refusal) and said.code not in _PASSES:
         raise Refused(said)
@@ -310,10 +333,14 @@ def _unreachable(error: Exception, name: str) -> str:
     return f"{name} {_why(error)}"
 
 
+def _broken(error: BaseException) -> str:
+    return f"broke the connection: {type(error).__name__}"
+
+
 def _why(error: Exception) -> str:
     cause = _cause(error)
     if isinstance(cause, OSError):
-        return f"broke the connection: {type(cause).__name__}"
+        return _broken(cause)
     if isinstance(cause, RedisConnectionError):
         return "closed the connection"
     return "is no Redis: the answer is not in its protocol"
