@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 from stepwell_drivers.redis.errors import Refusal, error_of
 from stepwell_drivers.redis.facts import info_of, room_of
-from stepwell_drivers.redis.keys import Keys, Partition, RunKeys
+from stepwell_drivers.redis.keys import Keys, Partition, RunKeys, channel
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.scripts import Call, Script, Scripts
 from stepwell_drivers.redis.wire import Command, Reply
@@ -37,6 +37,8 @@ class Base:
         self.keys = keys
         self.scripts = scripts
         self.store_id = store_id
+        self.channel = channel(keys.prefix)
+        """The channel on which hints are told."""
         self._floor = _floors.setdefault(store_id, ClockFloor())
         self._refused: dict[Partition, tuple[int, float]] = {}
         """The bytes of the last commit that each partition had no memory for, and until when they count."""
@@ -66,8 +68,8 @@ class Base:
 
     async def stamps(self) -> list[int]:
         """Return the last stamp of each partition."""
-        asks = [Ask(one.slot, ("HGET", one.book, "#stamp")) for one in self.keys.partitions]
-        return [int(stamp or 0) for stamp in await self.network.ask_all(asks)]
+        asks = [Ask(one.slot, ("HGET", one.book, "#time")) for one in self.keys.partitions]
+        return [int((told or b"0 0").split(b" ")[1]) for told in await self.network.ask_all(asks)]
 
     def note_refused(self, partition: Partition, size: int) -> None:
         """Have `probe` look for memory for a commit of so many bytes, for a while.

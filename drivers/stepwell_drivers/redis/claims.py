@@ -35,7 +35,9 @@ class _Candidate(NamedTuple):
     order: tuple[str, int]
     partition: int
     item: bytes
-    place: bytes
+    """The letter of its kind, and its name; a lease's also says its limit and token."""
+    held: tuple[bytes, bytes]
+    """What `hold` knows it by."""
     moment_us: int
     version: int
 
@@ -111,7 +113,7 @@ class Claims:
                 Call(
                     self._base.scripts.hold,
                     self._keys[at],
-                    (hold, *[part for one in group for part in (one.item, one.place)]),
+                    (hold, *[part for one in group for part in one.held]),
                 ),
             )
             for at, group in groups.items()
@@ -157,7 +159,7 @@ def _cut_short(looks: list[_Page], asked: Sequence[int], limits: Sequence[int]) 
 def _fullest_lane(found: list[_Candidate]) -> int:
     counts: dict[bytes, int] = {}
     for one in found:
-        name = one.place.rpartition(b"\x01")[0]
+        name = one.held[0].rpartition(b"\x01")[0]
         counts[name] = counts.get(name, 0) + 1
     return max(counts.values(), default=0)
 
@@ -227,18 +229,20 @@ def _steps_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterat
         order = tail[:_ITEM].decode()
         moment_us = int(order[_MOMENT])
         version = int(versions[run - 1])
-        yield _Candidate((order, partition), partition, tail[_ITEM:], place, moment_us, version)
+        known = (place, b"")
+        yield _Candidate((order, partition), partition, tail[_ITEM:], known, moment_us, version)
 
 
 def _due_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator[_Candidate]:
     for at in range(0, len(found), 3):
         item: bytes = found[at]
-        place: bytes = found[at + 1]
+        moment: bytes = found[at + 1]
         run: int = found[at + 2]
         # Of two at the same moment, leases come before timers.
-        order = place[:16].decode() + item[:1].decode()
+        order = moment.decode() + item[:1].decode()
         version = int(versions[run - 1])
-        yield _Candidate((order, partition), partition, item, place, int(place[:16]), version)
+        known = (item, moment)
+        yield _Candidate((order, partition), partition, item, known, int(moment), version)
 
 
 def _names(item: bytes) -> list[str]:
@@ -258,10 +262,11 @@ def _step(one: _Candidate, now_us: int) -> ReadyStep:
 
 
 def _due(one: _Candidate) -> Due:
-    tenant_id, run_id, name = _names(one.item)
+    item, _, lease = one.item.partition(SEPARATOR.encode())
+    tenant_id, run_id, name = _names(item)
     kind, token = DueKind.TIMER, ""
-    if one.item.startswith(b"l"):
-        limit_us, token = int(one.place[16:32]), one.place[32:].decode()
+    if lease:
+        limit_us, token = int(lease[:16]), lease[16:].decode()
         at_limit = 0 < limit_us <= one.moment_us
         kind = DueKind.ATTEMPT_TIMED_OUT if at_limit else DueKind.LEASE_EXPIRED
     return Due(

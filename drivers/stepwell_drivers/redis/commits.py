@@ -1,18 +1,18 @@
 """Commits, heartbeats and deletions: what writes a run's rows.
 
-The commits of one run in one call are one call of the script, in their order; different runs travel
-together but are decided apart. So a lost connection may leave some applied and some not: the port's one
-answer for all of them says "nothing was done" only when that is certain of each. Births of forks come
-after the others, each by itself: their families have to be asked first.
+All commits that come together for a partition are one call of its script, which decides each of them apart. So a
+lost connection may leave some applied and some not: the port's one answer for all of them says "nothing was
+done" only when that is certain of each. Births of forks come after the others, each by itself: their
+families have to be asked first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from stepwell.core.port import Commit, CommitResult, Renewal
 from stepwell.core.records.errors import (
-    InvalidArgument,
     OutcomeUnknown,
     StoreError,
     StoreFull,
@@ -21,9 +21,9 @@ from stepwell.core.records.errors import (
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.families import TOMBSTONE_US, Families
-from stepwell_drivers.redis.keys import RunKeys, escape
+from stepwell_drivers.redis.keys import Partition, RunKeys, escape
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import RowBuffer, micros, pack
+from stepwell_drivers.redis.packing import Packed, RowBuffer, micros, pack
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
@@ -35,6 +35,58 @@ _VERDICTS = {
 }
 
 
+GROUP_BYTES = 256 * 1024
+"""A call that has so many bytes takes no further run: a server that is nearly full refuses it as a whole."""
+
+
+class _Group:
+    """Commits of runs of one partition, for one call."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.places: list[int] = []
+        """Where its commits stand among all that came together."""
+        self.size = 0
+        self._keys: list[bytes] = []
+        self._lines: list[bytes] = []
+        """The runs' lines in the partition's book."""
+        self._numbers: dict[str, int] = {}
+        self._parts: list[tuple[Any, ...]] = []
+        self._arguments: list[bytes] = []
+
+    def add(self, run: RunKeys, place: int, commit: Packed) -> None:
+        """Take a commit, behind those that are there."""
+        number = self._numbers.get(run.name)
+        if number is None:
+            number = self._numbers[run.name] = len(self._numbers) + 1
+            self._keys += (run.rows, run.orders, run.tenant_feed)
+            self._lines.append(f"v{run.name}".encode())
+        self._parts.append((number, place, *commit.parts))
+        self._arguments += commit.arguments
+        self.places.append(place)
+        self.size += commit.size
+
+    def ask(self, base: Base, *, is_orphan: bool = False) -> Ask:
+        """Return its call."""
+        one = self.partition
+        keys = (
+            *(one.book, one.wake, one.ready, one.due, one.holders, one.lists, one.tombstones),
+            *(one.feed, *self._keys),
+        )
+        channel = base.channel.decode()
+        head = (base.floor, base.store_id, channel, is_orphan, len(self._lines), self._parts)
+        arguments = (packed(head), *self._lines, *self._arguments)
+        return Ask(one.slot, Call(base.scripts.commit, keys, arguments))
+
+
+class _Birth(NamedTuple):
+    """A fork that is to be born, and all commits of it."""
+
+    run: RunKeys
+    commit: Commit
+    group: _Group
+
+
 class Commits:
     """The door for what changes runs."""
 
@@ -43,9 +95,11 @@ class Commits:
         self._families = Families(base)
         self._unfinished = False
         """A deletion has left rows to be removed."""
+        self.listeners = 0
+        """How many listen to hints, as the servers of the last commits know; below 0: they don't tell."""
 
     async def commit(self, commits: Sequence[Commit]) -> list[CommitResult]:
-        """Send each run's commits to its partition; one result each, in order.
+        """Send the commits to their partitions; one result each, in order.
 
         Raises:
             InvalidArgument: one of them can't be kept; nothing was sent.
@@ -53,65 +107,60 @@ class Commits:
             OutcomeUnknown: something may have been.
         """
         base = self._base
-        chains: dict[RunKeys, list[int]] = {}
-        forks: dict[RunKeys, int] = {}
-        bodies = [pack(commit) for commit in commits]
-        for at, commit in enumerate(commits):
-            run = base.run(commit.tenant_id, commit.run_id)
-            chains.setdefault(run, []).append(at)
-            if _is_fork(commit):
-                forks.setdefault(run, at)
-        plain = [run for run in chains if run not in forks]
-        asks = [self._ask(run, chains[run], bodies) for run in plain]
-        replies = dict(zip(plain, await base.network.commit_all(asks), strict=True))
-        for run, at in forks.items():
-            replies[run] = await self._bear(run, commits[at], chains[run], bodies)
+        groups, births = self._divided(commits)
+        replies = await base.network.commit_all([group.ask(base) for group in groups])
+        answered = list(zip(groups, replies, strict=True))
+        answered += [(birth.group, await self._bear(birth)) for birth in births]
         results: dict[int, CommitResult] = {}
-        for run, chain in chains.items():
-            reply = replies[run]
+        for group, reply in answered:
             if not isinstance(reply, StoreError):
-                results.update(zip(chain, self._results(reply), strict=True))
+                results.update(zip(group.places, self._results(reply), strict=True))
             elif isinstance(reply, StoreFull):
-                size = sum(len(part) for at in chain for part in bodies[at])
-                base.note_refused(run.partition, size)
+                base.note_refused(group.partition, group.size)
         if len(results) < len(commits):
-            _raise([reply for reply in replies.values() if isinstance(reply, StoreError)], results)
-        return [results[at] for at in range(len(commits))]
+            _raise([reply for _, reply in answered if isinstance(reply, StoreError)], results)
+        return [results[place] for place in range(len(commits))]
 
-    def _ask(
-        self,
-        run: RunKeys,
-        chain: list[int],
-        bodies: Sequence[list[bytes]],
-        *,
-        is_orphan: bool = False,
-    ) -> Ask:
-        base = self._base
-        arguments = (
-            *(run.name.encode(), number(base.floor), packed((is_orphan, base.store_id, chain))),
-            *[part for at in chain for part in bodies[at]],
-        )
-        return Ask(run.partition.slot, Call(base.scripts.commit, _commit_keys(run), arguments))
+    def _divided(self, commits: Sequence[Commit]) -> tuple[list[_Group], list[_Birth]]:
+        """Return the commits in groups, those of one run in one, and forks that are to be born."""
+        groups: list[_Group] = []
+        births: list[_Birth] = []
+        of_run: dict[str, _Group] = {}
+        last: dict[int, _Group] = {}
+        """The last group of each partition."""
+        for place, commit in enumerate(commits):
+            packed_commit = pack(commit)
+            run = self._base.run(commit.tenant_id, commit.run_id)
+            group = of_run.get(run.name)
+            if group is None and _is_fork(commit):
+                group = _Group(run.partition)
+                births.append(_Birth(run, commit, group))
+            elif group is None:
+                group = last.get(run.partition.number)
+                if group is None or group.size > GROUP_BYTES:
+                    group = last[run.partition.number] = _Group(run.partition)
+                    groups.append(group)
+            of_run[run.name] = group
+            group.add(run, place, packed_commit)
+        return groups, births
 
-    async def _bear(
-        self, run: RunKeys, birth: Commit, chain: list[int], bodies: Sequence[list[bytes]]
-    ) -> Reply | StoreError:
+    async def _bear(self, birth: _Birth) -> Reply | StoreError:
         """Send a fork's birth, after its family was asked."""
+        commit = birth.commit
         try:
-            alive = await self._families.join(birth.tenant_id, run, birth.run.spec)
+            alive = await self._families.join(commit.tenant_id, birth.run, commit.run.spec)
         except StoreError as error:
             return error
         # Sent in any case: it may have been applied before.
-        asks = [self._ask(run, chain, bodies, is_orphan=not alive)]
+        asks = [birth.group.ask(self._base, is_orphan=not alive)]
         (reply,) = await self._base.network.commit_all(asks)
         return reply
 
     def _results(self, reply: Reply) -> list[CommitResult]:
-        letters, now, stamp = reply.split(b" ")
+        letters, now, stamp, listeners = reply.split(b" ")
+        self.listeners = int(listeners)
         self._base.raise_floor(int(stamp))
         now_us = self._base.observe(int(now))
-        if b"E" in letters:
-            raise InvalidArgument("a commit's events must be numbered on from the run's last")
         return [CommitResult(verdict=_VERDICTS[letter], now_us=now_us) for letter in letters]
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[bool]:
@@ -142,7 +191,7 @@ class Commits:
         keys = (
             *(one.book, one.wake, one.ready, one.due, one.holders, one.lists),
             *(one.logged, one.tombstones, one.trash),
-            *(run.rows, run.orders, run.events, run.logs, run.log_marks),
+            *(run.rows, run.orders, run.logs, run.log_marks),
             *(run.rubbish, run.kept, run.family),
             *(one.feed, run.tenant_feed, run.tenant_deletions),
         )
@@ -179,15 +228,7 @@ class Commits:
 
 def _is_fork(commit: Commit) -> bool:
     spec = commit.run.spec
-    return commit.version == 1 and (spec.parent_run_id != "" or spec.family_id != "")
-
-
-def _commit_keys(run: RunKeys) -> tuple[bytes, ...]:
-    one = run.partition
-    return (
-        *(one.book, one.wake, one.ready, one.due, one.holders, one.lists, one.tombstones),
-        *(one.feed, run.tenant_feed, run.rows, run.orders, run.events),
-    )
+    return commit.version == 1 and bool(spec.parent_run_id or spec.family_id)
 
 
 def _renew_keys(run: RunKeys) -> tuple[bytes, ...]:

@@ -30,7 +30,7 @@ TOMBSTONE_US = 2 * 3_600 * 1_000_000
 SWEEP_COMMITS = 2_000
 """So many commits of a deleted run are taken out of the feeds in one go."""
 FIELDS_AT_ONCE = 1_000
-_KEPT = (b"b:", b"u:", b"family")
+_KEPT = (b"u:", b"v:", b"family")
 """Prefixes of the rows that stay for a family."""
 
 

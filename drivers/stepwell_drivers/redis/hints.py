@@ -17,7 +17,6 @@ from stepwell.core.port import Hint
 from stepwell.core.records.errors import StoreError
 from stepwell_drivers.hints import ANYTHING, HintBus, RunKey, newest
 from stepwell_drivers.redis.base import Base
-from stepwell_drivers.redis.keys import channel
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
@@ -36,10 +35,11 @@ class RedisHints:
         self._base = base
         self._hints = HintBus()
         self._name = base.network.runtime.new_id()
-        self._channel = channel(base.keys.prefix)
         self._listening: asyncio.Task[None] | None = None
         self._publishing: asyncio.Task[None] | None = None
         self._queued: dict[RunKey, int] = {}
+        self._heard = 0
+        """How often this process is among those who listen."""
         self._closed = False
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
@@ -51,11 +51,16 @@ class RedisHints:
             )
         return stop
 
-    def publish(self, runs: Mapping[RunKey, int]) -> None:
-        """Notify this process's subscribers soon, and all others when the last message has left."""
+    def publish(self, runs: Mapping[RunKey, int], *, listeners: int = -1) -> None:
+        """Notify this process's subscribers soon, and all others when the last message has left.
+
+        `listeners`: how many listen at the server where the change was made; below 0: it isn't known.
+        """
         if not runs or self._closed:
             return
         self._hints.publish(runs)
+        if 0 <= listeners <= self._heard and not self._base.network.place.is_cluster:
+            return  # Nobody but this process listens.
         for key, version in runs.items():
             self._queued[key] = max(version, self._queued.get(key, 0))
         if self._publishing is None:
@@ -71,7 +76,7 @@ class RedisHints:
                     runs = ANYTHING
                 named = [(tenant, run, version) for (tenant, run), version in runs.items()]
                 message = msgspec.msgpack.encode((self._name, named))
-                sent = ("PUBLISH", self._channel, message)
+                sent = ("PUBLISH", self._base.channel, message)
                 # To any node: a cluster passes it on to all.
                 slot = self._base.keys.partitions[0].slot
                 await self._base.network.ask(Ask(slot, sent))
@@ -100,10 +105,11 @@ class RedisHints:
                 await network.runtime.sleep(network.backoff(failures))
                 continue
             try:
-                connection.send(("SUBSCRIBE", self._channel))
+                connection.send(("SUBSCRIBE", self._base.channel))
                 await _until_silent(connection.lost, connection.send, received)
                 failures = 0 if received.is_set() else failures + 1
             finally:
+                self._heard = 0
                 await connection.close()
             await network.runtime.sleep(network.backoff(failures + 1))
 
@@ -114,6 +120,7 @@ class RedisHints:
         kind, _, body = parts
         if kind == b"subscribe":
             # From now on: what came before may have been missed.
+            self._heard = 1
             self._hints.publish(ANYTHING)
         elif kind == b"message":
             try:

@@ -56,7 +56,7 @@ class Partition(NamedTuple):
     """With its braces."""
     slot: int
     book: bytes
-    """Hash: the partition's time, each run's version and status, and what is ready, leased or timed."""
+    """Hash: the partition's time, and a line for each run: version, status, and what made it."""
     wake: bytes
     """Sorted set: what sleeps until a moment (a delay, a deadline, the end of a hold)."""
     ready: bytes
@@ -94,8 +94,6 @@ class RunKeys(NamedTuple):
     """Hash: all rows, by kind and id."""
     orders: bytes
     """Sorted set by name: the orders in which rows are read."""
-    events: bytes
-    """Stream: the events, with their own numbers as ids."""
     logs: bytes
     """Stream: the log, with the moments of appending as ids."""
     log_marks: bytes
@@ -142,7 +140,6 @@ class Keys:
             name=name,
             rows=f"{partition.tag}rows:{name}".encode(),
             orders=f"{partition.tag}index:{name}".encode(),
-            events=f"{partition.tag}events:{name}".encode(),
             logs=f"{partition.tag}logs:{name}".encode(),
             log_marks=f"{partition.tag}log-marks:{name}".encode(),
             rubbish=f"{partition.tag}rubbish:{name}".encode(),
@@ -178,6 +175,17 @@ def meta_key(prefix: str) -> bytes:
 def channel(prefix: str) -> bytes:
     """Return the channel on which hints are told."""
     return f"{{{prefix}}}hints".encode()
+
+
+def worker_leases(tenant_id: str, worker_id: str) -> str:
+    """Return what the leases of a worker begin with."""
+    return SEPARATOR.join((escape(tenant_id), escape(worker_id), ""))
+
+
+def worker_of(who: bytes) -> tuple[str, str]:
+    """Return worker and instance of who has a lease."""
+    _, worker_id, instance_id = who.decode().split(SEPARATOR)
+    return unescape(worker_id), unescape(instance_id)
 
 
 def _tags(prefix: str, partitions: int) -> list[str]:

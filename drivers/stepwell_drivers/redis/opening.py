@@ -24,12 +24,11 @@ from stepwell_drivers.redis.scripts import Call, Scripts
 from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
-SCHEMA = 5
+SCHEMA = 6
 """The version of the keys and rows: where a run lies, what is listed, how keys are named. A store with another
 one is refused."""
-PARTITIONS = 8
-"""On one server. A claim reads each, which takes some 20 µs in client and server; many partitions only
-help a store that is moved to a cluster one day."""
+PARTITIONS = 1
+"""On one server. What is committed together takes a call of a script in each, and so does a claim."""
 PARTITIONS_IN_CLUSTER = 24
 """In a cluster: eight a master with three masters, and two or three with ten."""
 _SETTLED = "settled"
@@ -65,11 +64,15 @@ async def opened(place: Place, runtime: Runtime) -> Opened:
     info = StoreInfo(
         driver=driver,
         durability=promised.durability,
-        detail=f"{promised.detail}; {meta['partitions']} partitions",
+        detail=f"{promised.detail}; {_counted(len(keys.partitions), 'partition')}",
         schema_version=meta["schema"],
         store_id=meta["store_id"],
     )
     return Opened(base, info)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 async def _check(network: Network, place: Place) -> Promise:
@@ -172,8 +175,8 @@ async def _meta(
         )
     if place.partitions and int(meta["partitions"]) != place.partitions:
         raise StoreRefused(
-            f"the store was created with {meta['partitions']} partitions, and their count is fixed;"
-            " leave ?partitions= away"
+            f"the store was created with {_counted(int(meta['partitions']), 'partition')}, and their"
+            " count is fixed; leave ?partitions= away"
         )
     return meta
 

@@ -1,21 +1,21 @@
-"""Packs a commit for the script: one MessagePack map, followed by the rows that it refers to by number.
+"""Packs a commit for the script, with all that can be written as it is.
 
-`commit.lua` knows the parts by their names here. Names of the store are escaped where they go into keys and indexes,
-durations are in microseconds, and numbers that may exceed 53 bits are digits. Rows are arguments of their
-own because the MessagePack of scripts knows no bytes.
+`commit.lua` knows the parts by their order here, and fields and bodies by number, from 1. Names of the store are
+escaped where they go into keys and indexes, durations are in microseconds, and numbers that may exceed 53 bits
+are digits. Rows are arguments of their own because the MessagePack of scripts knows no bytes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from stepwell.core.port import Commit, Lease
 from stepwell.core.records import limits
-from stepwell.core.records.model import Execution, Outcome, Run
+from stepwell.core.records.model import Execution
 from stepwell.core.records.states import ExecutionStatus, InputStatus
-from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
+from stepwell_drivers.redis.keys import SEPARATOR, escape, worker_leases
 from stepwell_drivers.redis.rows import (
     NOT_KEPT,
     SEQ_CHARS,
@@ -55,8 +55,7 @@ class RowBuffer:
 
     def row(self, value: object) -> int:
         """Append a value, encoded; return its number."""
-        self.rows.append(encoded(value))
-        return len(self.rows)
+        return self.bytes(encoded(value))
 
     def bytes(self, row: bytes) -> int:
         """Append bytes; return their number."""
@@ -64,72 +63,202 @@ class RowBuffer:
         return len(self.rows)
 
 
-def pack(commit: Commit) -> list[bytes]:
-    """Return a commit as arguments.
+class Packed(NamedTuple):
+    """A commit as the script takes it."""
+
+    parts: tuple[Any, ...]
+    """Behind the number of its run and its place in the group."""
+    arguments: list[bytes]
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes it takes."""
+        return sum(map(len, self.arguments))
+
+
+def pack(commit: Commit) -> Packed:
+    """Return a commit as the script takes it.
 
     Raises:
         InvalidArgument: a part of it can't be stored.
     """
     try:
-        return _pack(commit)
+        return _Packing(commit).packed()
     except NOT_KEPT as error:
         raise not_kept(error) from None
 
 
-def _pack(commit: Commit) -> list[bytes]:
-    buffer = RowBuffer()
-    row = buffer.row
-    tenant_id = commit.tenant_id
-    parts: dict[str, Any] = {
-        "version": commit.version,
-        "id": _named(commit.commit_id),
-        "changed": row(_changed(commit)),
-        "line": _line(commit.run),
-        "sets": _sets(commit, buffer),
-        "tasks": _tasks(commit, buffer),
-        "order": _order(commit),
-        "executions": [
-            _execution(tenant_id, number, execution, row(execution))
-            for number, execution in enumerate(commit.executions)
-        ],
-        "leases": [_lease(commit, lease) for lease in commit.leases],
-        "fences": [part for fence in commit.fences for part in (fence.execution_id, fence.token)],
-        "outcomes": [part for outcome in commit.outcomes for part in _outcome(outcome, buffer)],
-        "timers": [
-            part for timer in commit.timers for part in (escape(timer.name), micros(timer.delay_ms))
-        ],
-        "inputs": [
-            part
-            for asked in commit.inputs
-            for part in (asked.input_id, asked.status is InputStatus.OPEN, row(asked))
-        ],
-        "events": [part for event in commit.events for part in (event.number, row(event))],
-        "messages": [
-            part for message in commit.messages for part in (escape(message.task_id), row(message))
-        ],
-        "request": commit.request is not None and (row(commit.request), limits.REQUESTS_KEPT_MAX),
-        "birth": _birth(commit),
-        "listed": _checkpoint_orders(commit),
-        "held": [
-            SEPARATOR.join(map(escape, (tenant_id, commit.run.spec.pipeline_id, task.held_key)))
-            for task in commit.tasks
-            if task.held_key
-        ],
-        "pipeline": escape(commit.run.spec.pipeline_id),
-        "follows": _named(commit.follows) if commit.follows else "",
-    }
-    return [encoded({**parts, "rows": len(buffer.rows)}), *buffer.rows]
+class _Packing:
+    """One commit on its way."""
+
+    __slots__ = ("_bodies", "_commit", "_looks", "_members", "_plain")
+
+    def __init__(self, commit: Commit) -> None:
+        self._commit = commit
+        self._looks = {"x": 1}
+        """Fields that the script looks at, with their numbers; the first is the head of the run's executions."""
+        self._plain: list[bytes] = []
+        """Fields that are written as they are, each with its value behind it."""
+        self._bodies = [_line(commit).encode(), _record(commit)]
+        """What the script puts something in front of, or writes if it must; the first two are the run's line
+        and the commit's record."""
+        self._members: list[str] = []
+        """What comes into the run's orders."""
+
+    def packed(self) -> Packed:
+        """Return all parts and arguments."""
+        commit = self._commit
+        self._run()
+        parts = (
+            commit.version,
+            commit.commit_id,
+            commit.follows,
+            commit.run.ended,
+            self._executions(),
+            [
+                part
+                for one in commit.fences
+                for part in (self._look(f"e:{one.execution_id}"), one.token)
+            ],
+            self._outcomes(),
+            self._tasks(),
+            self._rest(),
+        )
+        counts = (len(self._looks), len(self._plain), len(self._bodies))
+        looks = map(str.encode, self._looks)
+        return Packed((*counts, *parts), [*looks, *self._plain, *self._bodies])
+
+    def _look(self, field: str) -> int:
+        return self._looks.setdefault(field, len(self._looks) + 1)
+
+    def _body(self, value: object) -> int:
+        self._bodies.append(encoded(value))
+        return len(self._bodies)
+
+    def _write(self, field: str, value: bytes) -> None:
+        self._plain += (field.encode(), value)
+
+    def _run(self) -> None:
+        """Take the rows of which a commit has one at the most."""
+        commit = self._commit
+        self._write("run", run_row(commit.run))
+        if commit.version == 1:
+            self._write("spec", encoded(commit.run.spec))
+        if commit.input is not None:
+            self._write("input", encoded(commit.input))
+        if (plan := commit.plan) is not None:
+            self._write(f"p:{plan.revision}", encoded(plan))
+            self._write(f"po:{plan.revision}", encoded([spec.task_id for spec in plan.tasks]))
+            self._members.append(f"p{ordered(plan.revision)}")
+        if commit.request is not None:
+            self._write(f"q:{commit.version}", encoded(commit.request))
+            self._members.append(f"q{ordered(commit.version)}")
+        if (checkpoint := commit.checkpoint) is not None:
+            place = ordered(checkpoint.version)
+            self._write(f"h:{place}", encoded(replace(checkpoint, base=b"")))
+            self._members.append(f"h{place}")
+            if checkpoint.base:
+                self._write(f"g:{place}", checkpoint.base)
+                self._members.append(f"g{place}")
+
+    def _tasks(self) -> list[int]:
+        """Take the tasks; return those that may be in no plan's order, each with its revision."""
+        commit, unsure = self._commit, list[int]()
+        plan = commit.plan
+        planned = frozenset[str]() if plan is None else {spec.task_id for spec in plan.tasks}
+        # A run's tasks come with its plans; a fork's own, which its parent's plans had, with its birth.
+        is_sure = plan is None and commit.version > 1
+        for task in commit.tasks:
+            field = f"t:{task.task_id}"
+            self._write(field, encoded(task))
+            is_planned = plan and task.revision == plan.revision and task.task_id in planned
+            if not (is_sure or is_planned):
+                unsure += (self._look(field), task.revision)
+            if task.held_key:
+                # For its deletion: reservations lie in other partitions.
+                names = (self._commit.tenant_id, self._commit.run.spec.pipeline_id, task.held_key)
+                self._members.append(f"d{SEPARATOR.join(map(escape, names))}")
+        return unsure
+
+    def _executions(self) -> list[tuple[Any, ...]]:
+        leases = {lease.execution_id: lease for lease in self._commit.leases}
+        found = [
+            self._execution(number, execution, leases.pop(execution.execution_id, None))
+            for number, execution in enumerate(self._commit.executions)
+        ]
+        for lease in leases.values():
+            field = self._look(f"e:{lease.execution_id}")
+            found.append((field, escape(lease.execution_id), "", 0, 0, False, self._lease(lease)))
+        return found
+
+    def _execution(self, number: int, execution: Execution, lease: Lease | None) -> tuple[Any, ...]:
+        state = _STATES.get(execution.status, _CLOSED)
+        return (
+            self._look(f"e:{execution.execution_id}"),
+            *(escape(execution.execution_id), state, self._body(execution)),
+            self._look(f"k:{execution.task_id}") if execution.task_id else 0,
+            state == "R" and self._place(number, execution),
+            state == "L" and lease is not None and self._lease(lease),
+        )
+
+    def _place(self, number: int, execution: Execution) -> tuple[str, int, str]:
+        """Return what stands before and behind the moment in a ready step's place, and its delay."""
+        rank = f"{_LARGEST - execution.priority:020d}"
+        before = f"{lane(self._commit.tenant_id, execution)}{SEPARATOR}{rank}"
+        return (before, micros(execution.delay_ms), f"{number % 100_000:05d}")
+
+    def _lease(self, lease: Lease) -> tuple[str, int, int, str]:
+        who = worker_leases(self._commit.tenant_id, lease.worker_id) + escape(lease.instance_id)
+        return (lease.token, micros(lease.lease_ms), micros(lease.limit_ms), who)
+
+    def _outcomes(self) -> list[int]:
+        parts: list[int] = []
+        for outcome in self._commit.outcomes:
+            row, texts = outcome_rows(outcome)
+            parts += (self._look(f"u:{outcome.execution_id}"), self._body(row))
+            parts.append(0 if texts is None else self._body(texts))
+        return parts
+
+    def _rest(self) -> Any:
+        """Return what few commits have, or False."""
+        commit, members = self._commit, self._members
+        for at, message in enumerate(commit.messages):
+            place = _within(commit.version, at)
+            self._write(f"m:{place}", encoded(message))
+            members += (f"y{place}", f"j{escape(message.task_id)}{SEPARATOR}{place}")
+        if not (commit.version == 1 or members or commit.timers or commit.inputs):
+            return False
+        return {
+            "birth": _birth(commit),
+            "members": members,
+            "timers": [
+                (self._look(f"w:{escape(one.name)}"), escape(one.name), micros(one.delay_ms))
+                for one in commit.timers
+            ],
+            "inputs": [
+                (
+                    *(self._look(f"i:{asked.input_id}"), asked.status is InputStatus.OPEN),
+                    *(self._body(asked), _within(commit.version, at)),
+                )
+                for at, asked in enumerate(commit.inputs)
+            ],
+            "requests_max": limits.REQUESTS_KEPT_MAX if commit.request is not None else 0,
+        }
 
 
-def _named(commit_id: str) -> str:
-    """Return a commit's id as it is recorded: with its length, because it is any text."""
-    return f"{len(commit_id.encode())}:{commit_id}"
+def _line(commit: Commit) -> str:
+    """Return what the partition's book tells of the run: also what lists filter by before they read its row."""
+    run = commit.run
+    ended = f"{min(max(run.ended_us, 0), _MOMENT_MAX):016d}" if run.ended else "-"
+    words = f"{run.status.value} {run.blocked_on.value} {ended} {commit.commit_id}"
+    return f"{commit.version} {run.last_event} {words}"
 
 
-def _line(run: Run) -> str:
-    """Return the fields that lists filter by before they read a run's row, with the end of an ended run."""
-    line = f"{run.status} {run.blocked_on}"
-    return f"{line} {min(max(run.ended_us, 0), _MOMENT_MAX):016d}" if run.ended else line
+def _record(commit: Commit) -> bytes:
+    """Return what is kept of a commit: its id, the keys of the rows that it changed, and its events."""
+    commit_id, changed = commit.commit_id.encode(), encoded(_changed(commit))
+    counts = (commit.run.last_event, len(commit.events), len(commit_id), len(changed))
+    return b"%d %d %d %d %b%b%b" % (*counts, commit_id, changed, encoded(commit.events))
 
 
 def _changed(commit: Commit) -> Any:
@@ -147,67 +276,14 @@ def _changed(commit: Commit) -> Any:
     )
 
 
-def _sets(commit: Commit, buffer: RowBuffer) -> list[str | int]:
-    """Return rows that are written unchanged: field, number, field, number …"""
-    rows: list[str | int] = ["run", buffer.bytes(run_row(commit.run))]
-    if commit.version == 1:
-        rows += ("spec", buffer.row(commit.run.spec))
-    if commit.input is not None:
-        rows += ("input", buffer.row(commit.input))
-    if commit.plan is not None:
-        rows += (f"p:{commit.plan.revision}", buffer.row(commit.plan))
-    if (checkpoint := commit.checkpoint) is not None:
-        place = checkpoint_place(checkpoint.version)
-        rows += (f"h:{place}", buffer.row(replace(checkpoint, base=b"")))
-        if checkpoint.base:
-            rows += (f"g:{place}", buffer.bytes(checkpoint.base))
-    return rows
+def ordered(number: int) -> str:
+    """Return a number as digits whose order as text is that of the numbers."""
+    return f"{min(number, 10**SEQ_CHARS - 1):0{SEQ_CHARS}d}"
 
 
-def _checkpoint_orders(commit: Commit) -> list[str]:
-    """Return the entries of the commit's checkpoint in the run's orders: of all, and of those with a base."""
-    checkpoint = commit.checkpoint
-    if checkpoint is None:
-        return []
-    place = checkpoint_place(checkpoint.version)
-    return [f"h{place}", f"g{place}"] if checkpoint.base else [f"h{place}"]
-
-
-def checkpoint_place(version: int) -> str:
-    """Return a version as digits whose order as text is that of the numbers."""
-    return f"{min(version, 10**SEQ_CHARS - 1):0{SEQ_CHARS}d}"
-
-
-def _order(commit: Commit) -> Any:
-    plan = commit.plan
-    return plan is not None and (plan.revision, [spec.task_id for spec in plan.tasks])
-
-
-def _tasks(commit: Commit, buffer: RowBuffer) -> list[Any]:
-    plan = commit.plan
-    revision = -1 if plan is None else plan.revision
-    places = {} if plan is None else {spec.task_id: at for at, spec in enumerate(plan.tasks)}
-    parts: list[Any] = []
-    for task in commit.tasks:
-        place = places.get(task.task_id, -1) if task.revision == revision else -1
-        parts += (task.task_id, task.revision, place, buffer.row(task))
-    return parts
-
-
-def _execution(tenant_id: str, number: int, execution: Execution, row: int) -> tuple[Any, ...]:
-    state = _STATES.get(execution.status, _CLOSED)
-    ready = state == "R"
-    return (
-        execution.execution_id,
-        escape(execution.execution_id),
-        state,
-        row,
-        escape(execution.task_id),
-        lane(tenant_id, execution) if ready else "",
-        f"{_LARGEST - execution.priority:020d}" if ready else "",
-        micros(execution.delay_ms),
-        number % 100_000,
-    )
+def _within(version: int, at: int) -> str:
+    """Return the place of something that a commit brings, among all that the run's commits bring."""
+    return f"{version:010d}{at:06d}"
 
 
 def lane(tenant_id: str, execution: Execution) -> str:
@@ -219,35 +295,6 @@ def lane(tenant_id: str, execution: Execution) -> str:
 def queue_lanes(tenant_id: str, queue: str) -> str:
     """Return what the lanes of a queue begin with."""
     return SEPARATOR.join((escape(tenant_id), escape(queue)))
-
-
-def _lease(commit: Commit, lease: Lease) -> tuple[Any, ...]:
-    holder = (
-        *(commit.tenant_id, lease.worker_id, commit.run_id),
-        *(lease.execution_id, lease.instance_id, lease.token),
-    )
-    return (
-        lease.execution_id,
-        escape(lease.execution_id),
-        lease.token,
-        micros(lease.lease_ms),
-        micros(lease.limit_ms),
-        SEPARATOR.join(map(escape, holder)),
-    )
-
-
-def holder_of(holder: str) -> list[str]:
-    """Return tenant, worker, run, execution, instance and token of an index entry."""
-    return [unescape(part) for part in holder.split(SEPARATOR)]
-
-
-def _outcome(outcome: Outcome, buffer: RowBuffer) -> tuple[Any, ...]:
-    row, result = outcome_rows(outcome)
-    return (
-        outcome.execution_id,
-        buffer.bytes(row),
-        result is not None and buffer.bytes(result),
-    )
 
 
 def _birth(commit: Commit) -> Any:

@@ -9,7 +9,7 @@ after another it is theirs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stepwell.core.port import (
@@ -34,10 +34,10 @@ from stepwell.core.records.model import Execution, Message, Run, Task
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
-from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
+from stepwell_drivers.redis.keys import SEPARATOR, RunKeys, escape, unescape
 from stepwell_drivers.redis.logs import Logs
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import births_of
+from stepwell_drivers.redis.packing import births_of, ordered
 from stepwell_drivers.redis.presence import PresenceRows
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
@@ -49,6 +49,7 @@ RUNS_LOOKED_AT = 2_000
 """So many births a partition looks at in one go."""
 SPARE = 4
 _STAMP_CHARS = 16
+_NUMBER_MAX = 2**53
 _LAST = b"\xff"
 
 _Birth = tuple[int, int, str]
@@ -83,13 +84,47 @@ class Pages:
     # --- rows of one run ---
 
     async def _tasks(self, query: TaskQuery) -> Page[Task]:
-        found, cursor = await self._page(query, b"t", 1 + rows.PLACE_CHARS, b"t:")
-        return Page(items=tuple(map(rows.task_of, found)), cursor=cursor)
+        run, limit = self._base.run(query.tenant_id, query.run_id), max(query.limit, 1)
+        found: list[Task] = []
+        start = place_of(query.cursor, "t", tuple[int, int], (0, 0))
+        async for place, task in self._tasks_from(run, start, limit + 1):
+            if len(found) == limit:
+                return Page(items=tuple(found), cursor=cursor_of("t", place))
+            found.append(task)
+        return Page(items=tuple(found))
+
+    async def _tasks_from(
+        self, run: RunKeys, start: tuple[int, int], at_once: int
+    ) -> AsyncIterator[tuple[tuple[int, int], Task]]:
+        """Yield tasks from a place on, each with its place: its revision, and its number in the order of that."""
+        revision, first = max(start[0], 0), max(start[1], 0)
+        between = (f"[p{ordered(revision)}", b"[p" + _LAST)
+        members = await self._base.read(run, ("ZRANGEBYLEX", run.orders, *between))
+        for each in [int(member[1:]) for member in members]:
+            order = await self._base.read(run, ("HGET", run.rows, f"po:{each}"))
+            ids = [] if order is None else rows.ids_of(order)
+            for at in range(first if each == revision else 0, len(ids), at_once):
+                fields = [f"t:{task_id}" for task_id in ids[at : at + at_once]]
+                found = await self._base.read(run, ("HMGET", run.rows, *fields))
+                for number_of, row in enumerate(found, start=at):
+                    task = None if row is None else rows.task_of(row)
+                    # A later plan may have defined it anew.
+                    if task is not None and task.revision == each:
+                        yield (each, number_of), task
 
     async def _executions(self, query: ExecutionQuery) -> Page[Execution]:
-        order = _order_of(b"k", query.task_id) if query.task_id else b"x"
-        found, cursor = await self._page(query, order, len(order) + rows.SEQ_CHARS, b"e:")
-        return Page(items=tuple(map(rows.execution_of, found)), cursor=cursor)
+        run, limit = self._base.run(query.tenant_id, query.run_id), max(query.limit, 1)
+        after = place_of(query.cursor, "x", int, 0)
+        numbers, found = await self._base.call(
+            run.partition,
+            self._base.scripts.executions,
+            (run.rows,),
+            number(min(max(after, 0), _NUMBER_MAX)),
+            number(limit + 1),
+            query.task_id.encode(),
+        )
+        cursor = cursor_of("x", int(numbers[limit - 1])) if len(numbers) > limit else ""
+        return Page(items=tuple(map(rows.execution_of, found[:limit])), cursor=cursor)
 
     async def _inputs(self, query: InputQuery) -> Page[FoundInput]:
         found, cursor = await self._page(query, b"i", 1 + rows.SEQ_CHARS, b"i:")
@@ -107,7 +142,7 @@ class Pages:
 
     async def _page(
         self,
-        query: TaskQuery | ExecutionQuery | InputQuery | MessageQuery | CheckpointQuery,
+        query: InputQuery | MessageQuery | CheckpointQuery,
         order: bytes,
         skip: int,
         prefix: bytes,
@@ -204,7 +239,7 @@ class Pages:
         for at, found in zip(dry, await self._base.network.ask_all(asks), strict=True):
             if len(found) < share:
                 ended.add(at)
-            for name, (_, run, _, version) in found:
+            for name, (run, version) in found:
                 tenant, _, run_id = run.decode().partition(":")
                 entry = FeedEntry(
                     tenant_id=unescape(tenant),

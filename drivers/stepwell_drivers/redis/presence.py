@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from stepwell.core.port import LeaseQuery, Page, Presence, PresenceQuery, WorkerLease
 from stepwell_drivers.redis.base import Base, number
-from stepwell_drivers.redis.keys import SEPARATOR, escape
+from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape, worker_leases
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import holder_of, micros
+from stepwell_drivers.redis.packing import micros
 from stepwell_drivers.redis.rows import packed, presence_of
 
 
@@ -53,17 +53,22 @@ class PresenceRows:
 
     async def leases(self, query: LeaseQuery) -> Page[WorkerLease]:
         """Return the leases that a worker holds, in all partitions."""
-        names = (escape(query.tenant_id), escape(query.worker_id), "")
-        start = f"[{SEPARATOR.join(names)}".encode()
+        start = f"[{worker_leases(query.tenant_id, query.worker_id)}".encode()
         asks = [
             Ask(one.slot, ("ZRANGEBYLEX", one.holders, start, start + b"\xff"))
             for one in self._base.keys.partitions
         ]
         replies = await self._base.network.ask_all(asks)
-        holders = sorted(holder_of(one.decode()) for found in replies for one in found)
-        return Page(
-            items=tuple(
-                WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
-                for _, _, run_id, name, instance_id, token in holders
-            )
-        )
+        held = [_lease(one.decode()) for found in replies for one in found]
+        return Page(items=tuple(sorted(held, key=lambda one: (one.run_id, one.execution_id))))
+
+
+def _lease(held: str) -> WorkerLease:
+    _, _, instance_id, name, token = held.split(SEPARATOR, 4)
+    _, run_id, execution_id = name.split(":")
+    return WorkerLease(
+        run_id=unescape(run_id),
+        execution_id=unescape(execution_id),
+        token=token,
+        instance_id=unescape(instance_id),
+    )

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
 from msgspec.structs import replace
 
 from stepwell.core.port import INPUT_KEY, EventPage, Loaded, OpenExecution, StoredPayload
 from stepwell.core.records.checkpoints import Checkpoint
-from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import InputRequest, Plan, Run
 from stepwell.core.records.states import ENDED
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import RunKeys
-from stepwell_drivers.redis.packing import checkpoint_place, holder_of
+from stepwell_drivers.redis.packing import ordered
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
 _AFTER_MAX = 2**63 - 1
-
-
-def _holder(holder: str) -> tuple[str, str]:
-    _, worker_id, _, _, instance_id, _ = holder_of(holder)
-    return worker_id, instance_id
 
 
 class Reads:
@@ -61,9 +56,9 @@ class Reads:
         return Loaded(
             run=rows.run_of(row, spec),
             plans=tuple(sorted(map(rows.plan_of, _there(plans)), key=lambda it: it.revision)),
-            # Places and orders of birth stand before the rows.
-            tasks=tuple(map(rows.task_of, sorted(_there(tasks)))),
-            executions=tuple(one for _, one in sorted(_open_ones(executions), key=_first)),
+            tasks=tuple(map(rows.task_of, _there(tasks))),
+            executions=tuple(_open_ones(executions)),
+            # Their order stands before the rows.
             inputs=tuple(map(rows.input_of, sorted(_there(inputs)))),
             requests=tuple(found),
             checkpoint=None if named is None else rows.checkpoint_of(named),
@@ -77,16 +72,16 @@ class Reads:
         self, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool
     ) -> list[StoredPayload]:
         """Return what is stored under these keys, in their order."""
-        names = ["input" if key == INPUT_KEY else f"b:{key}" for key in keys]
+        names = ["input" if key == INPUT_KEY else f"u:{key}" for key in keys]
         if texts:
-            names += [f"u:{key}" for key in keys]
+            names += [f"v:{key}" for key in keys]
         stored = await self._results(self._base.run(tenant_id, run_id), names)
-        results, outcomes = stored[: len(keys)], stored[len(keys) :] or [None] * len(keys)
-        return [
-            rows.stored_of(key, result, outcome)
-            for key, result, outcome in zip(keys, results, outcomes, strict=True)
-            if result is not None or outcome is not None
+        found = [
+            rows.stored_of(key, row, said)
+            for key, row, said in zip_longest(keys, stored[: len(keys)], stored[len(keys) :])
+            if row is not None
         ]
+        return [one for one in found if texts or one.payload is not None]
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         """Return one plan revision."""
@@ -100,7 +95,7 @@ class Reads:
             run.partition,
             self._base.scripts.base,
             (run.rows, run.orders),
-            checkpoint_place(max(version, 0)).encode(),
+            ordered(max(version, 0)).encode(),
         )
         if reply is None:
             return None
@@ -141,15 +136,16 @@ class Reads:
         reply = await self._base.call(
             run.partition,
             self._base.scripts.events,
-            (run.partition.book, run.rows, run.events),
+            (run.partition.book, run.rows),
             run.name.encode(),
             number(after),
             number(max(limit, 1)),
         )
         if reply is None:
             return None
-        last, status, found = reply
-        events: tuple[Event, ...] = tuple(map(rows.event_of, found))
+        last, status, records = reply
+        found = chain.from_iterable(map(rows.events_of, records))
+        events = tuple(event for event in found if event.number > after)
         reached = events[-1].number if events else after
         ended = status.decode() in ENDED and reached >= int(last)
         return EventPage(events=events, latest=int(last), ended=ended)
@@ -159,16 +155,8 @@ def _there(found: Any) -> list[Any]:
     return [row for row in found if row is not None]
 
 
-def _first(pair: tuple[bytes, OpenExecution]) -> bytes:
-    return pair[0]
-
-
-def _open_ones(found: list[bytes | None]) -> list[tuple[bytes, OpenExecution]]:
-    """Return executions with their leases, each behind its order of birth."""
-    ones: list[tuple[bytes, OpenExecution]] = []
-    for at in range(0, len(found), 3):
-        row, progress, session = found[at : at + 3]
-        if row is not None:
-            one = rows.open_execution_of(row, progress, session, _holder)
-            ones.append((row[: rows.SEQ_CHARS], one))
-    return ones
+def _open_ones(found: list[Any]) -> Iterator[OpenExecution]:
+    """Return executions with their leases, in the order of their numbers."""
+    ones = [found[at : at + 3] for at in range(0, len(found), 3) if found[at] is not None]
+    for row, progress, session in sorted(ones, key=lambda one: rows.number_of(one[0])):
+        yield rows.open_execution_of(row, progress, session)

@@ -4,13 +4,12 @@ read by an earlier one and the reverse. Ids and places stand before the bytes wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from stepwell.core.port import OpenExecution, Presence, StoredPayload
+from stepwell.core.port import INPUT_KEY, OpenExecution, Presence, StoredPayload
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.events import Event
@@ -28,40 +27,36 @@ from stepwell.core.records.model import (
     Session,
     Task,
 )
+from stepwell_drivers.redis.keys import worker_of
 
-PLACE_CHARS = 23
-"""Characters of a task's place: the plan's revision, and its position there."""
 SEQ_CHARS = 16
-"""Characters of the number of an execution or input request: the order of creation within the run."""
+"""Characters of numbers whose order as text counts."""
 ASKED_CHARS = 2 * SEQ_CHARS
 """Characters of an input request's place: that number, and the stamp of the commit that made it."""
 
-_LEASE_AT = SEQ_CHARS + 7
-"""Behind the letter of the state and six digits."""
-
-Holder = Callable[[str], tuple[str, str]]
-"""Worker and instance of a lease's entry in the index."""
+_HOLDER_AT = 2 * SEQ_CHARS + 1
+"""Where a lease's holder begins: behind deadline and limit, of so many digits each, and a sign."""
 
 encoded = msgspec.msgpack.Encoder().encode
 _NO_SPEC = RunSpec(tenant_id="", run_id="")
 _NO_SESSION = Session()
 
 checkpoint_of = msgspec.msgpack.Decoder(Checkpoint).decode
-event_of = msgspec.msgpack.Decoder(Event).decode
+ids_of = msgspec.msgpack.Decoder(list[str]).decode
 log_of = msgspec.msgpack.Decoder(LogEntry).decode
 message_of = msgspec.msgpack.Decoder(Message).decode
 payload_of = msgspec.msgpack.Decoder(Payload).decode
 plan_of = msgspec.msgpack.Decoder(Plan).decode
 presence_of = msgspec.msgpack.Decoder(Presence).decode
 request_of = msgspec.msgpack.Decoder(RequestRecord).decode
+task_of = msgspec.msgpack.Decoder(Task).decode
+_events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
 _execution = msgspec.msgpack.Decoder(Execution).decode
 _input = msgspec.msgpack.Decoder(InputRequest).decode
-_lease = msgspec.msgpack.Decoder(tuple[str, str, str]).decode
 _outcome = msgspec.msgpack.Decoder(Outcome).decode
 _run = msgspec.msgpack.Decoder(Run).decode
 _session = msgspec.msgpack.Decoder(Session).decode
 _spec = msgspec.msgpack.Decoder(RunSpec).decode
-_task = msgspec.msgpack.Decoder(Task).decode
 
 
 NOT_KEPT = (UnicodeEncodeError, OverflowError, TypeError)
@@ -95,29 +90,27 @@ def run_of(row: bytes, spec: bytes) -> Run:
     return replace(_run(row), spec=_spec(spec))
 
 
-def task_of(row: bytes) -> Task:
-    """Return the task behind its place."""
-    return _task(memoryview(row)[PLACE_CHARS:])
-
-
 def execution_of(row: bytes) -> Execution:
-    """Return the execution of a row: order of birth, state, the lease with its length, itself."""
-    return _execution(memoryview(row)[_LEASE_AT + _lease_size(row) :])
+    """Return the execution of a row: state and number, token, lease or place, itself."""
+    _, _, _, body = row.split(b"\0", 3)
+    return _execution(body)
 
 
-def open_execution_of(
-    row: bytes, progress: bytes | None, session: bytes | None, holder_of: Holder
-) -> OpenExecution:
+def number_of(row: bytes) -> int:
+    """Return the number of a row's execution: the order of creation within the run."""
+    return int(row[1 : row.index(b"\0")])
+
+
+def open_execution_of(row: bytes, progress: bytes | None, session: bytes | None) -> OpenExecution:
     """Return an execution with its lease, if it has one."""
-    execution = execution_of(row)
-    size = _lease_size(row)
-    if not size:
+    _, token, lease, body = row.split(b"\0", 3)
+    execution = _execution(body)
+    if not token:
         return OpenExecution(execution=execution)
-    token, _, holder = _lease(memoryview(row)[_LEASE_AT : _LEASE_AT + size])
-    worker_id, instance_id = holder_of(holder)
+    worker_id, instance_id = worker_of(lease[_HOLDER_AT:])
     return OpenExecution(
         execution=execution,
-        token=token,
+        token=token.decode(),
         worker_id=worker_id,
         instance_id=instance_id,
         progress=payload_of(progress) if progress is not None else None,
@@ -125,8 +118,10 @@ def open_execution_of(
     )
 
 
-def _lease_size(row: bytes) -> int:
-    return int(row[SEQ_CHARS + 1 : _LEASE_AT])
+def events_of(record: bytes) -> tuple[Event, ...]:
+    """Return the events of a commit's record."""
+    _, _, _, id_size, size, rest = record.split(b" ", 5)
+    return _events(memoryview(rest)[int(id_size) + int(size) :])
 
 
 def input_of(row: bytes) -> InputRequest:
@@ -134,23 +129,23 @@ def input_of(row: bytes) -> InputRequest:
     return _input(memoryview(row)[ASKED_CHARS:])
 
 
-def outcome_rows(outcome: Outcome) -> tuple[bytes, bytes | None]:
-    """Return an outcome without its bytes, and its bytes (None: it has none)."""
-    if outcome.result is None:
-        return encoded(outcome), None
-    return encoded(replace(outcome, result=None)), encoded(outcome.result)
+def outcome_rows(outcome: Outcome) -> tuple[Outcome, Outcome | None]:
+    """Return an outcome without its texts, and these alone (None: it has none)."""
+    if not outcome.prompt and not outcome.response:
+        return outcome, None
+    return replace(outcome, prompt="", response=""), replace(outcome, result=None, receipt="")
 
 
-def stored_of(key: str, result: bytes | None, outcome: bytes | None) -> StoredPayload:
-    """Return what is stored under a key, of the row of its bytes and that of its texts."""
-    payload = None if result is None else payload_of(result)
-    if outcome is None:
-        return StoredPayload(key=key, payload=payload)
-    texts = _outcome(outcome)
+def stored_of(key: str, row: bytes, texts: bytes | None) -> StoredPayload:
+    """Return what is stored under a key: the run's input, or an outcome by its row and that of its texts."""
+    if key == INPUT_KEY:
+        return StoredPayload(key=key, payload=payload_of(row))
+    outcome = _outcome(row)
+    said = outcome if texts is None else _outcome(texts)
     return StoredPayload(
         key=key,
-        payload=payload,
-        prompt=texts.prompt,
-        response=texts.response,
-        receipt=texts.receipt,
+        payload=outcome.result,
+        prompt=said.prompt,
+        response=said.response,
+        receipt=outcome.receipt,
     )

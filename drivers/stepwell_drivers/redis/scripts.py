@@ -69,6 +69,7 @@ class Scripts:
         self.delete = script("delete")
         self.ended = script("ended")
         self.events = script("events")
+        self.executions = script("executions")
         self.extinct = script("extinct")
         self.fence = script("fence")
         self.forget = script("forget")

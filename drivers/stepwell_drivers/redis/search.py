@@ -111,7 +111,7 @@ class Search:
 
 def _ended_of(name: bytes, line: bytes) -> EndedRun:
     tenant, _, run = name.decode().partition(":")
-    version, status, _, moment = line.decode().split(" ")
+    version, _, status, _, moment, _ = line.decode().split(" ", 5)
     return EndedRun(
         tenant_id=unescape(tenant),
         run_id=unescape(run),

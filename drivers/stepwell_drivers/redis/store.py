@@ -75,7 +75,7 @@ class RedisStore:
             for commit, result in zip(commits, results, strict=True)
             if result.verdict is Verdict.COMMITTED
         ]
-        self._hints.publish(newest(changes))
+        self._hints.publish(newest(changes), listeners=self._commits.listeners)
         return results
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:

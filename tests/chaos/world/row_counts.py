@@ -20,7 +20,7 @@ _LENGTHS = {
     "list": "LLEN",
     "set": "SCARD",
 }
-_PER_RUN = frozenset({"rows", "index", "events", "logs", "log-marks"})
+_PER_RUN = frozenset({"rows", "index", "logs", "log-marks"})
 """Kinds of keys of which each run has one: these are counted, the entries of all others."""
 
 

@@ -45,11 +45,11 @@ async def open_with_manual_clock(url: str) -> Store:
 
 
 class RedisFactory(UrlFactory):
-    """One server, appendfsync always."""
+    """One server, appendfsync always; a store in three parts."""
 
     name = "redis"
     durability = Durability.POWER
-    partitions = PARTITIONS
+    partitions = 3
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -61,7 +61,8 @@ class RedisFactory(UrlFactory):
 
     def new_url(self) -> str:
         url = f"{self.server().url()}"
-        return f"{url}{'/' if url.count('/') == 2 else ''}?prefix=test.{next(_numbers)}"
+        options = f"prefix=test.{next(_numbers)}&partitions={self.partitions}"
+        return f"{url}{'/' if url.count('/') == 2 else ''}?{options}"
 
     async def at(self, url: str) -> Store:
         store = await open_with_manual_clock(url)
@@ -107,9 +108,10 @@ class RedisFactory(UrlFactory):
 
 
 class ValkeyFactory(RedisFactory):
-    """As Redis; nothing in the driver asks which of them it is."""
+    """As Redis, undivided; nothing in the driver asks which of them it is."""
 
     name = "valkey"
+    partitions = PARTITIONS
 
     def server(self) -> Redis | OwnRedis | RedisCluster:
         return redis_server("valkey")

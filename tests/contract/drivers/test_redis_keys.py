@@ -31,7 +31,7 @@ def test_two_runs_of_other_names_have_other_keys(a: str, b: str, c: str, d: str)
 def test_all_keys_of_a_hostile_name_lie_in_its_partitions_slot(name: str) -> None:
     run = Keys("stepwell", 16).of_run(name, name)
     one = run.partition
-    for key in (*one[3:], run.rows, run.orders, run.events, run.logs, run.tenant_feed):
+    for key in (*one[3:], run.rows, run.orders, run.logs, run.tenant_feed):
         assert isinstance(key, bytes)
         # As a cluster finds it: what stands between the first { and the first } behind it.
         tag = key.decode().partition("{")[2].partition("}")[0]

@@ -13,7 +13,7 @@ SCRIPTS = {
     for path in FOLDER.iterdir()
     if path.name.endswith(".lua")
 }
-_DECLARED = re.compile(r"local ([\w,\s]+?)\s*=\s*unpack\(KEYS\)")
+_DECLARED = re.compile(r"(?:local ([\w,\s]+?)|([\w, ]+))\s*=\s*unpack\(KEYS\b")
 _ONE = re.compile(r"local (\w+) = KEYS\[1\]")
 _CALLS = re.compile(r"(?:redis\.call|many)\(\s*'[A-Z]+',\s*([^,)]+)")
 _HELPERS = re.compile(r"(?:pick|look|write_names)\(\s*([^,)]+)")
@@ -23,7 +23,8 @@ _PARAMETERS = {"key", "book", "time.book"}
 
 def declared(source: str) -> set[str]:
     """The names that a script gives to its keys."""
-    names = [name for found in _DECLARED.findall(source) for name in re.split(r",\s*", found)]
+    found = [one or other for one, other in _DECLARED.findall(source)]
+    names = [name for some in found for name in re.split(r",\s*", some.strip())]
     return {*names, *_ONE.findall(source)}
 
 

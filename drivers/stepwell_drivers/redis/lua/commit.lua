@@ -1,518 +1,402 @@
 --!lua flags=
--- Commits of one run, in their order, each applied wholly or not at all: a letter each (C committed,
--- X conflict, L lease lost, E events that don't follow), then the time and the last stamp.
+-- Commits of runs of one partition, in their order, each applied wholly or not at all: a letter each (C
+-- committed, X conflict, L lease lost), then the time, the last stamp, and how many listen for hints here.
 --
 -- A stamp is the commit's place in the partition's feed: above all before it here, and above the
 -- caller's floor, so that what one caller does one after another is in that order over all partitions;
 -- of what comes together, each is as much later as it stands behind the first.
 --
--- Each command that writes is written to the log as well, and costs twice: so what a commit changes is
--- noted first and written at its end, one command for each key.
+-- The caller sends rows as they are to be written. A commit's arguments are the fields that it looks at, then
+-- fields and values that are written as they are, then bodies that something is put in front of; its parts
+-- name them by number. Each command that writes goes to the log as well, and costs twice: what commits change
+-- in keys that runs share is noted first, and written at the end with one command for each key.
 
-local book, wake, ready, due, holders, lists, tombstones, feed, tenant_feed, rows, index, events =
-  unpack(KEYS)
-local run, floor = ARGV[1], tonumber(ARGV[2])
--- A fork that nobody of its family is there for may not be born.
-local is_orphan, store, behind = unpack(cmsgpack.unpack(ARGV[3]))
-local time = look(book, 'v' .. run)
+local book, wake, ready, due, holders, lists, tombstones, feed = unpack(KEYS, 1, 8)
+local floor, store, channel, is_orphan, runs, commits = unpack(cmsgpack.unpack(ARGV[1]))
+local time, lines = look(book, unpack(ARGV, 2, 1 + runs))
 if time.store ~= store then
   return emptied()
 end
 local now = time.now
-local line = time.also or ''
-local version = tonumber(string.match(line, '^%d+') or 0)
 
--- --- what is noted ---
+-- --- what is noted of keys that runs share ---
 
--- Rows come beside the commit, which has their numbers.
-local first
-local function row_at(number)
-  return ARGV[first + number]
+local told_lines = {}
+-- Moments and members.
+local asleep, overdue, made_ready, starts, listed
+-- Members, and the moments of those that wake no more.
+local awake, moments, unready, ends, unlisted
+
+local function note_anew()
+  asleep, overdue, made_ready, starts, listed = {}, {}, {}, {}, {}
+  awake, moments, unready, ends, unlisted = {}, {}, {}, {}, {}
 end
 
--- The rows as they are by now; rows, book and indexes as they are to be.
-local kept, sets, marks, notes, moments, starts, ends, listed
+local function push(list, score, member)
+  list[#list + 1] = score
+  list[#list + 1] = member
+end
+
+local function arm(item, moment)
+  push(moment > now and asleep or overdue, moment, item)
+end
+
+local function disarm(item, moment)
+  awake[#awake + 1] = item
+  moments[#moments + 1] = moment
+end
+
+local function write_shared()
+  -- What comes due is asleep, due or held, one of these.
+  if many('ZREM', wake, awake) < #awake then
+    many('ZREM', due, awake)
+    for at, item in ipairs(awake) do
+      awake[at] = 'h' .. moments[at] .. item
+    end
+    many('ZREM', wake, awake)
+  end
+  if many('ZREM', ready, unready) < #unready then
+    for at, place in ipairs(unready) do
+      unready[at] = 'r' .. place
+    end
+    many('ZREM', wake, unready)
+  end
+  many('ZADD', wake, asleep)
+  many('ZADD', due, overdue)
+  many('ZADD', ready, made_ready)
+  many('ZREM', holders, ends)
+  many('ZADD', holders, starts)
+  many('ZREM', lists, unlisted)
+  many('ZADD', lists, listed)
+  note_anew()
+end
+
+-- --- one commit ---
+
+-- Its run, and that one's keys.
+local run, rows, index, tenant_feed
+-- Its arguments stand behind this one, its bodies behind that one.
+local before, bodies
+-- The fields that it looks at, as they are; what it writes, and takes away.
+local kept, sets, gone
+-- How many executions the run has had, and the numbers of the open ones, each between spaces.
+local count, open
 
 local function set(field, value)
-  kept[field] = value
   sets[#sets + 1] = field
   sets[#sets + 1] = value
 end
 
--- Of what one commit adds and takes away, the last counts.
-local function add(member)
-  marks[member] = true
+local function start_lease(name, token, lease_us, limit_us, who)
+  local limit, moment = 0, after(now, lease_us)
+  if limit_us > 0 then
+    limit = after(now, limit_us)
+    moment = math.min(moment, limit)
+  end
+  limit = fixed(limit)
+  arm(lease_item(name, limit, token), moment)
+  push(starts, 0, holder(who, name, token))
+  return token, lease_row(fixed(moment), limit, '-', who)
 end
 
-local function drop(member)
-  marks[member] = false
+local function make_ready(name, lane, delay, number, stamped)
+  local moment = after(now, delay)
+  local place = lane .. fixed(moment) .. stamped .. number .. 'r' .. name
+  if moment > now then
+    push(asleep, moment, 'r' .. place)
+  else
+    push(made_ready, 0, place)
+  end
+  return place
 end
 
--- `moment`: when it wakes; false: never. `known`: it may be asleep or due already.
-local function arm(item, moment, known)
-  local was = moments[item]
-  moments[item] = { moment, known or (was and was[2]) }
-end
-
-local function note(item, value)
-  notes[item] = value
-end
-
--- --- what is looked at before anything is written ---
-
-local HEADS = { 'xs', 'ms', 'is', 'qn', 'ev' }
-
-local function read(commit)
-  kept = {}
-  if version == 0 then
-    return
-  end
-  local fields = { unpack(HEADS) }
-  local function want(field)
-    if kept[field] == nil then
-      kept[field] = false
-      fields[#fields + 1] = field
-    end
-  end
-  for at = 1, #commit.tasks, 4 do
-    want('t:' .. commit.tasks[at])
-  end
-  for _, list in ipairs({ commit.executions, commit.leases }) do
-    for _, part in ipairs(list) do
-      local id = part[1]
-      want('e:' .. id)
-      want('lp:' .. id)
-      want('ls:' .. id)
-    end
-  end
-  for at = 1, #commit.fences, 2 do
-    want('e:' .. commit.fences[at])
-  end
-  for at = 1, #commit.outcomes, 3 do
-    want('u:' .. commit.outcomes[at])
-  end
-  for at = 1, #commit.inputs, 3 do
-    want('i:' .. commit.inputs[at])
-  end
-  for at, value in ipairs(pick(rows, fields)) do
-    kept[fields[at]] = value
+-- A lease goes on with an execution's next row; it expires only while the execution is leased.
+local function carry_lease(name, token, lease, state)
+  local moment, limit = lease_parts(lease)
+  local item = lease_item(name, limit, token)
+  disarm(item, moment)
+  if state == 'L' then
+    arm(item, tonumber(moment))
   end
 end
 
-local function refusal(commit)
-  if version ~= commit.version - 1
-    or (version == 0 and (is_orphan or redis.call('ZSCORE', tombstones, run))) then
-    if commit.version >= 1 and commit.version <= version then
-      local record = redis.call('HGET', rows, 'c:' .. text(commit.version))
-      if record and string.sub(record, 17, 16 + #commit.id) == commit.id then
-        return 'C'
-      end
-    end
-    return 'X'
-  end
-  -- What it was decided on may be lost, and something else be there by now.
-  local follows = commit.follows
-  if follows ~= '' and version > 0 then
-    local record = redis.call('HGET', rows, 'c:' .. text(version))
-    if not record or string.sub(record, 17, 16 + #follows) ~= follows then
-      return 'X'
-    end
-  end
-  read(commit)
-  local fences = commit.fences
-  for at = 1, #fences, 2 do
-    local row = kept['e:' .. fences[at]]
-    local _, _, lease = row_parts(row or string.rep('0', 23))
-    if lease == '' or cmsgpack.unpack(lease)[1] ~= fences[at + 1] then
-      return 'L'
-    end
-  end
-  local last = tonumber(kept.ev or 0)
-  for at = 1, #commit.events, 2 do
-    if commit.events[at] <= last then
-      return 'E'
-    end
-    last = commit.events[at]
+local function end_lease(name, token, lease, read)
+  local moment, limit, reports, who = lease_parts(lease)
+  disarm(lease_item(name, limit, token), moment)
+  ends[#ends + 1] = holder(who, name, token)
+  if reports == '+' then
+    local id = string.sub(ARGV[before + read], 3)
+    gone[#gone + 1] = 'lp:' .. id
+    gone[#gone + 1] = 'ls:' .. id
   end
 end
 
--- --- rows of each kind ---
-
-local function place_of(id, revision, place, old)
-  if place >= 0 then
-    return fixed(revision) .. string.format('%07d', place)
+-- The number of a new execution, linked with the last one before it of its task.
+local function number_of(read, chain)
+  count = count + 1
+  local number, last = count .. '', '0'
+  if chain > 0 then
+    last = kept[chain] or last
+    kept[chain] = number
+    set(ARGV[before + chain], number)
   end
-  if old and tonumber(string.sub(old, 1, 16)) == revision then
-    return string.sub(old, 1, 23)
-  end
-  -- A row whose plan came earlier: rare enough to look through the plan's order.
-  local order = redis.call('HGET', rows, 'po:' .. text(revision))
-  local ids = order and cmsgpack.unpack(order) or {}
-  place = #ids
-  for at = 1, #ids do
-    if ids[at] == id then
-      place = at - 1
-    end
-  end
-  return fixed(revision) .. string.format('%07d', place)
-end
-
-local function put_tasks(tasks)
-  for at = 1, #tasks, 4 do
-    local id, revision, row = tasks[at], tasks[at + 1], row_at(tasks[at + 3])
-    local old = kept['t:' .. id]
-    local place = place_of(id, revision, tasks[at + 2], old)
-    if not old or string.sub(old, 1, 23) ~= place then
-      if old then
-        drop('t' .. string.sub(old, 1, 23) .. id)
-      end
-      add('t' .. place .. id)
-    end
-    set('t:' .. id, place .. row)
-  end
-end
-
-local function drop_ready(name)
-  local place = notes['r' .. name]
-  if place == nil then
-    place = redis.call('HGET', book, 'r' .. name)
-  end
-  note('r' .. name, false)
-  if place and redis.call('ZREM', ready, place) == 0 then
-    arm('r' .. name, false, true)
-  end
-end
-
-local function end_lease(id, name, lease)
-  ends[#ends + 1] = cmsgpack.unpack(lease)[3]
-  note('l' .. name, false)
-  arm('l' .. name, false, true)
-  if kept['lp:' .. id] or kept['ls:' .. id] then
-    redis.call('HDEL', rows, 'lp:' .. id, 'ls:' .. id)
-    kept['lp:' .. id], kept['ls:' .. id] = false, false
-  end
-end
-
-local function execution_row(seq, state, lease, row)
-  return seq .. state .. string.format('%06d', #lease) .. lease .. row
+  set('x:' .. number, last .. ' ' .. string.sub(ARGV[before + read], 3))
+  return number
 end
 
 local OPEN = { R = true, L = true, U = true }
 
-local function put_execution(execution, heads, stamp)
-  local id, escaped, state, row, task, lane, rank, delay, number = unpack(execution)
-  local name = run .. ':' .. escaped
-  local old = kept['e:' .. id]
-  local seq, was, lease = nil, nil, ''
-  if old then
-    seq, was, lease = row_parts(old)
+-- `state` '': only its lease is another one.
+local function put_execution(stamped, read, escaped, state, body, chain, place, lease)
+  local name, row = run .. ':' .. escaped, kept[read]
+  local was, number, token, has, from = '', nil, '', '', nil
+  if row then
+    was, number, token, has, from = row_parts(row)
+  end
+  if state == '' then
+    if was ~= 'L' then
+      return
+    end
+    state, body = was, string.sub(row, from)
   else
-    heads.xs = heads.xs + 1
-    seq = fixed(heads.xs)
-    add('x' .. seq .. id)
-    add('k' .. task .. '\1' .. seq .. id)
+    body = ARGV[bodies + body]
   end
   if was == 'R' then
-    drop_ready(name)
+    unready[#unready + 1] = has
+    has = ''
+  elseif token ~= '' and not lease and (state == 'L' or state == 'U') then
+    carry_lease(name, token, has, state)
+  elseif token ~= '' then
+    end_lease(name, token, has, read)
+    token, has = '', ''
   end
-  if lease ~= '' and state ~= 'L' and state ~= 'U' then
-    end_lease(id, name, lease)
-    lease = ''
-  elseif lease ~= '' then
-    local moment = notes['l' .. name] or redis.call('HGET', book, 'l' .. name)
-    arm('l' .. name, state == 'L' and tonumber(string.sub(moment, 1, 16)), true)
-  end
+  number = number or number_of(read, chain)
   if OPEN[state] and not OPEN[was] then
-    add('o' .. seq .. id)
+    open = open .. number .. ' '
   elseif OPEN[was] and not OPEN[state] then
-    drop('o' .. seq .. id)
+    local at, to = string.find(open, ' ' .. number .. ' ', 1, true)
+    open = string.sub(open, 1, at) .. string.sub(open, to + 1)
   end
-  set('e:' .. id, execution_row(seq, state, lease, row_at(row)))
   if state == 'R' then
-    local moment = after(now, delay)
-    local place = lane .. '\1' .. rank .. fixed(moment) .. fixed(stamp)
-      .. string.format('%05d', number) .. 'r' .. name
-    note('r' .. name, place)
-    if moment > now then
-      arm('r' .. name, moment)
-    else
-      if moments['r' .. name] then
-        arm('r' .. name, false)
-      end
-      redis.call('ZADD', ready, 0, place)
-    end
+    has = make_ready(name, place[1], place[2], place[3], stamped)
+  elseif lease then
+    token, has = start_lease(name, unpack(lease))
   end
+  set(ARGV[before + read], state .. number .. '\0' .. token .. '\0' .. has .. '\0' .. body)
 end
 
-local function put_lease(new)
-  local id, escaped, token, lease_us, limit_us, holder = unpack(new)
-  local name = run .. ':' .. escaped
-  local old = kept['e:' .. id]
-  if not old or string.sub(old, 17, 17) ~= 'L' then
-    return
+local function put_timer(read, escaped, delay, members, dropped)
+  local item, field = 't' .. run .. ':' .. escaped, ARGV[before + read]
+  if kept[read] then
+    disarm(item, kept[read])
   end
-  local seq, state, lease = row_parts(old)
-  if lease ~= '' then
-    end_lease(id, name, lease)
-  end
-  local limit = limit_us > 0 and after(now, limit_us) or 0
-  local moment = after(now, lease_us)
-  if limit > 0 then
-    moment = math.min(moment, limit)
-  end
-  set('e:' .. id, execution_row(seq, state, cmsgpack.pack({ token, text(limit), holder }),
-    string.sub(old, 24 + #lease)))
-  note('l' .. name, fixed(moment) .. fixed(limit) .. token)
-  arm('l' .. name, moment)
-  starts[#starts + 1] = holder
-end
-
-local function put_timer(escaped, delay)
-  local item = 't' .. run .. ':' .. escaped
   if delay < 0 then
-    note(item, false)
-    arm(item, false, true)
-    drop('w' .. item)
+    gone[#gone + 1] = field
+    dropped[#dropped + 1] = field
     return
   end
   local moment = after(now, delay)
-  note(item, fixed(moment))
-  arm(item, moment, true)
-  add('w' .. item)
+  arm(item, moment)
+  set(field, fixed(moment))
+  push(members, 0, field)
 end
 
-local function put_input(id, is_open, row, heads, stamp)
-  local old = kept['i:' .. id]
-  local before
-  if old then
-    before = string.sub(old, 1, 32)
-  else
-    heads.is = heads.is + 1
-    before = fixed(heads.is) .. fixed(stamp)
-    add('i' .. string.sub(before, 1, 16) .. id)
-  end
+local function put_input(read, is_open, body, number, members, dropped, stamped)
+  local field, row = ARGV[before + read], kept[read]
+  local place = row and string.sub(row, 1, 32) or number .. stamped
+  local id, order = string.sub(field, 3), string.sub(place, 1, 16)
+  local asked = asked_place(run, place, id)
+  push(members, 0, 'i' .. order .. id)
   if is_open then
-    add('a' .. string.sub(before, 1, 16) .. id)
+    push(members, 0, 'a' .. order .. id)
+    push(listed, 0, asked)
   else
-    drop('a' .. string.sub(before, 1, 16) .. id)
+    dropped[#dropped + 1] = 'a' .. order .. id
+    unlisted[#unlisted + 1] = asked
   end
-  listed[asked_place(run, before, id)] = is_open
-  set('i:' .. id, before .. row)
+  set(field, place .. ARGV[bodies + body])
 end
 
-local function put_birth(birth, stamp)
-  local prefix, suffix, forks, family = unpack(birth)
-  set('birth', prefix .. fixed(stamp) .. suffix)
-  listed[prefix .. fixed(stamp) .. suffix] = true
+local function put_birth(stamped, prefix, suffix, forks, family)
+  set('birth', prefix .. stamped .. suffix)
+  push(listed, 0, prefix .. stamped .. suffix)
   if forks then
-    set('fork', forks .. fixed(stamp) .. suffix)
-    listed[forks .. fixed(stamp) .. suffix] = true
+    set('fork', forks .. stamped .. suffix)
+    push(listed, 0, forks .. stamped .. suffix)
   end
   if family then
     set('family', family)
-    note('f' .. run, family)
+    told_lines[#told_lines + 1] = 'f' .. run
+    told_lines[#told_lines + 1] = family
   end
 end
 
-local function put_request(commit, heads)
-  local row, most = unpack(commit.request)
-  set('q:' .. text(commit.version), row_at(row))
-  add('q' .. fixed(commit.version))
-  heads.qn = heads.qn + 1
-  if heads.qn > most then
-    local oldest = redis.call('ZRANGEBYLEX', index, '[q', '[q\255', 'LIMIT', 0, 1)[1]
-    drop(oldest)
-    redis.call('HDEL', rows, 'q:' .. text(tonumber(string.sub(oldest, 2))))
-    heads.qn = heads.qn - 1
-  end
-end
-
--- --- writing ---
-
-local function write_names(key, names)
-  local adds, drops = {}, {}
-  for member, there in pairs(names) do
-    if there then
-      adds[#adds + 1] = 0
-      adds[#adds + 1] = member
-    else
-      drops[#drops + 1] = member
+-- Written once: the first result of an execution is its result.
+local function put_outcome(read, body, texts)
+  if not kept[read] then
+    local field = ARGV[before + read]
+    set(field, ARGV[bodies + body])
+    if texts > 0 then
+      set('v:' .. string.sub(field, 3), ARGV[bodies + texts])
     end
   end
-  many('ZREM', key, drops)
-  many('ZADD', key, adds)
 end
 
--- A line that tells an end ends with its moment, all others with a word.
-local function tells_end(line)
-  return string.byte(line, -1) <= 57
+-- What few commits have; what comes into the run's orders, and what goes, is noted.
+local function put_rest(rest, members, dropped, stamped)
+  for _, member in ipairs(rest.members) do
+    push(members, 0, member)
+  end
+  for _, timer in ipairs(rest.timers) do
+    put_timer(timer[1], timer[2], timer[3], members, dropped)
+  end
+  for _, asked in ipairs(rest.inputs) do
+    put_input(asked[1], asked[2], asked[3], asked[4], members, dropped, stamped)
+  end
+  if rest.birth then
+    put_birth(stamped, unpack(rest.birth))
+  end
 end
 
-local function put_end(was, pipeline)
+-- Tasks that no plan has stand behind those of their revision's.
+local function put_strays(tasks)
+  for at = 1, #tasks, 2 do
+    if not kept[tasks[at]] then
+      local revision = tasks[at + 1]
+      local field = 'po:' .. text(revision)
+      local order = redis.call('HGET', rows, field)
+      local ids = order and cmsgpack.unpack(order) or {}
+      ids[#ids + 1] = string.sub(ARGV[before + tasks[at]], 3)
+      redis.call('HSET', rows, field, cmsgpack.pack(ids))
+      redis.call('ZADD', index, 0, 'p' .. fixed(revision))
+    end
+  end
+end
+
+local function drop_requests(most)
+  if most == 0 then
+    return
+  end
+  local over = redis.call('ZLEXCOUNT', index, '[q', '[q\255') - most
+  if over > 0 then
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', index, '[q', '[q\255', 'LIMIT', 0, over)) do
+      redis.call('ZREM', index, member)
+      redis.call('HDEL', rows, 'q:' .. text(tonumber(string.sub(member, 2))))
+    end
+  end
+end
+
+local function move_end(was, line)
+  local pipeline = string.match(redis.call('HGET', rows, 'birth'), '^[^\1]*\1[^\1]*\1([^\1]*)')
   for _, place in ipairs(ended_places(run, was, pipeline)) do
-    listed[place] = false
+    unlisted[#unlisted + 1] = place
   end
   for _, place in ipairs(ended_places(run, line, pipeline)) do
-    listed[place] = true
+    push(listed, 0, place)
   end
 end
 
-local function write_agenda()
-  local asleep, overdue, awake, maybe, new = {}, {}, {}, {}, 0
-  for item, arming in pairs(moments) do
-    local moment, known = arming[1], arming[2]
-    if moment and moment > now then
-      asleep[#asleep + 1] = moment
-      asleep[#asleep + 1] = item
-      new = new + (known and 0 or 1)
-    else
-      awake[#awake + 1] = item
-      if moment then
-        overdue[#overdue + 1] = moment
-        overdue[#overdue + 1] = item
-      end
-    end
-    if known then
-      maybe[#maybe + 1] = item
-    end
-  end
-  -- What may come due is asleep or due, never both.
-  local were_due = many('ZREM', wake, awake) < #awake
-  were_due = many('ZADD', wake, asleep) > new or were_due
-  if were_due then
-    many('ZREM', due, maybe)
-  end
-  many('ZADD', due, overdue)
+-- --- its verdict ---
+
+local function made_by(version)
+  local record = redis.call('HGET', rows, 'c:' .. text(version))
+  local size, at = string.match(record, '^%d+ %d+ %d+ (%d+) %d+ ()')
+  return string.sub(record, at, at + tonumber(size) - 1)
 end
 
-local function write_book(stamped)
-  local lines, gone = { 'v' .. run, line }, {}
-  for item, value in pairs(notes) do
-    if value then
-      lines[#lines + 1] = item
-      lines[#lines + 1] = value
-    else
-      gone[#gone + 1] = item
+local function refusal(stored, stored_id, version, id, follows, fences, reads)
+  if version ~= stored + 1
+    or (stored == 0 and (is_orphan or redis.call('ZSCORE', tombstones, run))) then
+    local is_again = (version == stored and id == stored_id)
+      or (version >= 1 and version < stored and id == made_by(version))
+    return is_again and 'C' or 'X'
+  end
+  -- What it was decided on may be lost, and something else be there by now.
+  if stored > 0 and follows ~= '' and follows ~= stored_id then
+    return 'X'
+  end
+  kept = stored == 0 and {} or pick(rows, ARGV, before + 1, before + reads)
+  for at = 1, #fences, 2 do
+    local row = kept[fences[at]]
+    if not row or not has_token(row, fences[at + 1]) then
+      return 'L'
     end
   end
-  many('HDEL', book, gone)
-  for _, part in ipairs({ '#last', text(now), '#offset', text(time.offset), '#stamp', stamped }) do
-    lines[#lines + 1] = part
-  end
-  many('HSET', book, lines)
 end
 
-local function write_holders()
-  many('ZREM', holders, ends)
-  for at, holder in ipairs(starts) do
-    redis.call('ZADD', holders, 0, holder)
-  end
-end
-
-local function apply(commit, steps)
-  local stamp = math.max(now + steps, time.stamp + 1, floor + 1 + steps)
+local function apply(version, behind, first, executions, outcomes, tasks, rest)
+  local stamp = math.max(now + behind, time.stamp + 1, floor + 1 + behind)
   time.stamp = stamp
-  version = commit.version
-  local was = line
-  local numbered, stamped = text(version), text(stamp)
-  line = numbered .. ' ' .. commit.line
-  local heads = { xs = tonumber(kept.xs or 0), ms = tonumber(kept.ms or 0),
-    is = tonumber(kept.is or 0), qn = tonumber(kept.qn or 0) }
-  sets, marks, notes, moments, starts, ends, listed = {}, {}, {}, {}, {}, {}, {}
-  for at = 1, #commit.sets, 2 do
-    set(commit.sets[at], row_at(commit.sets[at + 1]))
+  local stamped = fixed(stamp)
+  sets, gone = {}, {}
+  for at = first, bodies do
+    sets[at - first + 1] = ARGV[at]
   end
-  for _, member in ipairs(commit.listed) do
-    add(member)
-  end
-  if commit.birth then
-    put_birth(commit.birth, stamp)
-  end
-  if commit.order then
-    local revision, ids = unpack(commit.order)
-    set('po:' .. text(revision), cmsgpack.pack(ids))
-    add('p' .. fixed(revision))
-  end
-  put_tasks(commit.tasks)
-  for _, execution in ipairs(commit.executions) do
-    put_execution(execution, heads, stamp)
-  end
-  for _, lease in ipairs(commit.leases) do
-    put_lease(lease)
-  end
-  for at = 1, #commit.outcomes, 3 do
-    local id = commit.outcomes[at]
-    -- Written once: the first result of an execution is its result.
-    if not kept['u:' .. id] then
-      set('u:' .. id, row_at(commit.outcomes[at + 1]))
-      if commit.outcomes[at + 2] then
-        set('b:' .. id, row_at(commit.outcomes[at + 2]))
-      end
+  if #executions > 0 then
+    count, open = string.match(kept[1] or '0 ', '^(%d+)( .*)$')
+    count = tonumber(count)
+    for _, one in ipairs(executions) do
+      put_execution(stamped, unpack(one))
     end
+    set('x', count .. open)
   end
-  for at = 1, #commit.timers, 2 do
-    put_timer(commit.timers[at], commit.timers[at + 1])
+  for at = 1, #outcomes, 3 do
+    put_outcome(outcomes[at], outcomes[at + 1], outcomes[at + 2])
   end
-  for at = 1, #commit.inputs, 3 do
-    put_input(commit.inputs[at], commit.inputs[at + 1], row_at(commit.inputs[at + 2]), heads, stamp)
+  local members, dropped = {}, {}
+  if rest then
+    put_rest(rest, members, dropped, stamped)
   end
-  for at = 1, #commit.events, 2 do
-    redis.call('XADD', events, text(commit.events[at]) .. '-0', 'v', numbered,
-      'd', row_at(commit.events[at + 1]))
-  end
-  if #commit.events > 0 then
-    set('ev', text(commit.events[#commit.events - 1]))
-  end
-  for at = 1, #commit.messages, 2 do
-    heads.ms = heads.ms + 1
-    local seq = fixed(heads.ms)
-    set('m:' .. seq, row_at(commit.messages[at + 1]))
-    add('y' .. seq)
-    add('j' .. commit.messages[at] .. '\1' .. seq)
-  end
-  if commit.request then
-    put_request(commit, heads)
-  end
-  -- For its deletion: reservations lie in other partitions.
-  for _, name in ipairs(commit.held) do
-    add('d' .. name)
-  end
-  if tells_end(line) or (was ~= '' and tells_end(was)) then
-    put_end(was, commit.pipeline)
-  end
-  for head, value in pairs(heads) do
-    if value ~= tonumber(kept[head] or 0) then
-      set(head, text(value))
-    end
-  end
-  set('c:' .. numbered, fixed(stamp) .. commit.id .. row_at(commit.changed))
+  set('c:' .. version, stamped .. ' ' .. ARGV[bodies + 2])
+  many('HDEL', rows, gone)
   many('HSET', rows, sets)
-  write_names(index, marks)
-  if next(listed) then
-    write_names(lists, listed)
+  put_strays(tasks)
+  if rest then
+    many('ZREM', index, dropped)
+    many('ZADD', index, members)
+    drop_requests(rest.requests_max)
   end
-  write_agenda()
-  write_book(stamped)
-  write_holders()
-  local id = stamped .. '-0'
-  redis.call('XADD', feed, id, 'r', run, 'v', numbered)
-  redis.call('XADD', tenant_feed, id, 'r', run, 'v', numbered)
+  local place = stamped .. '-0'
+  redis.call('XADD', feed, place, run, version)
+  redis.call('XADD', tenant_feed, place, run, version)
 end
 
-local verdicts, wrote = {}, false
-first = 4
-while first <= #ARGV do
-  local commit = cmsgpack.unpack(ARGV[first])
-  local verdict = refusal(commit)
+-- --- all of them ---
+
+local verdicts, touched, has_written = {}, {}, false
+note_anew()
+before = 1 + runs
+for number, commit in ipairs(commits) do
+  local of, behind, reads, plain, size, version, id, follows, ends, executions, fences,
+    outcomes, tasks, rest = unpack(commit)
+  run = string.sub(ARGV[1 + of], 2)
+  rows, index, tenant_feed = unpack(KEYS, 6 + 3 * of, 8 + 3 * of)
+  bodies = before + reads + plain
+  local was = lines[3 + of] or '0 0 - - - '
+  local stored, ended, stored_id = string.match(was, '^(%d+) %d+ %S+ %S+ (%S+) (.*)$')
+  local verdict = refusal(tonumber(stored), stored_id, version, id, follows, fences, reads)
   if not verdict then
-    apply(commit, behind[#verdicts + 1])
-    verdict, wrote = 'C', true
+    if touched[of] then
+      -- What it changes may be what one before it noted.
+      write_shared()
+    end
+    apply(version, behind, before + reads + 1, executions, outcomes, tasks, rest)
+    local line = ARGV[bodies + 1]
+    if ends or ended ~= '-' then
+      move_end(was, line)
+    end
+    lines[3 + of], touched[of] = line, true
+    told_lines[#told_lines + 1] = ARGV[1 + of]
+    told_lines[#told_lines + 1] = line
+    verdict, has_written = 'C', true
   end
-  verdicts[#verdicts + 1] = verdict
-  first = first + 1 + commit.rows
+  verdicts[number] = verdict
+  before = bodies + size
 end
-if not wrote then
-  -- Who waits for replicas waits for what this connection wrote: so it always writes.
-  keep(time)
+if has_written then
+  write_shared()
 end
-return table.concat(verdicts) .. ' ' .. text(now) .. ' ' .. text(time.stamp)
+-- Who waits for replicas waits for what this connection wrote: so it always writes.
+many('HSET', book, told(time, told_lines))
+local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
+return table.concat(verdicts) .. ' ' .. text(now) .. ' ' .. text(time.stamp) .. ' ' .. (heard[2] or -1)

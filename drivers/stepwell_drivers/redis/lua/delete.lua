@@ -5,8 +5,8 @@
 -- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do. The
 -- idempotency keys that its tasks held stand among them, for `free`.
 
-local book, wake, ready, due, holders, lists, logged, tombstones, trash, rows, index, events, logs,
-  log_marks, rubbish, kept, family, feed, tenant_feed, deletions = unpack(KEYS)
+local book, wake, ready, due, holders, lists, logged, tombstones, trash, rows, index, logs, log_marks,
+  rubbish, kept, family, feed, tenant_feed, deletions = unpack(KEYS)
 local run, version, tombstone_us, floor = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local line = redis.call('HGET', book, 'v' .. run)
 if not line then
@@ -24,30 +24,29 @@ local function members(letter, skip)
   return found
 end
 
-local function forget(item)
-  redis.call('HDEL', book, item)
-  redis.call('ZREM', wake, item)
+local function forget(item, moment)
+  redis.call('ZREM', wake, item, 'h' .. moment .. item)
   redis.call('ZREM', due, item)
 end
 
-for _, item in ipairs(members('w', 2)) do
-  forget(item)
+for _, name in ipairs(members('w', 1)) do
+  forget('t' .. run .. ':' .. string.sub(name, 3), redis.call('HGET', rows, name))
 end
-for _, id in ipairs(members('o', 18)) do
-  -- As keys.py escapes.
-  local escaped = string.gsub(id, '[%%:{}%c \127]', function(letter)
-    return string.format('%%%02X', string.byte(letter))
-  end)
-  local name = run .. ':' .. escaped
-  local place = redis.call('HGET', book, 'r' .. name)
-  if place then
-    redis.call('ZREM', ready, place)
-  end
-  forget('r' .. name)
-  forget('l' .. name)
-  local _, _, lease = row_parts(redis.call('HGET', rows, 'e:' .. id))
-  if lease ~= '' then
-    redis.call('ZREM', holders, cmsgpack.unpack(lease)[3])
+local open = string.match(redis.call('HGET', rows, 'x') or '', ' .*$')
+for number in string.gmatch(open or '', '%d+') do
+  local id = string.match(redis.call('HGET', rows, 'x:' .. number), '^%d+ (.*)$')
+  local state, _, token, has = row_parts(redis.call('HGET', rows, 'e:' .. id))
+  if state == 'R' then
+    redis.call('ZREM', ready, has)
+    redis.call('ZREM', wake, 'r' .. has)
+  elseif token ~= '' then
+    -- As keys.py escapes.
+    local name = run .. ':' .. string.gsub(id, '[%%:{}%c \127]', function(letter)
+      return string.format('%%%02X', string.byte(letter))
+    end)
+    local moment, limit, _, who = lease_parts(has)
+    forget(lease_item(name, limit, token), moment)
+    redis.call('ZREM', holders, holder(who, name, token))
   end
 end
 for _, id in ipairs(members('a', 18)) do
@@ -68,7 +67,7 @@ if #held > 0 then
 end
 redis.call('RENAME', rows, has_family and kept or rubbish)
 redis.call('ZADD', trash, tonumber(version), run)
-redis.call('UNLINK', index, events, logs, log_marks)
+redis.call('UNLINK', index, logs, log_marks)
 local over = redis.call('ZRANGEBYSCORE', deletions, '-inf', text(time.now - tombstone_us),
   'LIMIT', 0, 1000)
 if #over > 0 then
@@ -79,8 +78,8 @@ end
 time.stamp = math.max(time.now, time.stamp + 1, floor + 1)
 local id = text(time.stamp) .. '-0'
 -- A version below zero is a deletion.
-redis.call('XADD', feed, id, 'r', run, 'v', '-' .. version)
-redis.call('XADD', tenant_feed, id, 'r', run, 'v', '-' .. version)
+redis.call('XADD', feed, id, run, '-' .. version)
+redis.call('XADD', tenant_feed, id, run, '-' .. version)
 redis.call('ZADD', deletions, text(time.stamp), id)
 keep(time)
 return time.stamp

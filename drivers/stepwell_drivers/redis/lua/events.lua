@@ -1,40 +1,50 @@
 --!lua flags=no-writes
--- Whole commits' events after a number, at most `limit` of them but for a commit that stands alone.
+-- Whole commits' events after a number, at most `limit` of them but for a commit that stands alone: the run's
+-- last event, its status, and the commits' records.
 
-local book, rows, events = unpack(KEYS)
-local run, after_number, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local stored = redis.call('HGET', book, 'v' .. run)
-if not stored then
+local book, rows = unpack(KEYS)
+local run, after_number, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local line = redis.call('HGET', book, 'v' .. run)
+if not line then
   return false
 end
-local found = redis.call('XRANGE', events, '(' .. after_number .. '-0', '+', 'COUNT', limit + 1)
-local keep_count = #found
-if keep_count > limit then
-  local last = found[keep_count][2][2]
-  while keep_count > 0 and found[keep_count][2][2] == last do
-    keep_count = keep_count - 1
-  end
-  if keep_count == 0 then
-    -- One commit, larger than the page: the rest of it.
-    keep_count = #found
-    local from = found[keep_count][1]
-    while from do
-      local more = redis.call('XRANGE', events, '(' .. from, '+', 'COUNT', 128)
-      from = nil
-      for _, entry in ipairs(more) do
-        if entry[2][2] ~= last then
-          from = nil
-          break
-        end
-        keep_count = keep_count + 1
-        found[keep_count] = entry
-        from = entry[1]
-      end
+local version, latest, status = string.match(line, '^(%d+) (%d+) (%S+)')
+local last = tonumber(version)
+
+local function record_of(number)
+  return redis.call('HGET', rows, 'c:' .. text(number))
+end
+
+-- The number of the run's last event as of a commit, and how many the commit has.
+local function counts_of(record)
+  local number, count = string.match(record, '^%d+ (%d+) (%d+)')
+  return tonumber(number), tonumber(count)
+end
+
+-- The first commit with an event after the number. Who watches a run asks for its last ones.
+local function first_after()
+  local low, high, step = 1, last, 1
+  while low < high do
+    local middle = step and math.max(high - step, low) or math.floor((low + high) / 2)
+    if counts_of(record_of(middle)) > after_number then
+      high, step = middle, step and 2 * step
+    else
+      low, step = middle + 1, nil
     end
   end
+  return high
 end
-local bytes = {}
-for at = 1, keep_count do
-  bytes[at] = found[at][2][4]
+
+local records, sum = {}, 0
+if after_number < tonumber(latest) then
+  for number = first_after(), last do
+    local record = record_of(number)
+    local reaches, count = counts_of(record)
+    sum = sum + math.min(count, reaches - after_number)
+    if sum > limit and #records > 0 then
+      break
+    end
+    records[#records + 1] = record
+  end
 end
-return { redis.call('HGET', rows, 'ev') or '0', string.match(stored, '^%d+ (%S+)'), bytes }
+return { latest, status, records }

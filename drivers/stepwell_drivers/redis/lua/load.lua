@@ -4,18 +4,36 @@
 local book, rows, index = unpack(KEYS)
 local run, since, commits_max, requests_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]),
   tonumber(ARGV[4])
-local time = look(book, 'v' .. run)
-if not time.also then
+local time, found = look(book, 'v' .. run)
+local line = found[4]
+if not line then
   return false
 end
-local version = tonumber(string.match(time.also, '^%d+'))
+local version, id = string.match(line, '^(%d+) %d+ %S+ %S+ %S+ (.*)$')
+version = tonumber(version)
 
 local function names(letter, skip)
-  local found = redis.call('ZRANGEBYLEX', index, '[' .. letter, '[' .. letter .. '\255')
-  for at, member in ipairs(found) do
-    found[at] = string.sub(member, skip)
+  local members = redis.call('ZRANGEBYLEX', index, '[' .. letter, '[' .. letter .. '\255')
+  for at, member in ipairs(members) do
+    members[at] = string.sub(member, skip)
   end
-  return found
+  return members
+end
+
+local function fields(prefix, list)
+  local named = {}
+  for at, name in ipairs(list) do
+    named[at] = prefix .. name
+  end
+  return named
+end
+
+-- Of a commit's record: its id, and the keys that it names (false: too many).
+local function parts_of(record)
+  local id_size, size, at = string.match(record, '^%d+ %d+ %d+ (%d+) (%d+) ()')
+  id_size, size = tonumber(id_size), tonumber(size)
+  return string.sub(record, at, at + id_size - 1),
+    cmsgpack.unpack(string.sub(record, at + id_size, at + id_size + size - 1))
 end
 
 -- The keys that the commits since then named; nil: too many, or one that names none.
@@ -23,15 +41,14 @@ local function delta()
   if since <= 0 or since > version or version - since > commits_max then
     return nil
   end
-  local fields = {}
+  local versions = {}
   for at = since + 1, version do
-    fields[#fields + 1] = 'c:' .. text(at)
+    versions[#versions + 1] = text(at)
   end
   local sets = { {}, {}, {}, {}, {} }
   local lists = { {}, {}, {}, {}, {} }
-  for at, record in ipairs(pick(rows, fields)) do
-    local digits = string.match(record, '^%d+', 17)
-    local changed = cmsgpack.unpack(string.sub(record, 18 + #digits + tonumber(digits)))
+  for at, record in ipairs(pick(rows, fields('c:', versions))) do
+    local _, changed = parts_of(record)
     if not changed then
       return nil
     end
@@ -50,12 +67,30 @@ local function delta()
   return lists
 end
 
-local function fields(prefix, list)
-  local found = {}
-  for at, name in ipairs(list) do
-    found[at] = prefix .. name
+-- The tasks of all plans. One that a later plan defined anew is named by both, and has one row.
+local function all_tasks(revisions)
+  local ids, is_named = {}, {}
+  for _, order in ipairs(pick(rows, fields('po:', revisions))) do
+    for _, id in ipairs(cmsgpack.unpack(order)) do
+      if not is_named[id] then
+        is_named[id] = true
+        ids[#ids + 1] = id
+      end
+    end
   end
-  return found
+  return ids
+end
+
+local function open_executions()
+  local numbers = {}
+  for number in string.gmatch(string.match(redis.call('HGET', rows, 'x') or '', ' .*$') or '', '%d+') do
+    numbers[#numbers + 1] = number
+  end
+  local ids = pick(rows, fields('x:', numbers))
+  for at, linked in ipairs(ids) do
+    ids[at] = string.match(linked, '^%d+ (.*)$')
+  end
+  return ids
 end
 
 local changed = delta()
@@ -63,33 +98,29 @@ local plans, tasks, executions, inputs, requests
 if changed then
   plans, tasks, executions, inputs, requests = unpack(changed)
 else
-  plans, tasks, executions, inputs = names('p', 2), names('t', 25), names('o', 18), names('a', 18)
+  plans, inputs = names('p', 2), names('a', 18)
   for at, revision in ipairs(plans) do
     plans[at] = text(tonumber(revision))
   end
+  tasks, executions = all_tasks(plans), open_executions()
   requests = redis.call('ZREVRANGEBYLEX', index, '[q\255', '[q', 'LIMIT', 0, requests_max)
   for at, name in ipairs(requests) do
     requests[at] = text(tonumber(string.sub(name, 2)))
   end
 end
 local leased = {}
-for _, id in ipairs(executions) do
-  leased[#leased + 1] = 'e:' .. id
-  leased[#leased + 1] = 'lp:' .. id
-  leased[#leased + 1] = 'ls:' .. id
+for _, name in ipairs(executions) do
+  leased[#leased + 1] = 'e:' .. name
+  leased[#leased + 1] = 'lp:' .. name
+  leased[#leased + 1] = 'ls:' .. name
 end
 local head = redis.call('HMGET', rows, 'run', 'spec')
 local named = redis.call('ZREVRANGEBYLEX', index, '[h\255', '[h', 'LIMIT', 0, 1)[1]
-
-local function id_at(number)
-  local record = redis.call('HGET', rows, 'c:' .. text(number))
-  local digits = record and string.match(record, '^%d+', 17)
-  return digits and string.sub(record, 18 + #digits, 17 + #digits + tonumber(digits)) or ''
-end
+local since_id = changed and parts_of(redis.call('HGET', rows, 'c:' .. text(since))) or ''
 return {
   text(time.now), changed and 0 or 1, head[1], head[2],
   pick(rows, fields('p:', plans)), pick(rows, fields('t:', tasks)), pick(rows, leased),
   pick(rows, fields('i:', inputs)), pick(rows, fields('q:', requests)),
   named and redis.call('HGET', rows, 'h:' .. string.sub(named, 2)) or false,
-  id_at(version), changed and id_at(since) or '',
+  id, since_id,
 }

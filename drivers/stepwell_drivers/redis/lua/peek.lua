@@ -8,23 +8,26 @@ local time = look(book)
 local now = time.now
 local AT_ONCE = 1000
 
-local over = redis.call('ZRANGEBYSCORE', wake, '-inf', text(now), 'LIMIT', 0, AT_ONCE)
-if #over > 0 then
-  local places = redis.call('HMGET', book, unpack(over))
-  for at, item in ipairs(over) do
-    local place = places[at]
-    if place and string.sub(item, 1, 1) == 'r' then
-      redis.call('ZADD', ready, 0, place)
-    elseif place then
-      redis.call('ZADD', due, tonumber(string.sub(place, 1, 16)), item)
-    end
+local over = redis.call('ZRANGEBYSCORE', wake, '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, AT_ONCE)
+local woken = {}
+for at = 1, #over, 2 do
+  local item = over[at]
+  local letter = string.sub(item, 1, 1)
+  if letter == 'r' then
+    redis.call('ZADD', ready, 0, string.sub(item, 2))
+  elseif letter == 'h' then
+    redis.call('ZADD', due, tonumber(string.sub(item, 2, 17)), string.sub(item, 18))
+  else
+    redis.call('ZADD', due, over[at + 1], item)
   end
-  redis.call('ZREM', wake, unpack(over))
+  woken[#woken + 1] = item
 end
-if #over > 0 then
+if #woken > 0 then
+  redis.call('ZREM', wake, unpack(woken))
   keep(time)
+else
+  keep_sometimes(time)
 end
-keep_sometimes(time)
 
 local runs, wanted = {}, {}
 
@@ -103,18 +106,15 @@ end
 
 local overdue = {}
 if due_limit > 0 then
-  local found = redis.call('ZRANGE', due, 0, due_limit - 1)
-  local places = #found > 0 and redis.call('HMGET', book, unpack(found)) or {}
-  for at, item in ipairs(found) do
-    if places[at] then
-      overdue[#overdue + 1] = item
-      overdue[#overdue + 1] = places[at]
-      overdue[#overdue + 1] = version_of(item)
-    end
+  local found = redis.call('ZRANGE', due, 0, due_limit - 1, 'WITHSCORES')
+  for at = 1, #found, 2 do
+    overdue[#overdue + 1] = found[at]
+    overdue[#overdue + 1] = fixed(tonumber(found[at + 1]))
+    overdue[#overdue + 1] = version_of(found[at])
   end
 end
 
-local stored = #runs > 0 and pick(book, runs) or {}
+local stored = pick(book, runs)
 local numbers = {}
 for at = 1, #runs do
   numbers[at] = stored[at] and string.match(stored[at], '^%d+') or '0'

@@ -1,4 +1,4 @@
--- What all scripts stand on: numbers as text, the partition's time, what sleeps and what wakes.
+-- What all scripts stand on: numbers as text, the partition's time, what is listed, and leases.
 
 local LATEST = 9000000000000000
 
@@ -11,24 +11,27 @@ local function fixed(number)
   return string.format('%016.0f', number)
 end
 
--- A partition's book is one hash, so that a commit writes it in one go: the time ('#last' that was told,
--- '#offset' to the wall clock, '#stamp' of the last commit), the store's id ('#store'), 'v' and a run: its version, status,
--- what it waits for and, if it has ended, when; 'r', 'l' or 't' and a run and a name: what is ready,
--- leased or timed; 'f' and a fork: its family.
+-- A partition's book is one hash, so that a commit writes it in one go: '#time', the time that was last
+-- told and the stamp of the last commit; '#offset' to the wall clock; '#store', the store's id; 'v' and a
+-- run: its line; 'f' and a fork: its family. A run's line is its version, its last event, its status, what
+-- it waits for, when it ended ('-': it hasn't), and the id of the commit that made the version.
 
 -- The partition's time never goes back: a wall clock that was set back is carried on from where it
--- was, and so is that of another machine which took this one's place.
+-- was, and so is that of another machine which took this one's place. Returns the values of further fields
+-- of the book as well, from the fourth on.
 local function look(book, ...)
-  local kept = redis.call('HMGET', book, '#offset', '#last', '#stamp', '#store', ...)
-  local offset, last = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
+  local kept = redis.call('HMGET', book, '#time', '#offset', '#store', ...)
+  local last, stamp = string.match(kept[1] or '0 0', '^(%d+) (%d+)$')
+  local offset = tonumber(kept[2] or 0)
+  last = tonumber(last)
   local now = wall_us(book) + offset
   local behind = now < last
   if behind then
     offset = offset + last - now
     now = last
   end
-  return { book = book, now = now, last = last, offset = offset, stamp = tonumber(kept[3] or 0),
-    behind = behind, store = kept[4], also = kept[5] }
+  return { book = book, now = now, last = last, offset = offset, stamp = tonumber(stamp),
+    behind = behind, store = kept[3] }, kept
 end
 
 -- The answer where a partition has not the id that its store had when it was created.
@@ -36,9 +39,19 @@ local function emptied()
   return redis.error_reply('EMPTIED this partition is not of the store that was opened')
 end
 
+-- Adds what is to be written of the time to fields of the book and their values.
+local function told(time, fields)
+  fields[#fields + 1] = '#time'
+  fields[#fields + 1] = text(time.now) .. ' ' .. text(time.stamp)
+  if time.behind then
+    fields[#fields + 1] = '#offset'
+    fields[#fields + 1] = text(time.offset)
+  end
+  return fields
+end
+
 local function keep(time)
-  redis.call('HSET', time.book, '#last', text(time.now), '#offset', text(time.offset),
-    '#stamp', text(time.stamp))
+  redis.call('HSET', time.book, unpack(told(time, {})))
 end
 
 -- Who only looks writes the time all the same when it is needed from here on, and now and then: what
@@ -56,21 +69,31 @@ end
 
 -- A command with many arguments, some at a time, because Lua's stack is short; its counts together.
 local function many(command, key, arguments)
+  local count = #arguments
+  if count == 0 then
+    return 0
+  elseif count <= 2000 then
+    return redis.call(command, key, unpack(arguments))
+  end
   local sum = 0
-  for first = 1, #arguments, 2000 do
-    local last = math.min(first + 1999, #arguments)
-    sum = sum + redis.call(command, key, unpack(arguments, first, last))
+  for first = 1, count, 2000 do
+    sum = sum + redis.call(command, key, unpack(arguments, first, math.min(first + 1999, count)))
   end
   return sum
 end
 
-local function pick(key, fields)
+-- The values of fields, all or those from one to another; any number of them.
+local function pick(key, fields, first, last)
+  first, last = first or 1, last or #fields
+  if last < first then
+    return {}
+  elseif last - first < 2000 then
+    return redis.call('HMGET', key, unpack(fields, first, last))
+  end
   local found = {}
-  for first = 1, #fields, 2000 do
-    local last = math.min(first + 1999, #fields)
-    local values = redis.call('HMGET', key, unpack(fields, first, last))
-    for at = 1, last - first + 1 do
-      found[first + at - 1] = values[at]
+  for from = first, last, 2000 do
+    for _, value in ipairs(redis.call('HMGET', key, unpack(fields, from, math.min(from + 1999, last)))) do
+      found[#found + 1] = value
     end
   end
   return found
@@ -82,7 +105,7 @@ end
 -- Where an ended run stands (of its tenant or of any, of its pipeline or of any), by its line in the
 -- book; nowhere, if the line tells no end.
 local function ended_places(run, line, pipeline)
-  local status, moment = string.match(line, '^%d+ (%S+) %S+ (%d+)$')
+  local status, moment = string.match(line, '^%d+ %d+ (%S+) %S+ (%d+) ')
   local places = {}
   if moment then
     for _, tenant in ipairs({ '', string.match(run, '^[^:]*') }) do
@@ -101,8 +124,38 @@ local function asked_place(run, before, id)
     .. '\1' .. id
 end
 
--- An execution's row: the order of its birth, the letter of its state, its lease with its length, itself.
+-- What wakes or is due is named by a letter (l a lease, t a timer), the run and a name; a lease by its limit
+-- and token, too. A ready step that sleeps is r and its place; what is held is h, its moment and itself.
+local function lease_item(name, limit, token)
+  return 'l' .. name .. '\1' .. limit .. token
+end
+
+-- Where a lease stands among those of its worker.
+local function holder(who, name, token)
+  return who .. '\1' .. name .. '\1' .. token
+end
+
+-- An execution's row: the letter of its state (R ready, L leased, U unknown, C any other) and its number in the
+-- run; its lease's token, if it has one; that lease, or its place if it is ready; itself. Returns these, and
+-- where the last begins.
 local function row_parts(row)
-  local size = tonumber(string.sub(row, 18, 23))
-  return string.sub(row, 1, 16), string.sub(row, 17, 17), string.sub(row, 24, 23 + size)
+  local first = string.find(row, '\0', 1, true)
+  local second = string.find(row, '\0', first + 1, true)
+  local third = string.find(row, '\0', second + 1, true)
+  return string.sub(row, 1, 1), string.sub(row, 2, first - 1), string.sub(row, first + 1, second - 1),
+    string.sub(row, second + 1, third - 1), third + 1
+end
+
+local function has_token(row, token)
+  local first = string.find(row, '\0', 1, true)
+  return token ~= '' and string.find(row, '\0' .. token .. '\0', first, true) == first
+end
+
+-- A lease: its deadline, its limit, '+' if its holder has reported anything ('-': not yet), and its holder.
+local function lease_parts(lease)
+  return string.sub(lease, 1, 16), string.sub(lease, 17, 32), string.sub(lease, 33, 33), string.sub(lease, 34)
+end
+
+local function lease_row(deadline, limit, reports, who)
+  return deadline .. limit .. reports .. who
 end

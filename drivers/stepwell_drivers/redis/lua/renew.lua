@@ -8,32 +8,38 @@ local answers = {}
 
 local function renew(id, escaped, token, lease_us, progress, session)
   local row = redis.call('HGET', rows, 'e:' .. id)
-  local _, state, lease = row_parts(row or string.rep('0', 23))
-  local kept = lease ~= '' and cmsgpack.unpack(lease)
-  if not kept or kept[1] ~= token then
+  if not row or not has_token(row, token) then
     return 0
   end
-  local item, limit = 'l' .. run .. ':' .. escaped, tonumber(kept[2])
-  local moment = after(time.now, lease_us)
-  if limit > 0 then
-    moment = math.min(moment, limit)
+  local state, number, _, lease, from = row_parts(row)
+  local last, limit, reports, who = lease_parts(lease)
+  local item, moment = lease_item(run .. ':' .. escaped, limit, token), after(time.now, lease_us)
+  if tonumber(limit) > 0 then
+    moment = math.min(moment, tonumber(limit))
   end
-  redis.call('HSET', book, item, fixed(moment) .. fixed(limit) .. token)
-  if state == 'L' then
-    redis.call('ZREM', due, item)
-    if moment > time.now then
-      redis.call('ZADD', wake, moment, item)
-    else
-      redis.call('ZREM', wake, item)
-      redis.call('ZADD', due, moment, item)
+  if state == 'L' and moment > time.now then
+    -- If it didn't sleep it is due, or held.
+    if redis.call('ZADD', wake, moment, item) == 1 then
+      redis.call('ZREM', due, item)
+      redis.call('ZREM', wake, 'h' .. last .. item)
+    end
+  elseif state == 'L' then
+    redis.call('ZREM', wake, item, 'h' .. last .. item)
+    redis.call('ZADD', due, moment, item)
+  end
+  if progress or session then
+    reports = '+'
+  end
+  lease = lease_row(fixed(moment), limit, reports, who)
+  local fields = { 'e:' .. id,
+    state .. number .. '\0' .. token .. '\0' .. lease .. '\0' .. string.sub(row, from) }
+  for prefix, value in pairs({ lp = progress, ls = session }) do
+    if value then
+      fields[#fields + 1] = prefix .. ':' .. id
+      fields[#fields + 1] = ARGV[2 + value]
     end
   end
-  if progress then
-    redis.call('HSET', rows, 'lp:' .. id, ARGV[2 + progress])
-  end
-  if session then
-    redis.call('HSET', rows, 'ls:' .. id, ARGV[2 + session])
-  end
+  redis.call('HSET', rows, unpack(fields))
   return 1
 end
 

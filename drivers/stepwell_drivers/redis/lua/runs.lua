@@ -12,7 +12,7 @@ for trait in string.gmatch(traits, '([^\1]*)\1') do
   wanted[#wanted + 1] = trait
 end
 
-local function matches(birth, version)
+local function matches(birth, line)
   if string.sub(birth, #prefix + 17, #prefix + 16 + #id_prefix) ~= id_prefix then
     return false
   end
@@ -23,7 +23,7 @@ local function matches(birth, version)
       return false
     end
   end
-  local status, kind = string.match(version, '^%d+ (%S+) (%S+)')
+  local status, kind = string.match(line, '^%d+ %d+ (%S+) (%S+)')
   return (not next(statuses) or statuses[status]) and (not next(blocked) or blocked[kind])
 end
 

@@ -11,7 +11,7 @@ for version = math.max(left - at_once + 1, 1), left do
   local field = 'c:' .. text(version)
   local record = is_kept and redis.call('HGET', kept, field) or redis.call('HGET', rubbish, field)
   if record then
-    ids[#ids + 1] = text(tonumber(string.sub(record, 1, 16))) .. '-0'
+    ids[#ids + 1] = string.match(record, '^%d+') .. '-0'
   end
 end
 if #ids > 0 then
