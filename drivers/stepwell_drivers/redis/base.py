@@ -41,7 +41,7 @@ class Base:
         """The channel on which hints are told."""
         self._floor = _floors.setdefault(store_id, ClockFloor())
         self._refused: dict[Partition, tuple[int, float]] = {}
-        """The bytes of the last commit that each partition had no memory for, and until when they count."""
+        """The most bytes that each partition had no memory for of late, and until when they count."""
 
     def run(self, tenant_id: str, run_id: str) -> RunKeys:
         """Return the keys of a run."""
@@ -69,7 +69,7 @@ class Base:
     async def stamps(self) -> list[int]:
         """Return the last stamp of each partition."""
         asks = [Ask(one.slot, ("HGET", one.book, "#time")) for one in self.keys.partitions]
-        return [int((told or b"0 0").split(b" ")[1]) for told in await self.network.ask_all(asks)]
+        return [int((time or b"0 0").split(b" ")[1]) for time in await self.network.ask_all(asks)]
 
     def note_refused(self, partition: Partition, size: int) -> None:
         """Have `probe` look for memory for a commit of so many bytes, for a while.
@@ -77,7 +77,11 @@ class Base:
         A server counts what it was sent before it decides: close to its `maxmemory` it refuses large
         commits and takes small ones.
         """
-        self._refused[partition] = (size, self.network.runtime.monotonic() + REFUSED_SECONDS)
+        now = self.network.runtime.monotonic()
+        most, until = self._refused.get(partition, (0, now))
+        # Until the server has let go of a large commit's bytes, it refuses small ones as well.
+        size = max(size, most if now < until else 0)
+        self._refused[partition] = (size, now + REFUSED_SECONDS)
 
     async def probe(self) -> None:
         """Ask every partition whether it would take a commit, also one as large as it refused lately.

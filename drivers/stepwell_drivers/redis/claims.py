@@ -37,7 +37,7 @@ class _Candidate(NamedTuple):
     item: bytes
     """The letter of its kind, and its name; a lease's also says its limit and token."""
     held: tuple[bytes, bytes]
-    """What `hold` knows it by."""
+    """Its arguments for `hold`: a ready step's place, or an item and its moment."""
     moment_us: int
     version: int
 

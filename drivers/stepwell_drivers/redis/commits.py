@@ -45,7 +45,7 @@ class _Group:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.places: list[int] = []
-        """Where its commits stand among all that came together."""
+        """The places of its commits among all that came together."""
         self.size = 0
         self._keys: list[bytes] = []
         self._lines: list[bytes] = []
@@ -96,7 +96,7 @@ class Commits:
         self._unfinished = False
         """A deletion has left rows to be removed."""
         self.listeners = 0
-        """How many listen to hints, as the servers of the last commits know; below 0: they don't tell."""
+        """The number of those who listen to hints where the last commits went; below 0: it isn't known."""
 
     async def commit(self, commits: Sequence[Commit]) -> list[CommitResult]:
         """Send the commits to their partitions; one result each, in order.

@@ -38,8 +38,8 @@ class RedisHints:
         self._listening: asyncio.Task[None] | None = None
         self._publishing: asyncio.Task[None] | None = None
         self._queued: dict[RunKey, int] = {}
-        self._heard = 0
-        """How often this process is among those who listen."""
+        self._listens = 0
+        """1 while this process is among those who listen."""
         self._closed = False
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
@@ -59,7 +59,7 @@ class RedisHints:
         if not runs or self._closed:
             return
         self._hints.publish(runs)
-        if 0 <= listeners <= self._heard and not self._base.network.place.is_cluster:
+        if 0 <= listeners <= self._listens and not self._base.network.place.is_cluster:
             return  # Nobody but this process listens.
         for key, version in runs.items():
             self._queued[key] = max(version, self._queued.get(key, 0))
@@ -109,7 +109,7 @@ class RedisHints:
                 await _until_silent(connection.lost, connection.send, received)
                 failures = 0 if received.is_set() else failures + 1
             finally:
-                self._heard = 0
+                self._listens = 0
                 await connection.close()
             await network.runtime.sleep(network.backoff(failures + 1))
 
@@ -120,7 +120,7 @@ class RedisHints:
         kind, _, body = parts
         if kind == b"subscribe":
             # From now on: what came before may have been missed.
-            self._heard = 1
+            self._listens = 1
             self._hints.publish(ANYTHING)
         elif kind == b"message":
             try:

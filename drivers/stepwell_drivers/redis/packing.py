@@ -91,19 +91,19 @@ def pack(commit: Commit) -> Packed:
 class _Packing:
     """One commit on its way."""
 
-    __slots__ = ("_bodies", "_commit", "_looks", "_members", "_plain")
+    __slots__ = ("_bodies", "_commit", "_members", "_plain", "_reads")
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
-        self._looks = {"x": 1}
-        """Fields that the script looks at, with their numbers; the first is the head of the run's executions."""
+        self._reads = {"x": 1}
+        """Fields that the script reads, with their numbers; the first is the head of the run's executions."""
         self._plain: list[bytes] = []
         """Fields that are written as they are, each with its value behind it."""
         self._bodies = [_line(commit).encode(), _record(commit)]
-        """What the script puts something in front of, or writes if it must; the first two are the run's line
+        """Values that the script puts something in front of, or may write; the first two are the run's line
         and the commit's record."""
         self._members: list[str] = []
-        """What comes into the run's orders."""
+        """Entries for the run's orders."""
 
     def packed(self) -> Packed:
         """Return all parts and arguments."""
@@ -118,18 +118,18 @@ class _Packing:
             [
                 part
                 for one in commit.fences
-                for part in (self._look(f"e:{one.execution_id}"), one.token)
+                for part in (self._read(f"e:{one.execution_id}"), one.token)
             ],
             self._outcomes(),
             self._tasks(),
             self._rest(),
         )
-        counts = (len(self._looks), len(self._plain), len(self._bodies))
-        looks = map(str.encode, self._looks)
-        return Packed((*counts, *parts), [*looks, *self._plain, *self._bodies])
+        counts = (len(self._reads), len(self._plain), len(self._bodies))
+        reads = map(str.encode, self._reads)
+        return Packed((*counts, *parts), [*reads, *self._plain, *self._bodies])
 
-    def _look(self, field: str) -> int:
-        return self._looks.setdefault(field, len(self._looks) + 1)
+    def _read(self, field: str) -> int:
+        return self._reads.setdefault(field, len(self._reads) + 1)
 
     def _body(self, value: object) -> int:
         self._bodies.append(encoded(value))
@@ -173,7 +173,7 @@ class _Packing:
             self._write(field, encoded(task))
             is_planned = plan and task.revision == plan.revision and task.task_id in planned
             if not (is_sure or is_planned):
-                unsure += (self._look(field), task.revision)
+                unsure += (self._read(field), task.revision)
             if task.held_key:
                 # For its deletion: reservations lie in other partitions.
                 names = (self._commit.tenant_id, self._commit.run.spec.pipeline_id, task.held_key)
@@ -187,16 +187,16 @@ class _Packing:
             for number, execution in enumerate(self._commit.executions)
         ]
         for lease in leases.values():
-            field = self._look(f"e:{lease.execution_id}")
+            field = self._read(f"e:{lease.execution_id}")
             found.append((field, escape(lease.execution_id), "", 0, 0, False, self._lease(lease)))
         return found
 
     def _execution(self, number: int, execution: Execution, lease: Lease | None) -> tuple[Any, ...]:
         state = _STATES.get(execution.status, _CLOSED)
         return (
-            self._look(f"e:{execution.execution_id}"),
+            self._read(f"e:{execution.execution_id}"),
             *(escape(execution.execution_id), state, self._body(execution)),
-            self._look(f"k:{execution.task_id}") if execution.task_id else 0,
+            self._read(f"k:{execution.task_id}") if execution.task_id else 0,
             state == "R" and self._place(number, execution),
             state == "L" and lease is not None and self._lease(lease),
         )
@@ -215,7 +215,7 @@ class _Packing:
         parts: list[int] = []
         for outcome in self._commit.outcomes:
             row, texts = outcome_rows(outcome)
-            parts += (self._look(f"u:{outcome.execution_id}"), self._body(row))
+            parts += (self._read(f"u:{outcome.execution_id}"), self._body(row))
             parts.append(0 if texts is None else self._body(texts))
         return parts
 
@@ -232,12 +232,12 @@ class _Packing:
             "birth": _birth(commit),
             "members": members,
             "timers": [
-                (self._look(f"w:{escape(one.name)}"), escape(one.name), micros(one.delay_ms))
+                (self._read(f"w:{escape(one.name)}"), escape(one.name), micros(one.delay_ms))
                 for one in commit.timers
             ],
             "inputs": [
                 (
-                    *(self._look(f"i:{asked.input_id}"), asked.status is InputStatus.OPEN),
+                    *(self._read(f"i:{asked.input_id}"), asked.status is InputStatus.OPEN),
                     *(self._body(asked), _within(commit.version, at)),
                 )
                 for at, asked in enumerate(commit.inputs)

@@ -35,7 +35,7 @@ ASKED_CHARS = 2 * SEQ_CHARS
 """Characters of an input request's place: that number, and the stamp of the commit that made it."""
 
 _HOLDER_AT = 2 * SEQ_CHARS + 1
-"""Where a lease's holder begins: behind deadline and limit, of so many digits each, and a sign."""
+"""The characters before a lease's holder: deadline and limit, and a sign."""
 
 encoded = msgspec.msgpack.Encoder().encode
 _NO_SPEC = RunSpec(tenant_id="", run_id="")

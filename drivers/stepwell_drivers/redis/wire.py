@@ -39,7 +39,7 @@ Reply = Any
 """`bytes`, `int`, `None`, `Refusal`, or a list of these."""
 
 _NOT_YET = object()
-"""What the parser says until a reply is whole."""
+"""The parser's answer until a reply is whole."""
 _PASSES = frozenset({"LOADING", "MASTERDOWN", "BUSY"})
 """Refusals of a server that accepts the connection but can't work yet."""
 

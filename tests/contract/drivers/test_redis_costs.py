@@ -1,4 +1,4 @@
-"""What a step costs on Redis, counted: calls of its script, commands within that, and bytes in the log."""
+"""The cost of a step on Redis, counted: calls of its script, commands within that, and bytes in the log."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ONE_STEP = {
     "pubsub|numsub": 1,
 }
 EIGHT_STEPS = ONE_STEP | {"hmget": 1 + 8, "hset": 1 + 8, "xadd": 2 * 8}
-"""Of as many runs, in one call."""
+"""The same for as many runs, in one call."""
 LOG_BYTES_MAX = 3_400
-"""Of a step with a result of 1 KiB."""
+"""The log's growth by a step with a result of 1 KiB."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def next_step(before: Commit) -> Commit:
 
 
 class Cost(NamedTuple):
-    """What the server did."""
+    """Commands that the server did, and the growth of its log."""
 
     commands: dict[str, int]
     log_bytes: int
@@ -119,7 +119,7 @@ async def test_a_heartbeat_is_one_call(server: Redis, store: Store) -> None:
     assert cost.commands == {"evalsha": 1, "time": 1, "hmget": 1, "hget": 1, "zadd": 1, "hset": 2}
 
 
-async def test_nobody_is_told_of_a_commit_where_only_the_caller_listens(
+async def test_a_commit_publishes_no_hint_where_only_its_caller_listens(
     server: Redis, store: Store
 ) -> None:
     received: list[str] = []
