@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stepwell.core.port import ClaimRequest, FeedQuery, Store
-from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.states import Verdict
-from stepwell_drivers.sql.postgres import writer
+from stepwell_drivers.sql.postgres import links, writer
 from stepwell_drivers.sql.postgres.errors import sqlstate_of, trouble_of
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_testkit.conformance.builders import (
@@ -104,7 +104,7 @@ async def test_stranger_idle_in_a_transaction_stops_only_its_own_run(
     ):
         await asyncio.gather(*(chain.grow(store) for chain in (held, *free)))
         await store.commit([created_leased("leased"), created("waits", executions=[ready()])])
-        held_row = "SELECT 1 FROM stepwell.runs WHERE run_id = 'held' FOR UPDATE"
+        held_row = "SELECT 1 FROM stepwell.run_rows WHERE run_id = 'held' FOR UPDATE"
         async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             await stranger.execute(held_row)
             # Together, so that they would be one group.
@@ -156,7 +156,7 @@ async def test_deadlock_with_a_stranger_is_tried_again(server: Server, database:
     """
     chains = [Chain(name) for name in "abc"]
     patient: dict[str, Any] = {"lock_timeout_ms": "60000", "statement_timeout_ms": "120000"}
-    lock = "SELECT 1 FROM stepwell.runs WHERE run_id = '{}' FOR UPDATE"
+    lock = "SELECT 1 FROM stepwell.run_rows WHERE run_id = '{}' FOR UPDATE"
     before = deadlocks(server, database)
     async with (
         opened(server.url(database, **patient)) as store,
@@ -324,7 +324,7 @@ async def test_timeouts_hold_behind_a_pooler(
     async with opened(url) as store, session(own, database) as stranger:
         await chain.grow(store)
         async with asyncio.timeout(PATIENCE_S), stranger.transaction():
-            await stranger.execute("SELECT 1 FROM stepwell.runs FOR UPDATE")
+            await stranger.execute("SELECT 1 FROM stepwell.run_rows FOR UPDATE")
             with pytest.raises(StoreUnavailable) as caught:
                 await store.commit([chain.next()])
         assert caught.value.reason == "STORE_BUSY"
@@ -333,7 +333,10 @@ async def test_timeouts_hold_behind_a_pooler(
 # --- one server ---
 
 
-async def test_cut_before_COMMIT_was_sent_leaves_nothing_done(own: Postgres, database: str) -> None:
+@pytest.mark.parametrize("arrives", [True, False], ids=["arrives", "is lost"])
+async def test_commit_whose_connection_is_cut_is_unknown_until_it_is_sent_again(
+    arrives: bool, own: Postgres, database: str
+) -> None:
     async with (
         Proxy(own.port) as proxy,
         opened(own.url(database, port=proxy.port)) as store,
@@ -341,19 +344,24 @@ async def test_cut_before_COMMIT_was_sent_leaves_nothing_done(own: Postgres, dat
         commit = created()
         chain = Chain("warm")
         await chain.grow(store)
-        # The id is in what is sent first.
-        proxy.lose_reply_to(commit.commit_id.encode())
-        with pytest.raises(StoreUnavailable):
+        cut = proxy.lose_reply_to if arrives else proxy.cut_before
+        cut(commit.commit_id.encode())
+        with pytest.raises(OutcomeUnknown):
             await store.commit([commit])
         await proxy.settled()
-        assert await store.get_run(TENANT, commit.run_id) is None
+        assert (await store.get_run(TENANT, commit.run_id) is not None) == arrives
         (result,) = await store.commit([commit])
         assert result.verdict is Verdict.COMMITTED
 
 
 async def test_database_turned_read_only_is_reported_and_comes_back(
-    own: Postgres, database: str, caplog: pytest.LogCaptureFixture
+    own: Postgres,
+    database: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # A dead link is noticed before a commit is sent, however short it has rested.
+    monkeypatch.setattr(links, "RESTED_S", 0.0)
     chain = Chain("run-1")
     url = own.url(database)
     ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"

@@ -1,4 +1,4 @@
-"""The verdict on each commit of a group, and one write for all that were accepted.
+"""The verdict on each commit of a group, and one write for all that were accepted: SQLite's way.
 
 The rules are the port's: the version is checked before the fences, a commit that was applied before
 is COMMITTED again, and commits of one run are taken in the order given.
@@ -14,11 +14,10 @@ from stepwell.core.port import Commit, CommitResult
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.sql import families, schema
 from stepwell_drivers.sql.batch import Batch
-from stepwell_drivers.sql.dialect import Link, is_postgres
+from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.row_writes import write
 from stepwell_drivers.sql.statements import Query
-from stepwell_drivers.sql.stored import Clock, Stored, read_stored, tombstoned
-from stepwell_drivers.sql.trouble import Raced
+from stepwell_drivers.sql.stored import Clock, Stored, read_stored
 
 _commit_id = Query(
     select(schema.commits.c.commit_id).where(
@@ -88,11 +87,7 @@ class _Group:
 
 
 def apply_commits(connection: Link, commits: Sequence[Commit], clock: Clock) -> list[CommitResult]:
-    """Apply a group within the transaction that the connection is in.
-
-    Raises:
-        Raced: a run was created or moved on since this group read; roll the transaction back.
-    """
+    """Apply a group within the transaction that the connection is in."""
     if not commits:
         return []
     known = families.known(connection, commits)
@@ -100,12 +95,4 @@ def apply_commits(connection: Link, commits: Sequence[Commit], clock: Clock) -> 
     group = _Group(connection, stored, known)
     verdicts = [group.decide(commit) for commit in commits]
     write(connection, group.batch.rows())
-    created = list(group.batch.created)
-    if (
-        created
-        and is_postgres(connection.dialect)
-        and tombstoned(connection, created, stored.now_us)
-    ):
-        # Created and deleted by others since this group read: only now can that be seen.
-        raise Raced
     return [CommitResult(verdict=verdict, now_us=stored.now_us) for verdict in verdicts]

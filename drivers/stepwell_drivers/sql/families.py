@@ -12,10 +12,9 @@ rows never waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Text, bindparam, delete, literal_column, select, text, update
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from stepwell.core.port import Commit
 from stepwell_drivers.sql import schema
@@ -59,15 +58,12 @@ _delete_outcomes = Query(
 )
 
 
-def _locking(how: str) -> Query:
-    """Return a query that takes advisory locks by name until the transaction ends."""
-    lock = f"{how}(hashtextextended('family ' || current_schema() || ' ' || name, 0))"
-    sql = f"SELECT count({lock}) FROM unnest(:names) AS given(name)"  # noqa: S608 - two words of ours
-    return Query(text(sql).bindparams(bindparam("names", type_=ARRAY(Text()))))
-
-
-_share = _locking("pg_advisory_xact_lock_shared")
-_own = _locking("pg_advisory_xact_lock")
+_own = Query(
+    text(
+        "SELECT pg_advisory_xact_lock("
+        "hashtextextended('family ' || current_schema() || ' ' || :name, 0))"
+    ).bindparams(bindparam("name", type_=Text()))
+)
 
 
 def joined_by(commit: Commit) -> FamilyKey | None:
@@ -79,14 +75,10 @@ def joined_by(commit: Commit) -> FamilyKey | None:
 
 
 def known(connection: Link, commits: Sequence[Commit]) -> set[FamilyKey]:
-    """Return which of the families that these commits join exist, and lock them against deletion.
-
-    Call it before any row is locked.
-    """
+    """Return which of the families that these commits join exist. SQLite's way, see `postgres/commits.py`."""
     forks = {family: commit for commit in commits if (family := joined_by(commit)) is not None}
     if not forks:
         return set()
-    _lock(connection, _share, forks)
     keys = {
         (tenant_id, name): None
         for commit in commits
@@ -106,7 +98,9 @@ def family_of(connection: Link, run: RunKey) -> FamilyKey | None:
     if row is None:
         return None
     family = (run[0], row[0] or run[1])
-    _lock(connection, _own, [family])
+    if is_postgres(connection.dialect):
+        # The length shows where the tenant ends.
+        _own.run(connection, name=f"{len(family[0])}:{family[0]}{family[1]}")
     return family
 
 
@@ -131,10 +125,3 @@ def _has_member(connection: Link, family: FamilyKey, *, but: str = "") -> bool:
     tenant_id, family_id = family
     row = _member.first(connection, tenant_id=tenant_id, family_id=family_id, but=but)
     return row is not None
-
-
-def _lock(connection: Link, how: Query, families: Iterable[FamilyKey]) -> None:
-    if is_postgres(connection.dialect):
-        # The length shows where the tenant ends.
-        names = [f"{len(tenant)}:{tenant}{name}" for tenant, name in sorted(families)]
-        how.run(connection, names=names)

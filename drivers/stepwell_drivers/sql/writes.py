@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, literal_column, select
 
 from stepwell.core.port import Commit, LogsOfExecution, OldLogs, Presence, Renewal
-from stepwell.core.records.model import Payload, Session
+from stepwell.core.records.model import Session
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.batch import RowKey
 from stepwell_drivers.sql.columns import Values, bytes_of, to_json
@@ -56,12 +57,16 @@ Work = (
     | SwapWork
 )
 
+Beat = tuple[str, str, str, str]
+"""Tenant, run and execution of a lease, and a token."""
+
 _RUN = ("tenant_id", "run_id")
 _STEP = ("run_key", "execution_id")
 _WORKER = ("tenant_id", "worker_id", "instance_id")
 
 _pick_runs = Pick(schema.runs, _RUN, (*_RUN, "run_key"))
 _pick_leases = Pick(schema.executions, _STEP, (*_STEP, "token", "limit_us"), lock={})
+NO_SESSION = Session()
 _PROGRESS = ("progress_media_type", "progress")
 _SESSION = ("session_backend", "session_id")
 _MOVED = ("deadline_us", "held_until_us")
@@ -131,55 +136,54 @@ def apply_group(connection: Link, works: Sequence[Work], clock: Clock) -> list[A
     return [answers.get(id(work)) for work in works]
 
 
+def beat_of(renewal: Renewal) -> Beat:
+    """Return the lease that a heartbeat is for, with the token that it shows."""
+    return (renewal.tenant_id, renewal.run_id, renewal.execution_id, renewal.token)
+
+
+def merged(renewals: Sequence[Renewal]) -> dict[Beat, Renewal]:
+    """Return one heartbeat for each lease: the last one, with what those before brought and it doesn't."""
+    beats: dict[Beat, Renewal] = {}
+    for renewal in renewals:
+        beat = beat_of(renewal)
+        before = beats.get(beat)
+        if before is not None:
+            progress = before.progress if renewal.progress is None else renewal.progress
+            session = before.session if renewal.session == NO_SESSION else renewal.session
+            renewal = replace(renewal, progress=progress, session=session)
+        beats[beat] = renewal
+    return beats
+
+
 def renew(connection: Link, renewals: Sequence[Renewal], now_us: int) -> list[bool]:
-    """Move deadlines; of several heartbeats for one lease the last one stands."""
+    """Move deadlines; of several heartbeats for one lease the last one stands. SQLite's way, see `postgres`."""
     if not renewals:
         return []
-    runs = dict.fromkeys((renewal.tenant_id, renewal.run_id) for renewal in renewals)
+    beats = merged(renewals)
+    runs = dict.fromkeys((tenant_id, run_id) for tenant_id, run_id, *_ in beats)
     numbers = {(row[0], row[1]): row[2] for row in _pick_runs.run(connection, list(runs))}
-    keys: list[RowKey] = [
-        (numbers.get((renewal.tenant_id, renewal.run_id), 0), renewal.execution_id)
-        for renewal in renewals
-    ]
+    keys = {beat: (numbers.get(beat[:2], 0), beat[2]) for beat in beats}
     stored: dict[RowKey, tuple[str | None, int | None]] = {
         (row[0], row[1]): (row[2], row[3])
-        for row in _pick_leases.run(connection, list(dict.fromkeys(keys)))
+        for row in _pick_leases.run(connection, list(dict.fromkeys(keys.values())))
     }
-    answers: list[bool] = []
-    beats: dict[RowKey, _Beat] = {}
-    for key, renewal in zip(keys, renewals, strict=True):
-        token, limit_us = stored.get(key, ("", 0))
-        answers.append(bool(token) and token == renewal.token)
-        if answers[-1]:
-            deadline_us = now_us + renewal.lease_ms * 1_000
-            deadline_us = min(deadline_us, limit_us) if limit_us else deadline_us
-            beats[key] = _after(beats.get(key), renewal, deadline_us)
     rows: dict[tuple[bool, bool], list[Values]] = {}
-    for key, beat in beats.items():
-        progress = () if beat.progress is None else bytes_of(beat.progress)
-        session = () if beat.session is None else (beat.session.backend, beat.session.session_id)
-        kind = (bool(progress), bool(session))
-        rows.setdefault(kind, []).append((*key, beat.deadline_us, 0, *progress, *session))
+    renewed: set[Beat] = set()
+    for beat, renewal in beats.items():
+        token, limit_us = stored.get(keys[beat], ("", 0))
+        if not token or token != renewal.token:
+            continue
+        renewed.add(beat)
+        deadline_us = now_us + renewal.lease_ms * 1_000
+        deadline_us = min(deadline_us, limit_us) if limit_us else deadline_us
+        session = renewal.session
+        progress = () if renewal.progress is None else bytes_of(renewal.progress)
+        names = () if session == NO_SESSION else (session.backend, session.session_id)
+        row = (*keys[beat], deadline_us, 0, *progress, *names)
+        rows.setdefault((bool(progress), bool(names)), []).append(row)
     for kind, several in rows.items():
         _renew[kind].run(connection, several)
-    return answers
-
-
-class _Beat(NamedTuple):
-    """The merged heartbeats of one lease in one group."""
-
-    deadline_us: int
-    progress: Payload | None
-    session: Session | None
-
-
-def _after(before: _Beat | None, renewal: Renewal, deadline_us: int) -> _Beat:
-    given = renewal.session
-    session = given if given.backend or given.session_id else None
-    if before is None:
-        return _Beat(deadline_us, renewal.progress, session)
-    progress = before.progress if renewal.progress is None else renewal.progress
-    return _Beat(deadline_us, progress, before.session if session is None else session)
+    return [beat_of(renewal) in renewed for renewal in renewals]
 
 
 def put_presence(connection: Link, works: Sequence[PresenceWork], now_us: int) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, text
-from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -26,12 +25,13 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.states import LogKind, Verdict
-from stepwell_drivers.sql import families, schema, views
+from stepwell_drivers.sql import schema, views
 from stepwell_drivers.sql.postgres import writer
+from stepwell_drivers.sql.postgres.commits import CALL, CommitCalls
 from stepwell_drivers.sql.postgres.errors import trouble_of
-from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_drivers.sql.trouble import Trouble
+from stepwell_drivers.sql.writes import CommitWork
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
@@ -223,15 +223,9 @@ async def test_deletion_waits_for_a_fork_being_created(place: Place) -> None:
     await ask.must(store, first, ended)
     slow = client.transaction()
     await slow.start()
-    # As a replica does that is slow: the lock, then the birth, then nothing for a while.
-    names = [f"{len(b.TENANT)}:{b.TENANT}{b.RUN}"]
-    share = compiled(families._share._statement, PGDialect_asyncpg()).string
-    await client.fetchval(share, names)
-    await client.execute(
-        "INSERT INTO run_rows (tenant_id, run_id, uuid, version, status, phase, parent_run_id,"
-        " family_id) VALUES ($1, 'slow', gen_random_uuid(), 1, 'QUEUED', 'PLANNING', $2, $2)",
-        *(b.TENANT, b.RUN),
-    )
+    # As a replica does that is slow: the birth, then nothing for a while.
+    (arguments,) = CommitCalls([CommitWork([b.fork("slow")])]).arguments
+    assert (await client.fetchrow(CALL, *arguments))["verdicts"] == [Verdict.COMMITTED]
     deletion = asyncio.ensure_future(store.delete_run(b.TENANT, b.RUN, version=2))
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     while not await client.fetchval(waiting):

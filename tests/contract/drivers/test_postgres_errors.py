@@ -28,10 +28,16 @@ SECRET = "hunter2hunter2"
 SHOWN = "postgresql://ann@db:5432/loops"
 
 
-def server_error(state: str, words: str = "words") -> BaseException:
+def server_error(state: str, words: str = "words", severity: str = "") -> BaseException:
     """As asyncpg makes it of the server's message."""
     return pg.PostgresError.new(
-        {"C": state, "M": words, "D": f"Key (x)=({SECRET}) already exists.", "n": "runs_pkey"}
+        {
+            "C": state,
+            "V": severity,
+            "M": words,
+            "D": f"Key (x)=({SECRET}) already exists.",
+            "n": "runs_pkey",
+        }
     )
 
 
@@ -111,6 +117,18 @@ def test_a_servers_error_while_the_store_runs(
     assert trouble.fatal == (state in ENDING)
     committing = trouble_of(wrap(server_error(state)), committing=True).error
     assert isinstance(committing, OutcomeUnknown) == (state in UNKNOWN)
+
+
+@pytest.mark.parametrize("state", ["58030", "XX000"])
+@pytest.mark.parametrize(
+    ("severity", "kind"), [("ERROR", StoreUnavailable), ("FATAL", OutcomeUnknown)]
+)
+def test_an_error_that_ends_only_its_statement_says_that_nothing_was_committed(
+    state: str, severity: str, kind: type[StepwellError]
+) -> None:
+    error = server_error(state, severity=severity)
+
+    assert type(trouble_of(error, committing=True).error) is kind
 
 
 @pytest.mark.parametrize(

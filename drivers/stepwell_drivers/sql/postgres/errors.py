@@ -38,6 +38,8 @@ _CHARS_MAX = 200
 _TRANSIENT = frozenset({"40001", "40P01"})
 _LOST = ("08", "57P", "58", "XX", "25P03", "25P04", "40003")
 """After a COMMIT these classes leave open whether it was done. Any other error says that it was not."""
+_ENDS_STATEMENT = ("58", "XX")
+"""Of these, one that ends the statement and not the connection says so, too."""
 _WORDS_HAVE_NO_VALUES = ("08", "25", "28", "3D", "3F", "40", "53", "55", "57", "58", "XX", "42501")
 _READ_ONLY_WORDS = (
     "the server takes no writes (a standby, or a primary that handed over); name the primary, or"
@@ -59,7 +61,7 @@ def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
     broken = _breaks_connection(state, error)
     if state is None:
         return Trouble(_without_state(error, committing=committing), fatal=broken)
-    if committing and state.startswith(_LOST):
+    if committing and state.startswith(_LOST) and not _was_rolled_back(state, error):
         return Trouble(_unknown(f"{_said(error)} ({state})"), fatal=broken)
     if state in _TRANSIENT:
         words = f"another transaction was in the way ({state}), and again when tried again"
@@ -74,6 +76,12 @@ def sqlstate_of(error: BaseException) -> str | None:
         if isinstance(state, str) and len(state) == 5:
             return state
     return None
+
+
+def _was_rolled_back(state: str, error: BaseException) -> bool:
+    """Return whether the server says that the statement failed, and goes on."""
+    severities = {getattr(one, "severity_en", None) for one in _causes(error)}
+    return state.startswith(_ENDS_STATEMENT) and "ERROR" in severities
 
 
 def _breaks_connection(state: str | None, error: BaseException) -> bool:

@@ -28,6 +28,8 @@ MARGIN_MS = 2_000
 """The time beyond the server's own limits after which a silent transaction is cut off."""
 LOOK_SECONDS = 0.5
 
+RESTED_S = 0.1
+"""A link that was not used for so long is asked whether it lives, before a write that can't be told from none."""
 PLANS_S = 1.0
 PLANS_S_MAX = 60.0
 """The time that a link keeps its plans: one for nearly empty tables may use a wrong index later."""
@@ -56,6 +58,8 @@ class PostgresLink:
         self.driver_connection = driver
         self.used = False
         """It has done something: it may have died since, without anybody's notice."""
+        self._left_at = 0.0
+        self._has_rested = False
         self._plans_s = PLANS_S
         self._plans_until: float | None = None
         self.replan = False
@@ -77,7 +81,8 @@ class PostgresLink:
         return self.driver_connection.is_closed()
 
     def check_out(self, now: float) -> None:
-        """Mark the link as used; schedule DISCARD PLANS when its cached plans are stale."""
+        """Schedule DISCARD PLANS when its cached plans are stale."""
+        self._has_rested = self.used and now - self._left_at >= RESTED_S
         if self._plans_until is None:
             self._plans_until = now + self._plans_s
         elif now >= self._plans_until:
@@ -89,6 +94,17 @@ class PostgresLink:
         """Begin a transaction, in one round trip."""
         again, self.replan = ("; DISCARD PLANS" if self.replan else ""), False
         await self.driver_connection.execute(how + self._prefix + again)
+
+    def leave(self, now: float) -> None:
+        """Note that its holder returns it."""
+        self.used = True
+        self._left_at = now
+
+    async def get_ready(self) -> None:
+        """Forget stale plans, and find out whether the server answers: for a statement that no BEGIN comes before."""
+        if self.replan or self._has_rested:
+            await self.driver_connection.execute("DISCARD PLANS" if self.replan else "SELECT 1")
+            self.replan = False
 
     async def end(self, how: str) -> None:
         """End it: COMMIT or ROLLBACK."""
@@ -180,7 +196,7 @@ class Links:
             try:
                 yield link
             finally:
-                link.used = True
+                link.leave(self._runtime.monotonic())
                 del self._used[link]
                 if link.lost or self._closed:
                     link.cut()

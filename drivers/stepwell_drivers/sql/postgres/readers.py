@@ -124,7 +124,7 @@ async def roll_back(link: PostgresLink, error: BaseException) -> bool:
     broken = isinstance(error, asyncio.CancelledError) or (
         not isinstance(error, Raced) and trouble_of(error).fatal
     )
-    if not broken:
+    if not broken and link.driver_connection.is_in_transaction():
         try:
             await link.end("ROLLBACK")
         except Exception:  # noqa: BLE001 - the error that led here is the one to report

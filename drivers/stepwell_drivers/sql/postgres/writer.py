@@ -5,6 +5,8 @@ order of its commits is the order in which they were asked for. A group runs in 
 callers may be cancelled. A failed group is rolled back and retried where another transaction was in the way;
 otherwise its members are tried singly, so that a bad one fails alone. An error that leaves open whether the
 group was committed goes to all of them.
+
+A group that is one statement is sent without a transaction around it: one round trip.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy.util.concurrency import greenlet_spawn
@@ -20,15 +23,15 @@ from stepwell.core.port import LogsOfExecution, OldLogs, Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.logs import LogWork
+from stepwell_drivers.sql.postgres.commits import CommitCalls
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
-from stepwell_drivers.sql.postgres.links import WRITE, Links
+from stepwell_drivers.sql.postgres.links import WRITE, Links, PostgresLink
 from stepwell_drivers.sql.postgres.readers import roll_back
-from stepwell_drivers.sql.reservations import SwapWork
+from stepwell_drivers.sql.postgres.renewals import RenewCall
 from stepwell_drivers.sql.stored import RunKey, database_clock
 from stepwell_drivers.sql.trouble import Raced, Trouble
 from stepwell_drivers.sql.writes import (
     CommitWork,
-    PresenceWork,
     RenewWork,
     Work,
     apply_group,
@@ -145,6 +148,8 @@ class Writer:
                 waiting |= job.runs
                 continue
             jobs.append(job)
+            # Another one for the same run would make a second call of it.
+            waiting |= job.runs
             size += len(job.work.commits) if isinstance(job.work, CommitWork) else 1
             bytes_in += _bytes_in(job.work)
         self._jobs = left
@@ -189,25 +194,74 @@ class Writer:
 
     async def _transact(self, works: list[Work]) -> tuple[list[Any], Trouble | None]:
         """Write a group in one transaction."""
-        stale = committing = False
+        attempt = _Attempt()
         try:
+            calls = _calls_of(works)
             async with self._links.one() as link:
+                attempt.is_stale = link.used
                 try:
-                    stale = link.used
-                    await link.begin(WRITE)
-                    stale = False
-                    answers = await greenlet_spawn(apply_group, link, works, database_clock)
-                    committing = True
-                    await link.end(self._committing)
+                    if calls is None:
+                        answers = await self._in_transaction(link, works, attempt)
+                    else:
+                        answers = calls.answers(await self._call(link, calls, attempt))
                 except BaseException as error:
                     if await roll_back(link, error):
                         self._links.drop_idle()
                     raise
         except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
-            trouble = _trouble_of(error, committing=committing)
+            trouble = _trouble_of(error, committing=attempt.is_committing)
             # The link died while it was idle: another one is as good.
-            return [], trouble._replace(retry=trouble.retry or (trouble.fatal and stale))
+            return [], trouble._replace(retry=trouble.retry or (trouble.fatal and attempt.is_stale))
         return answers, None
+
+    async def _in_transaction(
+        self, link: PostgresLink, works: list[Work], attempt: _Attempt
+    ) -> list[Any]:
+        await link.begin(WRITE)
+        attempt.is_stale = False
+        answers = await greenlet_spawn(apply_group, link, works, database_clock)
+        attempt.is_committing = True
+        await link.end(self._committing)
+        return answers
+
+    async def _call(
+        self, link: PostgresLink, calls: CommitCalls | RenewCall, attempt: _Attempt
+    ) -> list[Sequence[Any]]:
+        fetch = link.driver_connection.fetch
+        if not calls.arguments:
+            return []
+        if len(calls.arguments) == 1 and not self._links.pooler:
+            await link.get_ready()
+            attempt.is_stale = False
+            # The server commits when it reads the Sync that follows the statement. By then it has stopped the clock of
+            # `statement_timeout`, and forgotten a cancellation: so no time-out ends its wait for a standby.
+            attempt.is_committing = True
+            return [await fetch(calls.sql, *calls.arguments[0])]
+        await link.begin(WRITE)
+        attempt.is_stale = False
+        answered = [await fetch(calls.sql, *arguments) for arguments in calls.arguments]
+        attempt.is_committing = True
+        await link.end(self._committing)
+        return answered
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What an error of an attempt means."""
+
+    is_stale: bool = False
+    """The link has not answered yet since it was last used."""
+    is_committing: bool = False
+    """The server may have committed."""
+
+
+def _calls_of(works: Sequence[Work]) -> CommitCalls | RenewCall | None:
+    """Return the calls that do all of these writes, which are of one kind; None: there are none."""
+    commits = [work for work in works if isinstance(work, CommitWork)]
+    if commits:
+        return CommitCalls(commits)
+    renewals = [work for work in works if isinstance(work, RenewWork)]
+    return RenewCall(renewals) if renewals else None
 
 
 def _trouble_of(error: Exception, *, committing: bool) -> Trouble:
@@ -232,9 +286,7 @@ def _may_join(jobs: list[Job], job: Job) -> bool:
     first = jobs[0].work
     if isinstance(first, DeleteWork | OldLogs):
         return False
-    if isinstance(first, CommitWork | LogWork | LogsOfExecution | SwapWork):
-        return isinstance(job.work, type(first))
-    return isinstance(job.work, RenewWork | PresenceWork)
+    return isinstance(job.work, type(first))
 
 
 def _bytes_in(work: Work) -> int:

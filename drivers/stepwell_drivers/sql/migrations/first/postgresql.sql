@@ -301,18 +301,14 @@ CREATE SEQUENCE stepwell_clock_ahead MINVALUE 0 START 0;
 
 CREATE FUNCTION stepwell_now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  now_us bigint;
-  ahead_us bigint;
-  last_us bigint;
-  keeps boolean := current_setting('transaction_read_only') = 'off';
-BEGIN
-  SELECT last_value INTO ahead_us FROM stepwell_clock_ahead;
-  SELECT last_value INTO last_us FROM stepwell_clock_last;
+  ahead_us bigint := coalesce(pg_sequence_last_value('stepwell_clock_ahead'), 0);
+  last_us bigint := coalesce(pg_sequence_last_value('stepwell_clock_last'), 0);
   -- After these: a session that is stopped for a while in between has not seen time go back.
-  now_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + ahead_us;
-  IF keeps AND now_us >= last_us + 1000000 THEN
+  now_us bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + ahead_us;
+BEGIN
+  IF now_us >= last_us + 1000000 AND current_setting('transaction_read_only') = 'off' THEN
     PERFORM setval('stepwell_clock_last', now_us);
-  ELSIF keeps AND now_us < last_us - 1000000 THEN
+  ELSIF now_us < last_us - 1000000 AND current_setting('transaction_read_only') = 'off' THEN
     PERFORM setval('stepwell_clock_ahead', ahead_us + last_us - now_us);
   END IF;
   RETURN greatest(now_us, last_us);

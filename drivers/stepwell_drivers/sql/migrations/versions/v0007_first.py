@@ -19,8 +19,8 @@ STATEMENTS = Path(__file__).parents[1] / "first"
 
 
 def upgrade() -> None:
-    """Make the tables and the views; in Postgres, whose clock is the store's, the function that tells it."""
-    file = STATEMENTS / f"{op.get_context().dialect.name}.sql"
-    for statement in file.read_text().split(";\n\n"):
-        # A colon is a parameter's to SQLAlchemy.
-        op.execute(statement.rstrip(";\n").replace(":", "\\:"))
+    """Make the tables and the views; in Postgres, whose clock is the store's, the functions, too."""
+    for file in sorted(STATEMENTS.glob(f"{op.get_context().dialect.name}*.sql")):
+        for statement in file.read_text().split(";\n\n"):
+            # A colon is a parameter's to SQLAlchemy.
+            op.execute(statement.rstrip(";\n").replace(":", "\\:"))
