@@ -136,6 +136,37 @@ async def test_a_claim_costs_the_same_however_much_is_overdue(place: Place, plan
     assert many <= 2 * few + 50, (few, many)
 
 
+async def test_a_commit_costs_the_same_however_many_rows_there_are(
+    place: Place, plans: None
+) -> None:
+    store = await place.open(pool_size="2")
+    client = await place.client()
+    plan = b.plan("a", "b")
+    tasks = [b.task("a"), b.task("b")]
+    last = b.created(plan=plan, tasks=tasks, executions=[b.leased()], leases=[b.lease()])
+    await ask.must(store, last)
+
+    async def go_on() -> None:
+        nonlocal last
+        done, name = f"task:a#{last.version}", f"task:a#{last.version + 1}"
+        last = b.step(
+            last,
+            tasks=tasks,
+            executions=[b.ended(done), b.leased(name)],
+            outcomes=[b.outcome(execution_id=done)],
+            leases=[b.lease(name)],
+            fences=[b.fence(done)],
+        )
+        await ask.must(store, last)
+
+    await client.execute(PARKED.format(rows="generate_series(1, 100)", uuid=UUID))
+    few = await _cost(store, client, go_on)
+    await client.execute(PARKED.format(rows="generate_series(101, 100000)", uuid=UUID))
+    many = await _cost(store, client, go_on)
+    await client.close()
+    assert many <= 2 * few + 50, (few, many)
+
+
 async def test_run_lookup_uses_the_index_without_statistics(place: Place) -> None:
     store = await place.open(pool_size="2")
     client = await place.client()

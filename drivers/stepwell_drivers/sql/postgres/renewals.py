@@ -54,5 +54,6 @@ class RenewCall:
 
     def answers(self, answered: Sequence[Sequence[Any]]) -> list[list[bool]]:
         """Return what the works are answered with, by the rows that the call returned."""
-        renewed = {self._beats[place - 1][0] for (place,) in answered[0]}
+        places: list[int] = [row[0] for row in answered[0]]
+        renewed = {self._beats[place - 1][0] for place in places}
         return [[beat_of(one) in renewed for one in work.renewals] for work in self._works]

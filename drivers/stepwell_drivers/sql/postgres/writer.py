@@ -226,7 +226,7 @@ class Writer:
 
     async def _call(
         self, link: PostgresLink, calls: CommitCalls | RenewCall, attempt: _Attempt
-    ) -> list[Sequence[Any]]:
+    ) -> Sequence[Sequence[Any]]:
         fetch = link.driver_connection.fetch
         if not calls.arguments:
             return []
