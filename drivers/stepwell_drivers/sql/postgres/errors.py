@@ -39,7 +39,7 @@ _TRANSIENT = frozenset({"40001", "40P01"})
 _LOST = ("08", "57P", "58", "XX", "25P03", "25P04", "40003")
 """After a COMMIT these classes leave open whether it was done. Any other error says that it was not."""
 _ENDS_STATEMENT = ("58", "XX")
-"""Of these, one that ends the statement and not the connection says so, too."""
+"""Classes of errors that say so, too, where they end the statement and not the connection."""
 _WORDS_HAVE_NO_VALUES = ("08", "25", "28", "3D", "3F", "40", "53", "55", "57", "58", "XX", "42501")
 _READ_ONLY_WORDS = (
     "the server takes no writes (a standby, or a primary that handed over); name the primary, or"

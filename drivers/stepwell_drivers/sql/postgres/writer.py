@@ -247,7 +247,7 @@ class Writer:
 
 @dataclass(slots=True)
 class _Attempt:
-    """What an error of an attempt means."""
+    """How far an attempt has come, for the meaning of its error."""
 
     is_stale: bool = False
     """The link has not answered yet since it was last used."""
