@@ -225,7 +225,7 @@ async def test_deletion_waits_for_a_fork_being_created(place: Place) -> None:
     await slow.start()
     # As a replica does that is slow: the birth, then nothing for a while.
     (arguments,) = CommitCalls([CommitWork([b.fork("slow")])]).arguments
-    assert (await client.fetchrow(CALL, *arguments))["verdicts"] == [Verdict.COMMITTED]
+    assert await client.fetchval(CALL, *arguments) == [Verdict.COMMITTED]
     deletion = asyncio.ensure_future(store.delete_run(b.TENANT, b.RUN, version=2))
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     while not await client.fetchval(waiting):

@@ -247,7 +247,7 @@ class Writer:
 
 @dataclass(slots=True)
 class _Attempt:
-    """How far an attempt has come, for the meaning of its error."""
+    """Stage that an attempt has reached: it says what an error means."""
 
     is_stale: bool = False
     """The link has not answered yet since it was last used."""
