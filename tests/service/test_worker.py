@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 from stepwell.config import ExecutorSettings
 from stepwell.core.records.errors import StoreUnavailable
+from stepwell.rpc.worker import stream
+from stepwell.store.opener import open_store
 from stepwell.wire.plans import SLICE_TASKS
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
+from stepwell_testkit.proxy import StoreProxy
 from tests.service.conftest import (
     ME,
     NO_RUN,
@@ -29,6 +33,7 @@ from tests.service.test_append import LIVE, append, appended, lines, messages
 
 ACCEPTED, LOST = wpb.ACK_STATUS_ACCEPTED, wpb.ACK_STATUS_LEASE_LOST
 REJECTED = wpb.ACK_STATUS_REJECTED
+MIB = 1024 * 1024
 UNSOUND = types_pb2.TaskSpec(task_id="a", depends_on=["b"])
 UNNAMED = types_pb2.TaskSpec(title="a")
 LONG = types_pb2.PlanDraft(tasks=[{"task_id": f"t{n}"} for n in range(SLICE_TASKS)] + [UNNAMED])
@@ -53,6 +58,43 @@ async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) 
 
     assert {ack.status for ack in acks} == {ACCEPTED}
     assert {ack.delivery_id for ack in acks} == {completed(one).delivery_id for one in got}
+
+
+async def test_R1_results_that_no_store_takes_stay_with_their_worker(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck(StoreProxy):
+        """A store that answers no load until it is told to."""
+
+        go_on = asyncio.Event()
+
+        async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Any:
+            await self.go_on.wait()
+            return await self.inner.load(tenant_id, run_id, since=since)
+
+    monkeypatch.setattr(stream, "UNANSWERED_BYTES_MAX", 8 * MIB)
+    store = Stuck(await open_store("memory://", runtime=world.runtime))
+    client = await world.client(await world.server(store=store))
+    stranger: dict[str, Any] = {
+        "run_id": NO_RUN,
+        "execution_id": "task:a#1",
+        "lease_token": "1" * 32,
+    }
+    result = wpb.Outcome.Completed(result=types_pb2.Payload(data=bytes(MIB)))
+    async with client.worker() as worker:
+
+        async def send() -> None:
+            for number in range(100):
+                one = wpb.Outcome(delivery_id=f"{number}", **stranger, completed=result)
+                await worker.send(one)
+
+        sending = asyncio.ensure_future(send())
+        done, _ = await asyncio.wait((sending,), timeout=1.0)
+        assert not done
+        store.go_on.set()
+        await sending
+        assert {(await worker.ack()).status for _ in range(100)} == {LOST}
+    await store.close()
 
 
 async def test_results_are_read_by_a_worker_s_own_scope_and_lease(client: Client) -> None:

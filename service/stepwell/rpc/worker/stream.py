@@ -32,6 +32,8 @@ log = get_logger(__name__)
 
 UNWRITTEN_MAX = 10_000
 """Acknowledgements that a worker leaves unread before nothing more is read from it."""
+UNANSWERED_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of messages with items that the loop hasn't answered, from which on it answers all before more is read."""
 
 
 class Stream:
@@ -60,6 +62,8 @@ class Stream:
         self._connection: WorkerConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._pending = 0
+        self._unanswered_bytes = 0
+        """The bytes of all messages that were read since the loop had answered all items; 0: it has."""
         self._room = asyncio.Event()
         self._half_closed = False
         self.ended = asyncio.Event()
@@ -108,7 +112,9 @@ class Stream:
             async for request in requests:
                 _check_later(request)
                 self._apply(request)
-                while self.outbox.unwritten > UNWRITTEN_MAX:
+                if self._pending:
+                    self._unanswered_bytes += request.ByteSize()
+                while self._has_no_room:
                     self._room.clear()
                     await self._room.wait()
         except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is
@@ -118,12 +124,21 @@ class Stream:
         self._half_closed = True
         self._close_if_done()
 
+    @property
+    def _has_no_room(self) -> bool:
+        return (
+            self.outbox.unwritten > UNWRITTEN_MAX or self._unanswered_bytes > UNANSWERED_BYTES_MAX
+        )
+
     def _accept(self, item: Item) -> None:
         self._pending += 1
         self._intake.accept(item, self._answered)
 
     def _answered(self, answer: Answer) -> None:
         self._pending -= 1
+        if not self._pending:
+            self._unanswered_bytes = 0
+            self._room.set()
         if isinstance(answer, Receipt):
             self.outbox.acknowledge(answer)
         elif isinstance(answer, StepwellError):
