@@ -6,7 +6,7 @@ and commits all are). What comes out are lists of plain tuples (`rows.py`).
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -32,7 +32,7 @@ RowKey = tuple[int, str]
 K = TypeVar("K", bound=Values)
 
 CHANGED_MAX = 256
-"""A commit that changes more rows than this, and whose events don't name them, lists none of them."""
+"""A commit that changes more rows than this without an event that names them lists none."""
 TASKS_PER_COMMIT = 2**16
 """Numbers of tasks for each commit: three times what the largest plan, in place of another, changes."""
 
@@ -44,15 +44,15 @@ _LEASE_TAKEN: Values = ("", *_NO_LEASE[1:])
 
 
 class Changed(Struct, omit_defaults=True):
-    """The rows that a commit changed, where its events don't name them."""
+    """The rows that a commit changed besides those that its events name."""
 
     all: bool = False
     """Too many to name."""
     plan: int = 0
     """With it all tasks that it defines."""
-    tasks: list[str] = []
-    executions: list[str] = []
-    inputs: list[str] = []
+    tasks: set[str] = set()
+    executions: set[str] = set()
+    inputs: set[str] = set()
 
 
 class Batch:
@@ -296,24 +296,22 @@ def _put_and_dropped(rows: dict[K, Values | None]) -> tuple[list[Values], list[V
 
 
 def _changed(commit: Commit) -> str | None:
-    """Return the rows that a commit changes, for reading a delta; None: its events name them."""
-    events = commit.events
+    """Return the rows that a commit changes without an event that names them, for reading a delta; None: none."""
     plan = 0 if commit.plan is None else commit.plan.revision
-    changed = Changed(
-        plan=plan,
-        tasks=[task.task_id for task in commit.tasks if not plan or task.revision != plan],
-        executions=[execution.execution_id for execution in commit.executions],
-        inputs=[request.input_id for request in commit.inputs],
-    )
-    named: list[Any] = [(event.tasks, event.executions, event.inputs) for event in events]
-    if (
-        plan in {0, *[event.plan_revision for event in events]}
-        and {one.task_id for tasks, _, _ in named for one in tasks}.issuperset(changed.tasks)
-        and {one.execution_id for _, them, _ in named for one in them}.issuperset(
-            changed.executions
-        )
-        and {one.input_id for *_, inputs in named for one in inputs}.issuperset(changed.inputs)
-    ):
+    tasks = {one.task_id for one in commit.tasks if not plan or one.revision != plan}
+    executions = {one.execution_id for one in commit.executions}
+    inputs = {one.input_id for one in commit.inputs}
+    for event in commit.events:
+        if event.plan_revision == plan:
+            plan = 0
+        for task in event.tasks:
+            tasks.discard(task.task_id)
+        for execution in event.executions:
+            executions.discard(execution.execution_id)
+        for request in event.inputs:
+            inputs.discard(request.input_id)
+    if not (plan or tasks or executions or inputs):
         return None
-    many = len(changed.tasks) + len(changed.executions) + len(changed.inputs)
-    return to_json(Changed(all=True) if many > CHANGED_MAX else changed)
+    if len(tasks) + len(executions) + len(inputs) > CHANGED_MAX:
+        return to_json(Changed(all=True))
+    return to_json(Changed(plan=plan, tasks=tasks, executions=executions, inputs=inputs))

@@ -17,7 +17,6 @@ from sqlalchemy import (
     Select,
     Table,
     bindparam,
-    case,
     literal_column,
     select,
     text,
@@ -31,7 +30,7 @@ from stepwell.core.port import (
     StoredPayload,
 )
 from stepwell.core.records.checkpoints import Checkpoint
-from stepwell.core.records.events import Event
+from stepwell.core.records.events import SHORT, Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Session, Task
 from stepwell.core.records.states import ENDED, RunStatus
@@ -134,7 +133,7 @@ _newest_base = Query(
 )
 _commits = schema.commits.c
 _changes = Query(
-    select(_commits.changed, case((_commits.changed.is_(None), _commits.events)))
+    select(_commits.changed, _commits.events)
     .where(_commits.run_key == bindparam("run_key"), _commits.version > bindparam("since"))
     .order_by(_commits.version)
     .limit(DELTA_COMMITS_MAX + 1)
@@ -186,11 +185,11 @@ _next = Query(_of_events.order_by(_commits.last_event, _commits.seq).limit(1))
 _changed = msgspec.json.Decoder(Changed).decode
 
 
-class _TaskName(Struct):
+class _TaskName(Struct, rename=SHORT):
     task_id: str
 
 
-class _ExecutionName(Struct):
+class _ExecutionName(Struct, rename=SHORT):
     execution_id: str
 
 
@@ -198,7 +197,7 @@ class _InputName(Struct):
     input_id: str
 
 
-class _Names(Struct):
+class _Names(Struct, rename=SHORT):
     """The rows that an event names."""
 
     plan_revision: int = 0
@@ -258,9 +257,9 @@ class _Delta(Struct):
     """The keys of the rows that changed."""
 
     plans: set[int]
-    tasks: dict[str, None]
-    executions: dict[str, None]
-    inputs: dict[str, None]
+    tasks: set[str]
+    executions: set[str]
+    inputs: set[str]
 
 
 def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
@@ -268,28 +267,24 @@ def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
     rows = _changes.run(connection, run_key=run_key, since=since)
     if len(rows) > DELTA_COMMITS_MAX:
         return None
-    delta = _Delta(set(), {}, {}, {})
-    for named, events in rows:
-        changed = _changed(named) if named is not None else _named_by(events)
-        if changed.all:
-            return None
-        if changed.plan:
+    delta = _Delta(set(), set(), set(), set())
+    for besides, events in rows:
+        for event in _names(events):
+            delta.plans.add(event.plan_revision)
+            delta.tasks.update(one.task_id for one in event.tasks)
+            delta.executions.update(one.execution_id for one in event.executions)
+            delta.inputs.update(one.input_id for one in event.inputs)
+        if besides is not None:
+            changed = _changed(besides)
+            if changed.all:
+                return None
             delta.plans.add(changed.plan)
-        delta.tasks.update(dict.fromkeys(changed.tasks))
-        delta.executions.update(dict.fromkeys(changed.executions))
-        delta.inputs.update(dict.fromkeys(changed.inputs))
+            delta.tasks |= changed.tasks
+            delta.executions |= changed.executions
+            delta.inputs |= changed.inputs
+    # No plan has this number: it is that of events about none.
+    delta.plans.discard(0)
     return delta
-
-
-def _named_by(events: str) -> Changed:
-    """Return the rows that a commit's events name."""
-    changed = Changed()
-    for event in _names(events):
-        changed.plan = event.plan_revision or changed.plan
-        changed.tasks += [one.task_id for one in event.tasks]
-        changed.executions += [one.execution_id for one in event.executions]
-        changed.inputs += [one.input_id for one in event.inputs]
-    return changed
 
 
 def _changed_tasks(connection: Link, run_key: int, delta: _Delta) -> list[Values]:

@@ -322,10 +322,10 @@ commits = Table(
     *_numbers("committed_us"),
     # The number of its last event; the others of the commit end there.
     *_numbers("last_event"),
-    # Its events in their order, as a list: each an `Event` without its version and number (the row and the
-    # place say them). The view `events` has a row for each.
+    # Its events in their order, as a list: each an `Event`, with short names, without its version and number
+    # (the row and the place say them). The view `events` has a row for each.
     Column("events", _JSON, nullable=False, server_default="[]"),
-    # The rows that it changed; NULL: just those that its events name.
+    # The rows that it changed besides those that its events name; NULL: none.
     Column("changed", _JSON, nullable=True),
     # Postgres: the transaction that wrote it. Numbers of rows are given out before their rows can be
     # seen, so the feed goes by these, below the oldest that is still open.

@@ -18,7 +18,8 @@ meanings:
 - `input_params` is a run's input where it is JSON that is small; `payload` is an event's changes of rows.
 
 The other columns are fields of the records, which are in the JSON bodies of the tables. A body leaves out what
-has its default, so each field is shown here with the default that its record has.
+has its default, so each field is shown here with the default that its record has. Stored events have short names
+(`events.SHORT`), and here those of the records.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from stepwell.core.records.events import SHORT
 from stepwell.core.records.states import RunStatus, TaskStatus
 
 RUN_WORDS = {status: status.lower() for status in RunStatus}
@@ -126,6 +128,15 @@ _OWN = (
     *("on_behalf_of", "plan_revision"),
 )
 """The fields of an event that are columns of the view; the others are its payload."""
+
+
+def _in_full(event: str) -> str:
+    """Return an event's text with the names of its fields in full. No quote within a value is followed by a colon."""
+    for name, short in SHORT.items():
+        event = f"""replace({event}, '"{short}":', '"{name}":')"""
+    return event
+
+
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "sqlite": {
         "text": "coalesce(json_extract({body}, '$.{name}'), '{default}')",
@@ -135,7 +146,9 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
         "events": "SELECT c.run_key, c.tenant_id, c.version,"
         " c.last_event + (j.key + 1 - json_array_length(c.events)) AS number, j.value AS event"
         " FROM commits AS c, json_each(c.events) AS j",
-        "payload": "json_remove(e.event, " + ", ".join(f"'$.{one}'" for one in _OWN) + ")",
+        "payload": f"json_remove({_in_full('e.event')}, "
+        + ", ".join(f"'$.{one}'" for one in _OWN)
+        + ")",
     },
     "postgresql": {
         "text": "coalesce({body} ->> '{name}', '{default}')",
@@ -146,7 +159,9 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
         "events": "SELECT c.run_key, c.tenant_id, c.version,"
         " c.last_event + (j.place - json_array_length(c.events)) AS number, j.event"
         " FROM commits AS c, json_array_elements(c.events) WITH ORDINALITY AS j(event, place)",
-        "payload": "CAST(e.event AS jsonb) - ARRAY[" + ", ".join(f"'{one}'" for one in _OWN) + "]",
+        "payload": f"CAST({_in_full('CAST(e.event AS text)')} AS jsonb) - ARRAY["
+        + ", ".join(f"'{one}'" for one in _OWN)
+        + "]",
     },
 }
 _DEFAULTS = {"text": "", "number": "0", "json": "{}"}
@@ -158,6 +173,7 @@ def statements(dialect: str) -> tuple[str, ...]:
 
     def said(place: re.Match[str]) -> str:
         kind, body, name, default = place.groups()
+        name = SHORT.get(name, name) if body == "e.event" else name
         default = default or _DEFAULTS.get(kind, "")
         return _WORDS[dialect][kind].format(body=body, name=name, default=default)
 

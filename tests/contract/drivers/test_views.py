@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from stepwell.core.port import Commit
-from stepwell.core.records.model import Payload, RunSpec
-from stepwell.core.records.states import RunStatus, TaskStatus, Verdict
+from stepwell.core.records import events, model
+from stepwell.core.records.events import SHORT, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.model import Counts, Payload, RunSpec
+from stepwell.core.records.record import Record
+from stepwell.core.records.states import RunStatus, StepKind, TaskStatus, Verdict
 from stepwell_drivers.sql import views
 from stepwell_drivers.sql.bodies import uuid_of
 from stepwell_drivers.sql.store import SqlStore
@@ -255,6 +259,39 @@ async def test_input_of_another_media_type_is_not_shown(
 ) -> None:
     await ask.must(store, b.created(input=Payload(data=b"{}", media_type="text/plain")))
     assert await rows(place, "SELECT input_params FROM runs") == [(None,)]
+
+
+async def test_a_payload_has_the_names_of_the_records(place: File | Place, store: SqlStore) -> None:
+    tricky = '{"t":"x","s": "y:"}, "e":'
+    first = b.created()
+    event = replace(
+        first.events[0],
+        task_id="a",
+        message=tricky,
+        run=RunChange(reason=tricky, counts=Counts(total=1)),
+        tasks=(TaskChange(task_id="a", status=TaskStatus.RUNNING, attempts=2, started_us=3),),
+        executions=(ExecutionChange(execution_id=tricky, kind=StepKind.TASK, has_result=True),),
+    )
+    await ask.must(store, replace(first, events=(event,)))
+    ((payload, message),) = await rows(place, "SELECT payload, message FROM events")
+    assert message == tricky
+    assert json.loads(payload) == {
+        "run": {"reason": tricky, "counts": {"total": 1}},
+        "tasks": [{"task_id": "a", "status": "RUNNING", "attempts": 2, "started_us": 3}],
+        "executions": [{"execution_id": tricky, "kind": "TASK", "has_result": True}],
+    }
+
+
+def test_a_short_name_is_of_one_field_and_no_record_s_own() -> None:
+    records = [kind for module in (model, events) for kind in vars(module).values()]
+    names = {
+        field.name
+        for kind in records
+        if inspect.isclass(kind) and issubclass(kind, Record)
+        for field in fields(kind)
+    }
+    assert len({*SHORT.values()}) == len(SHORT)
+    assert names.isdisjoint(SHORT.values())
 
 
 async def test_no_number_makes_a_view_fail(place: File | Place, store: SqlStore) -> None:

@@ -33,6 +33,33 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 
+SHORT = {
+    "type": "y",
+    "time_us": "at",
+    "task_id": "t",
+    "execution_id": "x",
+    "tasks": "T",
+    "executions": "X",
+    "status": "s",
+    "kind": "k",
+    "iteration": "i",
+    "attempt": "a",
+    "attempts": "A",
+    "allowance": "g",
+    "queue": "q",
+    "worker_id": "w",
+    "result_id": "r",
+    "has_result": "h",
+    "offered_us": "o",
+    "leased_us": "l",
+    "started_us": "b",
+    "ended_us": "e",
+}
+"""The names of frequent fields in stored events, in `Event`, `TaskChange` and `ExecutionChange`.
+
+A step's events have some forty names: in full they would be a quarter of what is stored for it.
+"""
+
 
 class RunChange(Record, frozen=True, kw_only=True):
     """The fields of a run that an event changed; the unset ones stayed."""
@@ -69,7 +96,7 @@ class RunChange(Record, frozen=True, kw_only=True):
     ended_us: int | UnsetType = UNSET
 
 
-class TaskChange(Record, frozen=True, kw_only=True):
+class TaskChange(Record, frozen=True, kw_only=True, rename=SHORT):
     """The fields of a task that an event changed. A task that the plan just brought starts PENDING."""
 
     task_id: str
@@ -95,7 +122,7 @@ class TaskChange(Record, frozen=True, kw_only=True):
     ended_us: int | UnsetType = UNSET
 
 
-class ExecutionChange(Record, frozen=True, kw_only=True):
+class ExecutionChange(Record, frozen=True, kw_only=True, rename=SHORT):
     """The fields of an execution that an event changed; `kind` is set in its first event."""
 
     execution_id: str
@@ -124,7 +151,7 @@ class ExecutionChange(Record, frozen=True, kw_only=True):
     ended_us: int | UnsetType = UNSET
 
 
-class Event(Record, frozen=True, kw_only=True):
+class Event(Record, frozen=True, kw_only=True, rename=SHORT):
     """An event of a run: its type, and a complete delta of the rows that it changed.
 
     Folding the events 1..n of a run over its spec and plans gives its rows at that point.

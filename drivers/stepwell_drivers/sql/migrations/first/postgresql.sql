@@ -379,15 +379,15 @@ SELECT
   r.uuid AS run_id,
   (
     SELECT CAST(left(CAST(r.uuid AS text), 24) || lpad(to_hex(s.number & 281474976710655), 12, '0') AS uuid) FROM task_specs AS s
-    WHERE s.run_key = e.run_key AND s.task_id = coalesce(e.event ->> 'task_id', '')
+    WHERE s.run_key = e.run_key AND s.task_id = coalesce(e.event ->> 't', '')
   ) AS task_id,
-  coalesce(e.event ->> 'type', '') AS type,
-  CAST(e.event AS jsonb) - ARRAY['type', 'time_us', 'task_id', 'execution_id', 'input_id', 'message', 'actor', 'on_behalf_of', 'plan_revision'] AS payload,
+  coalesce(e.event ->> 'y', '') AS type,
+  CAST(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(CAST(e.event AS text), '"y":', '"type":'), '"at":', '"time_us":'), '"t":', '"task_id":'), '"x":', '"execution_id":'), '"T":', '"tasks":'), '"X":', '"executions":'), '"s":', '"status":'), '"k":', '"kind":'), '"i":', '"iteration":'), '"a":', '"attempt":'), '"A":', '"attempts":'), '"g":', '"allowance":'), '"q":', '"queue":'), '"w":', '"worker_id":'), '"r":', '"result_id":'), '"h":', '"has_result":'), '"o":', '"offered_us":'), '"l":', '"leased_us":'), '"b":', '"started_us":'), '"e":', '"ended_us":') AS jsonb) - ARRAY['type', 'time_us', 'task_id', 'execution_id', 'input_id', 'message', 'actor', 'on_behalf_of', 'plan_revision'] AS payload,
   e.tenant_id, e.number, r.run_id AS run_name,
-  coalesce(e.event ->> 'task_id', '') AS task_name,
+  coalesce(e.event ->> 't', '') AS task_name,
   e.run_key, e.version,
-  coalesce(CAST(e.event ->> 'time_us' AS bigint), 0) AS time_us,
-  coalesce(e.event ->> 'execution_id', '') AS execution_id,
+  coalesce(CAST(e.event ->> 'at' AS bigint), 0) AS time_us,
+  coalesce(e.event ->> 'x', '') AS execution_id,
   coalesce(e.event ->> 'input_id', '') AS input_id,
   coalesce(e.event ->> 'message', '') AS message,
   coalesce(e.event ->> 'actor', '') AS actor,

@@ -353,15 +353,15 @@ SELECT
   r.uuid AS run_id,
   (
     SELECT substr(r.uuid, 1, 24) || printf('%012x', s.number & 281474976710655) FROM task_specs AS s
-    WHERE s.run_key = e.run_key AND s.task_id = coalesce(json_extract(e.event, '$.task_id'), '')
+    WHERE s.run_key = e.run_key AND s.task_id = coalesce(json_extract(e.event, '$.t'), '')
   ) AS task_id,
-  coalesce(json_extract(e.event, '$.type'), '') AS type,
-  json_remove(e.event, '$.type', '$.time_us', '$.task_id', '$.execution_id', '$.input_id', '$.message', '$.actor', '$.on_behalf_of', '$.plan_revision') AS payload,
+  coalesce(json_extract(e.event, '$.y'), '') AS type,
+  json_remove(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(e.event, '"y":', '"type":'), '"at":', '"time_us":'), '"t":', '"task_id":'), '"x":', '"execution_id":'), '"T":', '"tasks":'), '"X":', '"executions":'), '"s":', '"status":'), '"k":', '"kind":'), '"i":', '"iteration":'), '"a":', '"attempt":'), '"A":', '"attempts":'), '"g":', '"allowance":'), '"q":', '"queue":'), '"w":', '"worker_id":'), '"r":', '"result_id":'), '"h":', '"has_result":'), '"o":', '"offered_us":'), '"l":', '"leased_us":'), '"b":', '"started_us":'), '"e":', '"ended_us":'), '$.type', '$.time_us', '$.task_id', '$.execution_id', '$.input_id', '$.message', '$.actor', '$.on_behalf_of', '$.plan_revision') AS payload,
   e.tenant_id, e.number, r.run_id AS run_name,
-  coalesce(json_extract(e.event, '$.task_id'), '') AS task_name,
+  coalesce(json_extract(e.event, '$.t'), '') AS task_name,
   e.run_key, e.version,
-  coalesce(json_extract(e.event, '$.time_us'), 0) AS time_us,
-  coalesce(json_extract(e.event, '$.execution_id'), '') AS execution_id,
+  coalesce(json_extract(e.event, '$.at'), 0) AS time_us,
+  coalesce(json_extract(e.event, '$.x'), '') AS execution_id,
   coalesce(json_extract(e.event, '$.input_id'), '') AS input_id,
   coalesce(json_extract(e.event, '$.message'), '') AS message,
   coalesce(json_extract(e.event, '$.actor'), '') AS actor,
