@@ -9,47 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.core.loop.advance import advance
-from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, Start
-from stepwell.core.loop.state import RunState
-from stepwell.core.port import Store
-from stepwell.core.records.model import Payload, RunSpec, TaskSpec
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.sqlite import open_store
-from tests.unit.loop_world import committed
+from stepwell_testkit.conformance import ask
+from tests.contract.drivers.chained import EPOCH_US, chain
 
 STEPS = 50
 """The length of a run in the benchmark of 64 runs."""
 SHARE_MAX = 0.02
-EPOCH_US = 1_700_000_000_000_000
 RUNTIME = SystemRuntime()
-
-
-async def chain(store: Store, steps: int) -> None:
-    """Let a run do a chain of tasks, each with a lease and a delivery of its own."""
-    run_id = RUNTIME.new_id()
-    state = RunState.empty("default", run_id)
-
-    async def take(signal: Signal) -> None:
-        now_us = EPOCH_US + state.run.version * 12_345
-        context = Context(commit_id=RUNTIME.new_id(), now_us=now_us)
-        commit = committed(advance(state, [signal], context))
-        await store.commit([commit])
-        state.apply(commit)
-
-    plan = tuple(
-        TaskSpec(task_id=f"t{n}", type=f"t{n}", depends_on=(f"t{n - 1}",) if n else ())
-        for n in range(steps)
-    )
-    await take(Start(spec=RunSpec(tenant_id="default", run_id=run_id), plan=plan))
-    while not state.run.ended:
-        (name,) = state.open
-        token = RUNTIME.new_token()
-        await take(GrantLease(execution_id=name, token=token, worker_id="bench-worker"))
-        result = Completed(result=Payload(data=b"null"))
-        await take(Delivery(execution_id=name, token=token, result=result))
 
 
 def bytes_of(file: sqlite3.Connection, table: str) -> int:
@@ -65,7 +34,8 @@ async def test_checkpoints_are_a_fiftieth_of_a_run_s_bytes_at_most(
     tmp_path: Path, steps: int
 ) -> None:
     store = await open_store(f"sqlite:///{tmp_path / 'a.db'}", runtime=RUNTIME)
-    await chain(store, steps)
+    for commit in chain(steps):
+        await ask.must(store, commit)
     await store.close()
     with closing(sqlite3.connect(tmp_path / "a.db")) as file:
         tables = {table.name for table in (*schema.OF_A_RUN, schema.outcomes)}
@@ -79,7 +49,8 @@ async def test_checkpoints_are_a_fiftieth_of_a_run_s_bytes_at_most(
 
 async def test_person_reads_checkpoints_by_their_columns(tmp_path: Path) -> None:
     store = await open_store(f"sqlite:///{tmp_path / 'a.db'}", runtime=RUNTIME)
-    await chain(store, 2)
+    for commit in chain(2):
+        await ask.must(store, commit)
     await store.close()
     with closing(sqlite3.connect(tmp_path / "a.db")) as file:
         rows = file.execute("SELECT cycle, state, created_us FROM checkpoints ORDER BY version")

@@ -1,0 +1,140 @@
+"""The cost of a step in SQL, counted in one table: a guard that no timer is.
+
+A step is a commit that takes one task's result of 1 KiB and leases the next task. A number here is changed with a
+reason only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from stepwell.core.port import Commit
+from stepwell_drivers.sql import batch, bodies, columns, schema
+from stepwell_drivers.sql.batch import Batch
+from stepwell_drivers.sql.sqlite.writer import Writer
+from stepwell_drivers.sql.store import SqlStore
+from stepwell_testkit.conformance import ask
+from tests.contract.drivers.chained import chain
+from tests.contract.drivers.postgres_place import Place
+from tests.contract.drivers.sql_places import File
+from tests.contract.drivers.test_postgres_calls import statements_of
+
+RESULT = b'{"text": "' + b"x" * 1_012 + b'"}'
+
+
+class Rows(NamedTuple):
+    """Rows of one list, and the values in them."""
+
+    rows: int
+    values: int
+
+
+LISTED = {
+    # The run as it is now.
+    "moved_runs": Rows(1, 9),
+    # One task is completed, the next is running.
+    "tasks": Rows(2, 12),
+    # One attempt has ended, the next is leased.
+    "executions": Rows(2, 38),
+    # The result, and the receipt of its delivery.
+    "outcomes": Rows(1, 7),
+    # The commit with its events.
+    "commits": Rows(1, 8),
+}
+"""The rows that both databases are given, by list."""
+ENCODED = {"Run": 1, "Task": 2, "Execution": 2, "list": 1}
+"""The records that are encoded: each body once, and all events of the commit as one."""
+STORED_BYTES = 2_181
+"""The lengths of all values of the rows that a step leaves behind."""
+SQLITE_STATEMENTS = 11
+"""Statements of SQLite: two looks, one for each row, BEGIN and COMMIT."""
+SQLITE_KIB_MAX = 3.2
+"""The growth of a file by a step, with all indexes and what is left free on its pages."""
+
+
+def steps(many: int, run_id: str = "00000000-0000-4000-8000-000000000001") -> list[Commit]:
+    """Return the first commits of a run of fifty tasks: its start, and then its steps."""
+    found = chain(50, run_id=run_id, result=RESULT)
+    return [next(found) for _ in range(many + 1)]
+
+
+async def stored_bytes(place: File | Place) -> int:
+    """Return the lengths of all values in all tables but the number of a transaction."""
+    total = 0
+    for table in (*schema.OF_A_RUN, schema.outcomes):
+        names = [column.name for column in table.c if column.name != "xid"]
+        for row in await place.fetch(f"SELECT {', '.join(map(_quoted, names))} FROM {table.name}"):
+            total += sum(_length(value) for value in row)
+    return total
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _length(value: object) -> int:
+    if isinstance(value, bytes):
+        return len(value)
+    return 0 if value is None else len(str(value).encode())
+
+
+def test_a_step_is_few_rows() -> None:
+    collected = Batch(0)
+    collected.add(steps(10)[-1], 1)
+    lists = asdict(collected.rows())
+    found = {name: Rows(len(rows), sum(map(len, rows))) for name, rows in lists.items() if rows}
+    assert found == LISTED
+
+
+def test_each_record_of_a_step_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: Counter[str] = Counter()
+
+    def count(value: object) -> str:
+        encoded[type(value).__name__] += 1
+        return columns.to_json(value)
+
+    for module in (batch, bodies):
+        monkeypatch.setattr(module, "to_json", count)
+    collected = Batch(0)
+    collected.add(steps(10)[-1], 1)
+    assert encoded == ENCODED
+
+
+async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) -> None:
+    *before, step = steps(10)
+    for commit in before:
+        await ask.must(store, commit)
+    if isinstance(place, Place):
+        assert len(await statements_of(store._writer, ask.must(store, step))) == 1
+        return
+    assert isinstance(store._writer, Writer)
+    sent: list[str] = []
+    store._writer._driver.set_trace_callback(sent.append)
+    await ask.must(store, step)
+    store._writer._driver.set_trace_callback(None)
+    assert len(sent) == SQLITE_STATEMENTS, sent
+
+
+async def test_a_step_leaves_few_bytes(place: File | Place, store: SqlStore) -> None:
+    *before, step = steps(10)
+    for commit in before:
+        await ask.must(store, commit)
+    already = await stored_bytes(place)
+    await ask.must(store, step)
+    assert await stored_bytes(place) - already == STORED_BYTES
+
+
+async def test_a_file_grows_little_by_a_step(tmp_path: Path) -> None:
+    file = File(tmp_path)
+    store = await file.open()
+    chains = [steps(50, f"00000000-0000-4000-8000-{at:012x}") for at in range(64)]
+    for commits in zip(*chains, strict=True):
+        await ask.must(store, *commits)
+    await store.close()
+    grown = file.path.stat().st_size
+    assert grown / sum(map(len, chains)) / 1_024 <= SQLITE_KIB_MAX
