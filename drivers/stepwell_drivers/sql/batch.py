@@ -6,7 +6,8 @@ and commits all are). What comes out are lists of plain tuples (`rows.py`).
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -30,6 +31,7 @@ RunKey = tuple[str, str]
 RowKey = tuple[int, str]
 """A run's number, and the name of one of its rows."""
 K = TypeVar("K", bound=Values)
+T = TypeVar("T")
 
 CHANGED_MAX = 256
 """A commit that changes more rows than this without an event that names them lists none."""
@@ -55,11 +57,23 @@ class Changed(Struct, omit_defaults=True):
     inputs: set[str] = set()
 
 
-class Batch:
-    """Collects the rows of accepted commits."""
+class InTurns(Protocol):
+    """Goes through rows; where that takes long, others may have their turn in between."""
 
-    def __init__(self, now_us: int) -> None:
+    def __call__(self, rows: Sequence[T], /) -> Iterable[T]: ...
+
+
+def at_once(rows: Sequence[T]) -> Iterable[T]:
+    """Go through rows without a pause."""
+    return rows
+
+
+class Batch:
+    """Collects the rows of accepted commits. Those of a plan, which may be many, are made `in_turns`."""
+
+    def __init__(self, now_us: int, in_turns: InTurns = at_once) -> None:
         self.now_us = now_us
+        self._in_turns = in_turns
         self.tokens: dict[RowKey, str] = {}
         """Lease tokens as the group has left them; empty: the lease is gone."""
         self.created: dict[RunKey, int] = {}
@@ -86,7 +100,7 @@ class Batch:
         planned = frozenset[str]()
         if commit.plan is not None:
             planned = self._add_plan(commit, commit.plan, run_key)
-        for task in commit.tasks:
+        for task in self._in_turns(commit.tasks):
             self._add_task(commit, run_key, task, planned)
         leases = {lease.execution_id: lease for lease in commit.leases}
         for execution in commit.executions:
@@ -171,7 +185,7 @@ class Batch:
         )
         places = {spec.task_id: (at, spec) for at, spec in enumerate(plan.tasks)}
         planned: list[str] = []
-        for at, task in enumerate(commit.tasks):
+        for at, task in enumerate(self._in_turns(commit.tasks)):
             if task.revision == plan.revision and task.task_id in places:
                 position, spec = places[task.task_id]
                 # One for each place in each commit of a run: so no two of its tasks have the same one.

@@ -8,7 +8,7 @@ its care for each statement costs several times what the database does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, cast
 
 from sqlalchemy import (
@@ -48,6 +48,10 @@ class Link(Protocol):
 
     @property
     def connection(self) -> Pooled: ...
+
+
+Clock = Callable[[Link], int]
+"""Returns the store's time in microseconds."""
 
 
 def is_postgres(dialect: Dialect) -> bool:

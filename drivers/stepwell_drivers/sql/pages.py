@@ -44,7 +44,7 @@ from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid
 from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
 from stepwell_drivers.sql import bodies, schema
 from stepwell_drivers.sql.columns import Values
-from stepwell_drivers.sql.dialect import Link, has_label, is_postgres, label_parameters
+from stepwell_drivers.sql.dialect import Clock, Link, has_label, is_postgres, label_parameters
 from stepwell_drivers.sql.reads import (
     CHECKPOINT,
     TASK_ORDER,
@@ -55,7 +55,6 @@ from stepwell_drivers.sql.reads import (
     tasks_with_specs,
 )
 from stepwell_drivers.sql.statements import Query
-from stepwell_drivers.sql.stored import Clock
 
 RUNS_AT_ONCE = 200
 """Rows that a list of runs reads at a time while it looks for those that match."""

@@ -16,7 +16,7 @@ from stepwell.core.port import NOBODY, KeySwap, Reservation
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
-from stepwell_drivers.sql.statements import Delete, InsertOrLock, Pick, Query, Update, together
+from stepwell_drivers.sql.statements import Delete, InsertOrLock, Pick, Query, Update
 
 Place = tuple[str, str, str]
 """Tenant, pipeline and key."""
@@ -73,7 +73,8 @@ def swap_keys(connection: Link, works: Sequence[SwapWork]) -> list[list[Reservat
             answers[-1].append(stands[place])
     moved = [_row(place, now) for place, now in stands.items() if now not in (NOBODY, found[place])]
     freed = [place for place, now in stands.items() if now == NOBODY]
-    together(connection, [(_move, moved), (_drop, freed)])
+    _move.run(connection, moved)
+    _drop.run(connection, freed)
     return answers
 
 

@@ -1,8 +1,7 @@
 """Statements over many rows, written by SQLAlchemy, compiled once and kept as text.
 
-SQLite is given one text, and the values of one row after another. Postgres is given one array for each column,
-so one text serves any number of rows; and several writes go in one statement (`together`), because there each
-statement is a journey.
+SQLite is given one text, and the values of one row after another. Postgres is given one array for each column, so
+one text serves any number of rows: there each statement is a journey.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from sqlalchemy import (
     column,
     delete,
     func,
-    literal_column,
     select,
     update,
 )
@@ -45,7 +43,7 @@ class _Statement:
         self._numeric = [isinstance(table.c[name].type, BigInteger) for name in names]
         self._texts: dict[str, tuple[str, _Order]] = {}
 
-    def build(self, dialect: Dialect, prefix: str = "") -> Any:
+    def build(self, dialect: Dialect) -> Any:
         """Return the statement: in Postgres over arrays, in SQLite over one row."""
         raise NotImplementedError
 
@@ -110,35 +108,44 @@ def _array_of(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
 _POSTGRES: Dialect = PGDialect_asyncpg()
 
 
-def _given(types: dict[str, TypeEngine[Any]], prefix: str = "") -> FromClause:
+def _given(types: dict[str, TypeEngine[Any]]) -> FromClause:
     """Return rows of parameters as a table, so that Postgres looks each of them up."""
     columns = [column(name, kind) for name, kind in types.items()]
-    given = [_array_of(f"{prefix}c{at}", kind) for at, kind in enumerate(types.values())]
-    return func.unnest(*given).table_valued(*columns).render_derived(name=f"{prefix}given")
+    given = [_array_of(f"c{at}", kind) for at, kind in enumerate(types.values())]
+    return func.unnest(*given).table_valued(*columns).render_derived(name="given")
 
 
 def _types(table: Table, names: Iterable[str]) -> dict[str, TypeEngine[Any]]:
     return {name: table.c[name].type for name in names}
 
 
-def _parameters(names: Iterable[str]) -> dict[str, BindParameter[Any]]:
+def parameters(names: Iterable[str]) -> dict[str, BindParameter[Any]]:
     """Return the parameters for one row's values."""
     return {name: bindparam(f"c{at}") for at, name in enumerate(names)}
 
 
-def _is_one_of(
-    dialect: Dialect, table: Table, key: Sequence[str], prefix: str = ""
-) -> list[ColumnElement[bool]]:
-    given = _given(_types(table, key), prefix).c if is_postgres(dialect) else _parameters(key)
+def _is_one_of(dialect: Dialect, table: Table, key: Sequence[str]) -> list[ColumnElement[bool]]:
+    given = _given(_types(table, key)).c if is_postgres(dialect) else parameters(key)
     return [table.c[name] == given[name] for name in key]
 
 
 class _Write(_Statement):
-    """A statement that changes rows and answers with how many."""
+    """A statement that changes rows."""
 
-    def run(self, connection: Link, rows: Sequence[Values]) -> int:
-        """Write the rows, each key once; return how many were changed."""
-        return together(connection, [(self, rows)])[0]
+    def run(self, connection: Link, rows: Sequence[Values]) -> None:
+        """Write the rows, each key once."""
+        if is_postgres(connection.dialect):
+            self.fetch(connection, rows)
+        else:
+            self.count(connection, rows)
+
+    def count(self, connection: Link, rows: Sequence[Values]) -> int:
+        """Write the rows, each key once, in SQLite; return how many were changed."""
+        if not rows:
+            return 0
+        sql, order = self.text(connection)
+        given = rows if order is None else map(order, rows)
+        return differences.execute_each(connection, sql, given)
 
 
 class Insert(_Write):
@@ -159,8 +166,8 @@ class Insert(_Write):
         self._key, self._replaced = key, replaced
         super().__init__(table, columns)
 
-    def build(self, dialect: Dialect, prefix: str = "") -> Any:
-        statement = self._plain(dialect, prefix)
+    def build(self, dialect: Dialect) -> Any:
+        statement = self.plain(dialect)
         if not self._key:
             return statement
         if not self._replaced:
@@ -172,24 +179,13 @@ class Insert(_Write):
         """Return what a row of the same key takes from the new one, which is named `excluded`."""
         return {name: excluded[name] for name in self._replaced}
 
-    def condition(self, given: Any) -> ColumnElement[bool] | None:
-        """Return which of the given rows are inserted; None: all."""
-        del given
-
-    def _plain(self, dialect: Dialect, prefix: str) -> Any:
+    def plain(self, dialect: Dialect) -> Any:
+        """Return the statement as far as rows don't conflict."""
         statement: Any = differences.insert(dialect, self._table)
         if is_postgres(dialect):
-            given: Any = _given(_types(self._table, self._columns), prefix).c
-            rows = select(*given)
-        else:
-            given = _parameters(self._columns)
-            rows = select(*given.values())
-        condition = self.condition(given)
-        if condition is not None:
-            return statement.from_select(self._columns, rows.where(condition))
-        if is_postgres(dialect):
-            return statement.from_select(self._columns, rows)
-        return statement.values(given)
+            given = _given(_types(self._table, self._columns)).c
+            return statement.from_select(self._columns, select(*given))
+        return statement.values(parameters(self._columns))
 
 
 class InsertOrLock(Insert):
@@ -203,9 +199,9 @@ class InsertOrLock(Insert):
         """Write the rows, each key once; return what stands under their keys."""
         return self.fetch(connection, rows)
 
-    def build(self, dialect: Dialect, prefix: str = "") -> Any:
+    def build(self, dialect: Dialect) -> Any:
         same = {self._columns[-1]: self._table.c[self._columns[-1]]}
-        statement = self._plain(dialect, prefix)
+        statement = self.plain(dialect)
         statement = statement.on_conflict_do_update(index_elements=self._key, set_=same)
         return statement.returning(*[self._table.c[name] for name in self._columns])
 
@@ -217,12 +213,12 @@ class Update(_Write):
         self._table, self._key, self._moving = table, key, moving
         super().__init__(table, (*key, *moving))
 
-    def build(self, dialect: Dialect, prefix: str = "") -> Any:
+    def build(self, dialect: Dialect) -> Any:
         names = (*self._key, *self._moving)
         if is_postgres(dialect):
-            given: Any = _given(_types(self._table, names), prefix).c
+            given: Any = _given(_types(self._table, names)).c
         else:
-            given = _parameters(names)
+            given = parameters(names)
         statement = update(self._table).values({name: given[name] for name in self._moving})
         return statement.where(*[self._table.c[name] == given[name] for name in self._key])
 
@@ -234,8 +230,8 @@ class Delete(_Write):
         self._table, self._key = table, key
         super().__init__(table, key)
 
-    def build(self, dialect: Dialect, prefix: str = "") -> Any:
-        return delete(self._table).where(*_is_one_of(dialect, self._table, self._key, prefix))
+    def build(self, dialect: Dialect) -> Any:
+        return delete(self._table).where(*_is_one_of(dialect, self._table, self._key))
 
 
 class Pick(_Statement):
@@ -259,64 +255,13 @@ class Pick(_Statement):
         """Return the rows that are there."""
         return self.fetch(connection, keys)
 
-    def build(self, dialect: Dialect, prefix: str = "") -> Any:
+    def build(self, dialect: Dialect) -> Any:
         columns = [self._table.c[name] for name in self._columns]
-        found = select(*columns).where(*_is_one_of(dialect, self._table, self._key, prefix))
+        found = select(*columns).where(*_is_one_of(dialect, self._table, self._key))
         if self._lock is None or not is_postgres(dialect):
             return found
         ordered = found.order_by(*[self._table.c[name] for name in self._key])
         return ordered.with_for_update(of=self._table, **self._lock)
-
-
-# --- several at once -----------------------------------------------------------------------------
-
-_texts: dict[tuple[_Write, ...], str] = {}
-
-
-def together(connection: Link, writes: Sequence[tuple[_Write, Sequence[Values]]]) -> list[int]:
-    """Write all of it, and return how many rows each statement changed.
-
-    None of them sees what another one does, and no two may change the same row: then one statement
-    does all of it in Postgres, in one journey. SQLite does one after another.
-    """
-    if not is_postgres(connection.dialect):
-        return [_one_by_one(connection, write, rows) if rows else 0 for write, rows in writes]
-    asked = [(at, write, rows) for at, (write, rows) in enumerate(writes) if rows]
-    counts = [0] * len(writes)
-    if not asked:
-        return counts
-    parts = tuple(write for _, write, _ in asked)
-    if parts not in _texts:
-        _texts[parts] = _one_of(parts, connection.dialect)
-    values = [array for _, write, rows in asked for array in write.arrays(rows)]
-    (found,) = differences.execute(connection, _texts[parts], values)
-    for (at, _, _), count in zip(asked, found, strict=True):
-        counts[at] = count
-    return counts
-
-
-def _one_by_one(connection: Link, write: _Write, rows: Sequence[Values]) -> int:
-    sql, order = write.text(connection)
-    given = rows if order is None else map(order, rows)
-    return differences.execute_each(connection, sql, given)
-
-
-def _one_of(parts: Sequence[_Write], dialect: Dialect) -> str:
-    """Return one statement that does all of them, and counts."""
-    counts: list[Any] = []
-    for at, write in enumerate(parts):
-        statement = write.build(dialect, f"w{at}_")
-        # A name of its own: two of them may have the same columns.
-        done = statement.returning(literal_column("1").label("one")).cte(f"w{at}")
-        counts.append(select(func.count()).select_from(done).scalar_subquery().label(f"n{at}"))
-    form = compiled(select(*counts), dialect)
-    names = [
-        (int(name[1 : name.index("_")]), int(name[name.index("_c") + 2 :]))
-        for name in form.positiontup or ()
-    ]
-    # Numbered in the order in which the arrays are given.
-    assert names == sorted(names), names
-    return form.string
 
 
 class Query:

@@ -46,11 +46,10 @@ from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import HintBus, RunKey, newest
 from stepwell_drivers.sql import pages, reads, reservations, search
 from stepwell_drivers.sql.deletes import DeleteWork
-from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.dialect import Clock, Link
 from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.pages import About
 from stepwell_drivers.sql.reservations import SwapWork
-from stepwell_drivers.sql.stored import Clock
 from stepwell_drivers.sql.writes import CommitWork, PresenceWork, RenewWork, Work
 
 P = ParamSpec("P")

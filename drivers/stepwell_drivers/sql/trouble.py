@@ -18,7 +18,3 @@ class Trouble(NamedTuple):
 
     Postgres: the connection is closed.
     """
-
-
-class Raced(Exception):
-    """Another transaction was faster since this one read: roll back, and read again."""

@@ -1,4 +1,4 @@
-"""Every write but commits, and the group in which all kinds of writes become durable together."""
+"""The kinds of writes, and how all but commits and heartbeats are done: for those each database has its own way."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from sqlalchemy import bindparam, delete, literal_column, select
 from stepwell.core.port import Commit, LogsOfExecution, OldLogs, Presence, Renewal
 from stepwell.core.records.model import Session
 from stepwell_drivers.sql import schema
-from stepwell_drivers.sql.batch import RowKey
-from stepwell_drivers.sql.columns import Values, bytes_of, to_json
-from stepwell_drivers.sql.commits import apply_commits
+from stepwell_drivers.sql.columns import Values, to_json
 from stepwell_drivers.sql.deletes import DeleteWork, delete_run
-from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.dialect import Clock, Link
 from stepwell_drivers.sql.logs import (
     LogWork,
     append_logs,
@@ -23,8 +21,7 @@ from stepwell_drivers.sql.logs import (
     trim_logs,
 )
 from stepwell_drivers.sql.reservations import SwapWork, swap_keys
-from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query, Update
-from stepwell_drivers.sql.stored import Clock
+from stepwell_drivers.sql.statements import Delete, Insert, Query
 
 
 class CommitWork(NamedTuple):
@@ -60,22 +57,9 @@ Work = (
 Beat = tuple[str, str, str, str]
 """Tenant, run and execution of a lease, and a token."""
 
-_RUN = ("tenant_id", "run_id")
-_STEP = ("run_key", "execution_id")
 _WORKER = ("tenant_id", "worker_id", "instance_id")
 
-_pick_runs = Pick(schema.runs, _RUN, (*_RUN, "run_key"))
-_pick_leases = Pick(schema.executions, _STEP, (*_STEP, "token", "limit_us"), lock={})
 NO_SESSION = Session()
-_PROGRESS = ("progress_media_type", "progress")
-_SESSION = ("session_backend", "session_id")
-_MOVED = ("deadline_us", "held_until_us")
-_renew = {
-    (False, False): Update(schema.executions, _STEP, _MOVED),
-    (True, False): Update(schema.executions, _STEP, (*_MOVED, *_PROGRESS)),
-    (False, True): Update(schema.executions, _STEP, (*_MOVED, *_SESSION)),
-    (True, True): Update(schema.executions, _STEP, (*_MOVED, *_PROGRESS, *_SESSION)),
-}
 _PRESENCE = ("expires_us", "body")
 _put_workers = Insert(schema.workers, (*_WORKER, *_PRESENCE), key=_WORKER, replaced=_PRESENCE)
 _drop_workers = Delete(schema.workers, _WORKER)
@@ -95,28 +79,14 @@ _sweeps = [
 ]
 
 
-def apply_group(connection: Link, works: Sequence[Work], clock: Clock) -> list[Any]:
-    """Do everything that was asked for in one transaction, and answer each in its place.
+def apply_others(connection: Link, works: Sequence[Work], clock: Clock) -> list[Any]:
+    """Do everything but commits and heartbeats in one transaction, and answer each in its place.
 
     Who waits for none of the others may be done in any order: kinds go together, so that each is a
     few statements however many asked.
     """
-    commits = [work for work in works if isinstance(work, CommitWork)]
-    renewals = [work for work in works if isinstance(work, RenewWork)]
-    answers: dict[int, Any] = {}
-    results = iter(
-        apply_commits(connection, [commit for work in commits for commit in work.commits], clock)
-    )
-    for work in commits:
-        answers[id(work)] = [next(results) for _ in work.commits]
-    if len(commits) == len(works):
-        return [answers[id(work)] for work in works]
     now_us = clock(connection)
-    renewed = iter(
-        renew(connection, [renewal for work in renewals for renewal in work.renewals], now_us)
-    )
-    for work in renewals:
-        answers[id(work)] = [next(renewed) for _ in work.renewals]
+    answers: dict[int, Any] = {}
     put_presence(connection, [work for work in works if isinstance(work, PresenceWork)], now_us)
     logs = [work for work in works if isinstance(work, LogWork)]
     there = append_logs(connection, logs, now_us)
@@ -153,37 +123,6 @@ def merged(renewals: Sequence[Renewal]) -> dict[Beat, Renewal]:
             renewal = replace(renewal, progress=progress, session=session)
         beats[beat] = renewal
     return beats
-
-
-def renew(connection: Link, renewals: Sequence[Renewal], now_us: int) -> list[bool]:
-    """Move deadlines; of several heartbeats for one lease the last one stands. SQLite's way, see `postgres`."""
-    if not renewals:
-        return []
-    beats = merged(renewals)
-    runs = dict.fromkeys((tenant_id, run_id) for tenant_id, run_id, *_ in beats)
-    numbers = {(row[0], row[1]): row[2] for row in _pick_runs.run(connection, list(runs))}
-    keys = {beat: (numbers.get(beat[:2], 0), beat[2]) for beat in beats}
-    stored: dict[RowKey, tuple[str | None, int | None]] = {
-        (row[0], row[1]): (row[2], row[3])
-        for row in _pick_leases.run(connection, list(dict.fromkeys(keys.values())))
-    }
-    rows: dict[tuple[bool, bool], list[Values]] = {}
-    renewed: set[Beat] = set()
-    for beat, renewal in beats.items():
-        token, limit_us = stored.get(keys[beat], ("", 0))
-        if not token or token != renewal.token:
-            continue
-        renewed.add(beat)
-        deadline_us = now_us + renewal.lease_ms * 1_000
-        deadline_us = min(deadline_us, limit_us) if limit_us else deadline_us
-        session = renewal.session
-        progress = () if renewal.progress is None else bytes_of(renewal.progress)
-        names = () if session == NO_SESSION else (session.backend, session.session_id)
-        row = (*keys[beat], deadline_us, 0, *progress, *names)
-        rows.setdefault((bool(progress), bool(names)), []).append(row)
-    for kind, several in rows.items():
-        _renew[kind].run(connection, several)
-    return [beat_of(renewal) in renewed for renewal in renewals]
 
 
 def put_presence(connection: Link, works: Sequence[PresenceWork], now_us: int) -> None:

@@ -16,20 +16,17 @@ from stepwell.core.records.routing import TaskPattern
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
     claims,
-    commits,
     deletes,
     families,
     logs,
     pages,
     reads,
     reservations,
-    row_writes,
     search,
-    stored,
     writes,
 )
 from stepwell_drivers.sql.dialect import Link
-from stepwell_drivers.sql.sqlite import open_store
+from stepwell_drivers.sql.sqlite import commits, open_store, row_writes
 from stepwell_drivers.sql.sqlite.engine import reading_connection, writing_engine
 from stepwell_drivers.sql.sqlite.link import SqliteLink
 from stepwell_drivers.sql.sqlite.url import parse
@@ -52,7 +49,7 @@ def statements() -> Iterator[tuple[str, str, int]]:
 
     modules = (
         *(claims, commits, deletes, families, logs, search),
-        *(pages, reads, reservations, row_writes, stored, writes),
+        *(pages, reads, reservations, row_writes, writes),
     )
     several = {
         "_of_status": [

@@ -51,8 +51,20 @@ ENCODED = {"Run": 1, "Task": 2, "Execution": 2, "list": 1}
 """The records that are encoded: each body once, and all events of the commit as one."""
 STORED_BYTES = 2_181
 """The lengths of all values of the rows that a step leaves behind."""
-SQLITE_STATEMENTS = 11
-"""Statements of SQLite: two looks, one for each row, BEGIN and COMMIT."""
+SQLITE_STATEMENTS = [
+    "BEGIN IMMEDIATE",
+    # Whether another program has written. Nothing else is read.
+    "PRAGMA data_version",
+    "UPDATE run_rows SET",
+    "INSERT INTO task_rows",
+    "INSERT INTO task_rows",
+    "UPDATE executions SET",
+    "INSERT INTO executions",
+    "INSERT INTO outcomes",
+    "INSERT INTO commits",
+    "COMMIT",
+]
+"""Statements of SQLite, by their beginnings: one for each row."""
 SQLITE_KIB_MAX = 3.2
 """The growth of a file by a step, with all indexes and what is left free on its pages."""
 
@@ -117,7 +129,7 @@ async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) ->
     store._writer._driver.set_trace_callback(sent.append)
     await ask.must(store, step)
     store._writer._driver.set_trace_callback(None)
-    assert len(sent) == SQLITE_STATEMENTS, sent
+    assert [" ".join(sql.split()[:3]) for sql in sent] == SQLITE_STATEMENTS
 
 
 async def test_a_step_leaves_few_bytes(place: File | Place, store: SqlStore) -> None:

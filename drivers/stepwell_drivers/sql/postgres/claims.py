@@ -20,8 +20,8 @@ from stepwell.core.records.routing import TYPED, version_key
 from stepwell.core.records.states import DueKind
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.statements import Query
-from stepwell_drivers.sql.stored import database_clock
 
 LOOKS_MAX = 4
 """The most searches for one want: other replicas may lock all that a search finds."""

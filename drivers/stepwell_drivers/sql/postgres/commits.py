@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from stepwell.core.port import Commit, CommitResult
 from stepwell.core.records.states import Verdict
-from stepwell_drivers.sql.batch import Batch
+from stepwell_drivers.sql.batch import Batch, RunKey
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.rows import Rows
-from stepwell_drivers.sql.stored import RunKey
 from stepwell_drivers.sql.writes import CommitWork
 
 HEAD = ("tenant_id", "run_id", "version", "commit_id", "follows")

@@ -15,6 +15,7 @@ from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.migrate import HEAD, check, identify, is_behind, warn_if_newer
 from stepwell_drivers.sql.postgres import claims
 from stepwell_drivers.sql.postgres.alarm import Alarm
+from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.postgres.errors import refusal_of
 from stepwell_drivers.sql.postgres.facts import FACTS, Facts, Worth, warn_if_weak, worth_of
 from stepwell_drivers.sql.postgres.facts import check as check_facts
@@ -26,7 +27,6 @@ from stepwell_drivers.sql.postgres.readers import Readers
 from stepwell_drivers.sql.postgres.url import PostgresUrl, parse
 from stepwell_drivers.sql.postgres.writer import Writer
 from stepwell_drivers.sql.store import SqlStore, changed_by
-from stepwell_drivers.sql.stored import database_clock
 from stepwell_drivers.sql.writes import Work, sweep
 
 GROUPS_MAX = 3

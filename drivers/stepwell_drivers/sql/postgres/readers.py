@@ -17,7 +17,6 @@ from stepwell.core.records.errors import StoreUnavailable
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.postgres.errors import trouble_of
 from stepwell_drivers.sql.postgres.links import READ, WRITE, Links, PostgresLink
-from stepwell_drivers.sql.trouble import Raced
 
 TRIES_MAX = 4
 RETRY_S = 0.02
@@ -121,9 +120,7 @@ class _Stale(Exception):
 
 async def roll_back(link: PostgresLink, error: BaseException) -> bool:
     """End a transaction that failed; return whether the link is broken."""
-    broken = isinstance(error, asyncio.CancelledError) or (
-        not isinstance(error, Raced) and trouble_of(error).fatal
-    )
+    broken = isinstance(error, asyncio.CancelledError) or trouble_of(error).fatal
     if not broken and link.driver_connection.is_in_transaction():
         try:
             await link.end("ROLLBACK")

@@ -21,20 +21,21 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.port import LogsOfExecution, OldLogs, Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
+from stepwell_drivers.sql.batch import RunKey
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.logs import LogWork
+from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.postgres.commits import CommitCalls
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
 from stepwell_drivers.sql.postgres.links import WRITE, Links, PostgresLink
 from stepwell_drivers.sql.postgres.readers import roll_back
 from stepwell_drivers.sql.postgres.renewals import RenewCall
-from stepwell_drivers.sql.stored import RunKey, database_clock
-from stepwell_drivers.sql.trouble import Raced, Trouble
+from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import (
     CommitWork,
     RenewWork,
     Work,
-    apply_group,
+    apply_others,
 )
 
 QUEUED_MAX = 20_000
@@ -209,7 +210,7 @@ class Writer:
                         self._links.drop_idle()
                     raise
         except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
-            trouble = _trouble_of(error, committing=attempt.is_committing)
+            trouble = trouble_of(error, committing=attempt.is_committing)
             # The link died while it was idle: another one is as good.
             return [], trouble._replace(retry=trouble.retry or (trouble.fatal and attempt.is_stale))
         return answers, None
@@ -219,7 +220,7 @@ class Writer:
     ) -> list[Any]:
         await link.begin(WRITE)
         attempt.is_stale = False
-        answers = await greenlet_spawn(apply_group, link, works, database_clock)
+        answers = await greenlet_spawn(apply_others, link, works, database_clock)
         attempt.is_committing = True
         await link.end(self._committing)
         return answers
@@ -262,13 +263,6 @@ def _calls_of(works: Sequence[Work]) -> CommitCalls | RenewCall | None:
         return CommitCalls(commits)
     renewals = [work for work in works if isinstance(work, RenewWork)]
     return RenewCall(renewals) if renewals else None
-
-
-def _trouble_of(error: Exception, *, committing: bool) -> Trouble:
-    if isinstance(error, Raced):
-        words = "other replicas changed the same runs again and again"
-        return Trouble(StoreUnavailable(words, reason=BUSY), retry=True)
-    return trouble_of(error, committing=committing)
 
 
 def _runs_of(work: Work) -> frozenset[RunKey]:

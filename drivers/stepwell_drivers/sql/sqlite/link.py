@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Dialect
@@ -22,6 +22,8 @@ REST_S = 0.001
 ROWS_AT_ONCE = 8
 """Rows between two looks at the clock: their payloads may have 1 MiB each."""
 
+T = TypeVar("T")
+
 _dialect = sqlite.dialect()
 
 
@@ -34,8 +36,8 @@ class _Counted(NamedTuple):
 class PausingDriver:
     """The connection in a long transaction, whose functions run in a greenlet on the event loop.
 
-    Rows are written in small pieces with pauses, and single statements, whose length nobody knows, run in the
-    thread. Many rows don't: for each of them Python's lock would have to be fetched back from the event loop.
+    Rows are read and written in small pieces with pauses. In the thread they would be slow: for each of them
+    Python's lock would have to be fetched back from the event loop.
     """
 
     def __init__(self, driver: sqlite3.Connection, thread: DiskThread, runtime: Runtime) -> None:
@@ -45,10 +47,11 @@ class PausingDriver:
         self._until = runtime.monotonic() + HELD_S
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Run a statement in the thread, up to its first row."""
-        found = await_(self._thread.run(self._driver.execute, sql, values))
-        self._until = self._runtime.monotonic() + HELD_S
-        return found
+        """Run a statement; one that changes or deletes nobody knows how many rows, in the thread."""
+        if sql.startswith(("DELETE", "UPDATE")):
+            return await_(self._thread.run(self._driver.execute, sql, values))
+        self.pause()
+        return self._driver.execute(sql, values)
 
     def executemany(self, sql: str, rows: Iterable[Values]) -> _Counted:
         """Run a statement for each row, with pauses."""
@@ -58,6 +61,13 @@ class PausingDriver:
             count += self._driver.executemany(sql, piece).rowcount
             self.pause()
         return _Counted(count)
+
+    def in_turns(self, rows: Sequence[T]) -> Iterator[T]:
+        """Go through rows with pauses."""
+        for at, row in enumerate(rows):
+            if not at % ROWS_AT_ONCE:
+                self.pause()
+            yield row
 
     def pause(self) -> None:
         """Let the event loop go on if it was held for long."""
@@ -71,6 +81,11 @@ class SqliteLink:
 
     def __init__(self, driver: sqlite3.Connection | PausingDriver) -> None:
         self.driver_connection = driver
+
+    def in_turns(self, rows: Sequence[T]) -> Iterable[T]:
+        """Go through rows; in a long transaction, with pauses."""
+        driver = self.driver_connection
+        return driver.in_turns(rows) if isinstance(driver, PausingDriver) else rows
 
     @property
     def dialect(self) -> Dialect:

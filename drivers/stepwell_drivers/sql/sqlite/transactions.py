@@ -15,12 +15,16 @@ from typing import Any, TypeVar
 from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.port import Runtime
+from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.sqlite import engine
+from stepwell_drivers.sql.sqlite.commits import Group
 from stepwell_drivers.sql.sqlite.errors import is_busy, trouble_of
+from stepwell_drivers.sql.sqlite.known import Facts, Known, RunKey
 from stepwell_drivers.sql.sqlite.link import PausingDriver, SqliteLink
+from stepwell_drivers.sql.sqlite.renewals import renew
 from stepwell_drivers.sql.sqlite.thread import DiskThread
 from stepwell_drivers.sql.trouble import Trouble
-from stepwell_drivers.sql.writes import Work, apply_group, sweep
+from stepwell_drivers.sql.writes import CommitWork, RenewWork, Work, apply_others, sweep
 
 LONG_ROWS = 1_024
 """The rows from which on a transaction counts as long."""
@@ -50,6 +54,8 @@ class Transactions:
         self._link = SqliteLink(driver)
         self._thread = DiskThread()
         self._patience_ms = engine.patience_of(driver)
+        self._known = Known()
+        self._after: dict[RunKey, Facts] = {}
         self._quick = 0
         """The number of quick COMMITs since the last one that was not."""
 
@@ -58,9 +64,14 @@ class Transactions:
         committing = False
         try:
             await self._begin()
+            self._known.check(self._driver)
             answers = await self._apply(works, rows)
             committing = True
             await self._commit(rows)
+            self._known.keep(self._after)
+            for work in works:
+                if isinstance(work, DeleteWork):
+                    self._known.forget((work.tenant_id, work.run_id))
         except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
             trouble = trouble_of(error, committing=committing)
             if not trouble.fatal:
@@ -78,9 +89,25 @@ class Transactions:
 
     async def _apply(self, works: Sequence[Work], rows: int) -> list[Any]:
         if rows < LONG_ROWS:
-            return apply_group(self._link, works, self._clock)
+            return self._apply_to(self._link, works)
         pausing = SqliteLink(PausingDriver(self._driver, self._thread, self._runtime))
-        return await greenlet_spawn(apply_group, pausing, works, self._clock)
+        return await greenlet_spawn(self._apply_to, pausing, works)
+
+    def _apply_to(self, link: SqliteLink, works: Sequence[Work]) -> list[Any]:
+        now_us = self._now_us()
+        group = Group(link, self._known, now_us)
+        self._after = group.after
+        commits = [work for work in works if isinstance(work, CommitWork)]
+        answers: dict[int, Any] = {id(work): group.decide(work.commits) for work in commits}
+        group.write()
+        if len(commits) < len(works):
+            renewals = [work for work in works if isinstance(work, RenewWork)]
+            for work, renewed in zip(renewals, renew(link, renewals, now_us), strict=True):
+                answers[id(work)] = renewed
+            others = [work for work in works if id(work) not in answers]
+            for work, answer in zip(others, apply_others(link, others, self._clock), strict=True):
+                answers[id(work)] = answer
+        return [answers[id(work)] for work in works]
 
     async def _commit(self, rows: int) -> None:
         """Commit; on the event loop only where that takes less time than to go to the thread and back."""

@@ -1,0 +1,165 @@
+"""The verdict on each commit of a group, and one write for all that were accepted.
+
+The rules are the port's: the version is checked before the fences, a commit that was applied before
+is COMMITTED again, and commits of one run are taken in the order given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import bindparam, select, text
+
+from stepwell.core.port import Commit, CommitResult
+from stepwell.core.records.states import ExecutionStatus, Verdict
+from stepwell_drivers.sql import families, schema
+from stepwell_drivers.sql.batch import Batch
+from stepwell_drivers.sql.sqlite.known import Facts, Known, RunKey
+from stepwell_drivers.sql.sqlite.link import SqliteLink
+from stepwell_drivers.sql.sqlite.row_writes import write
+from stepwell_drivers.sql.statements import Query
+
+_LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
+
+_runs = schema.runs.c
+_facts = Query(
+    select(_runs.run_key, _runs.version, _runs.commit_id, _runs.status, _runs.ended_us).where(
+        _runs.tenant_id == bindparam("tenant_id"), _runs.run_id == bindparam("run_id")
+    )
+)
+_executions = schema.executions.c
+_token = Query(
+    select(_executions.token).where(
+        _executions.run_key == bindparam("run_key"),
+        _executions.execution_id == bindparam("execution_id"),
+    )
+)
+_commit_id = Query(
+    select(schema.commits.c.commit_id).where(
+        schema.commits.c.run_key == bindparam("run_key"),
+        schema.commits.c.version == bindparam("version"),
+    )
+)
+_tombstones = schema.tombstones.c
+_tombstone = Query(
+    select(_tombstones.expires_us, _tombstones.family_id).where(
+        _tombstones.tenant_id == bindparam("tenant_id"), _tombstones.run_id == bindparam("run_id")
+    )
+)
+_last_key = Query(text("SELECT seq FROM sqlite_sequence WHERE name = 'run_rows'"))
+
+
+class Group:
+    """A group of commits within one transaction."""
+
+    def __init__(self, link: SqliteLink, known: Known, now_us: int) -> None:
+        self._link = link
+        self._known = known
+        self._now_us = now_us
+        self._batch = Batch(now_us, link.in_turns)
+        self._before: dict[int, Facts] = {}
+        """The facts of its runs as the file has them, by the runs' numbers."""
+        self.after: dict[RunKey, Facts] = {}
+        """The facts of the runs that it has moved, for when it has been committed."""
+        self._applied: dict[tuple[int, int], str] = {}
+        self._families: set[families.FamilyKey] = set()
+        self._results = {
+            verdict: CommitResult(verdict=verdict, now_us=now_us) for verdict in Verdict
+        }
+        self._run_key = 0
+        """The number of the run that was created last."""
+
+    def decide(self, commits: Sequence[Commit]) -> list[CommitResult]:
+        """Return the verdicts on some of its commits."""
+        self._families |= families.known(self._link, commits)
+        return [self._results[self._decide(commit)] for commit in self._link.in_turns(commits)]
+
+    def write(self) -> None:
+        """Write what was accepted."""
+        if self.after:
+            write(self._link, self._batch.rows(), self._before)
+
+    def _decide(self, commit: Commit) -> Verdict:
+        """Return a commit's verdict; add it to the batch if it is accepted."""
+        run = (commit.tenant_id, commit.run_id)
+        facts = self._facts_of(run)
+        if facts is None:
+            return self._create(commit, run)
+        if facts.version != commit.version - 1:
+            was_applied = self._was_applied(commit, facts)
+            return Verdict.COMMITTED if was_applied else Verdict.CONFLICT
+        if commit.follows not in ("", facts.commit_id):
+            return Verdict.CONFLICT
+        for fence in commit.fences:
+            token = self._token_of(facts, fence.execution_id)
+            if not token or token != fence.token:
+                return Verdict.LEASE_LOST
+        self._accept(commit, run, facts.run_key, facts.tokens)
+        return Verdict.COMMITTED
+
+    def _facts_of(self, run: RunKey) -> Facts | None:
+        """Return a run's facts as the group has left them; None: there is no such run."""
+        facts = self.after.get(run)
+        if facts is not None:
+            return facts
+        facts = self._known.of(run)
+        if facts is None:
+            row = _facts.first(self._link, tenant_id=run[0], run_id=run[1])
+            if row is None:
+                return None
+            run_key, version, commit_id, status, ended_us = row
+            facts = Facts(run_key, version, commit_id, (status, ended_us), {})
+        self._before[facts.run_key] = facts
+        return facts
+
+    def _token_of(self, facts: Facts, execution_id: str) -> str:
+        token = facts.tokens.get(execution_id)
+        if token is None:
+            row = _token.first(self._link, run_key=facts.run_key, execution_id=execution_id)
+            token = facts.tokens[execution_id] = (row[0] or "") if row is not None else ""
+        return token
+
+    def _was_applied(self, commit: Commit, facts: Facts) -> bool:
+        if not 1 <= commit.version <= facts.version:
+            return False
+        place = (facts.run_key, commit.version)
+        if place not in self._applied:
+            row = _commit_id.first(self._link, run_key=facts.run_key, version=commit.version)
+            self._applied[place] = row[0] if row is not None else ""
+        return self._applied[place] == commit.commit_id
+
+    def _create(self, commit: Commit, run: RunKey) -> Verdict:
+        if commit.version != 1 or not self._may_be_created(commit, run):
+            return Verdict.CONFLICT
+        if commit.fences:
+            return Verdict.LEASE_LOST
+        if not self._run_key:
+            row = _last_key.first(self._link)
+            self._run_key = row[0] if row is not None else 0
+        self._run_key += 1
+        self._families |= {run, (run[0], commit.run.spec.family_id or run[1])}
+        self._accept(commit, run, self._run_key, {})
+        return Verdict.COMMITTED
+
+    def _may_be_created(self, commit: Commit, run: RunKey) -> bool:
+        row = _tombstone.first(self._link, tenant_id=run[0], run_id=run[1])
+        # A tombstone with a family never expires: the run's outcomes must not become another's.
+        if row is not None and (row[0] > self._now_us or row[1]):
+            return False
+        family = families.joined_by(commit)
+        parent = (commit.tenant_id, commit.run.spec.parent_run_id)
+        return family is None or not self._families.isdisjoint({family, parent})
+
+    def _accept(self, commit: Commit, run: RunKey, run_key: int, tokens: dict[str, str]) -> None:
+        self._batch.add(commit, run_key)
+        tokens = dict(tokens)
+        leases = {lease.execution_id: lease.token for lease in commit.leases}
+        for execution in commit.executions:
+            name = execution.execution_id
+            if execution.status not in _LEASABLE:
+                tokens[name] = ""
+            elif name in leases:
+                tokens[name] = leases[name]
+        listed = (commit.run.status.value, commit.run.ended_us)
+        self.after[run] = Facts(run_key, commit.version, commit.commit_id, listed, tokens)
+        self._applied[run_key, commit.version] = commit.commit_id

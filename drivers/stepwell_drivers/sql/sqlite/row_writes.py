@@ -1,0 +1,185 @@
+"""Writes the rows of a group of commits: one statement for each list.
+
+SQLite writes an index anew for every column in SET, whether its value changes or not. So a run whose status
+stays, and an execution that ends, have statements of their own, which name no more than they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import and_, case, exists, literal_column, null, select
+from sqlalchemy.engine import Dialect
+
+from stepwell.core.records.model import Plan
+from stepwell_drivers.sql import rows as forms
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.batch import unplanned
+from stepwell_drivers.sql.bodies import plan_of, uuid_drawn
+from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql.dialect import Link, insert
+from stepwell_drivers.sql.rows import Rows
+from stepwell_drivers.sql.sqlite.known import Facts
+from stepwell_drivers.sql.statements import Delete, Insert, Pick, Update, parameters
+
+_UUID_AT = forms.RUN_NEW.index("uuid")
+_COMMIT_AT = forms.RUN_NEW.index("commit_id")
+_TASK_KEY = ("run_key", "task_id")
+_DEFINED = (*_TASK_KEY, "revision")
+_BROUGHT = ("session_backend", "session_id", "progress_media_type", "progress")
+"""The columns of what the heartbeats of a lease brought."""
+_ENDED = ("run_key", "execution_id", "status", "version", "body")
+_WHILE_OPEN = (*forms.EXECUTION[6:], *_BROUGHT)
+"""The columns of an execution that say something only until it ends."""
+_ended_of = itemgetter(*map(forms.EXECUTION.index, _ENDED))
+_OPEN = frozenset({"READY", "LEASED", "UNKNOWN_OUTCOME"})
+_STATUS_AT = forms.EXECUTION.index("status")
+_LISTED_AT = (forms.RUN_MOVED.index("status"), forms.RUN_MOVED.index("ended_us"))
+_STAYING = tuple(name for name in forms.RUN_MOVING if name not in {"status", "ended_us"})
+_staying_of = itemgetter(*map(forms.RUN_MOVED.index, ("run_key", *_STAYING)))
+
+
+class _PutTasks(Insert):
+    """INSERT or UPDATE of tasks that `task_specs` has with their revision; the others are left out."""
+
+    def plain(self, dialect: Dialect) -> Any:
+        given = parameters(forms.TASK)
+        specs = schema.task_specs.c
+        same = [specs[name] == given[name] for name in _DEFINED]
+        defined = select(*given.values()).where(exists(select(specs.run_key).where(*same)))
+        return insert(dialect, schema.tasks).from_select(forms.TASK, defined)
+
+
+class _PutExecutions(Insert):
+    """INSERT or UPDATE of executions, of which those that are still leased keep their lease."""
+
+    def taken(self, excluded: Any) -> dict[str, Any]:
+        here = schema.executions.c
+        goes_on = and_(
+            excluded.token.is_(None),
+            excluded.status.in_([literal_column("'LEASED'"), literal_column("'UNKNOWN_OUTCOME'")]),
+        )
+        kept = (*forms.LEASE, *_BROUGHT)
+        return {name: excluded[name] for name in self._replaced if name not in kept} | {
+            name: case((goes_on, here[name]), else_=excluded[name]) for name in kept
+        }
+
+
+class _EndExecutions(Update):
+    """UPDATE of executions that end: neither a lane nor a lease is left."""
+
+    def build(self, dialect: Dialect) -> Any:
+        return super().build(dialect).values({name: null() for name in _WHILE_OPEN})
+
+
+_insert_runs = Insert(schema.runs, forms.RUN_NEW, key=("tenant_id", "run_id"))
+_insert_specs = Insert(schema.run_specs, forms.RUN_SPEC)
+_pick_runs = Pick(schema.runs, ("tenant_id", "run_id"), ("tenant_id", "run_id"))
+_move_runs = Update(schema.runs, ("run_key",), forms.RUN_MOVING)
+_move_staying_runs = Update(schema.runs, ("run_key",), _STAYING)
+_put_plans = Insert(schema.plans, forms.PLAN, key=forms.PLAN[:2], replaced=forms.PLAN[2:])
+_put_task_specs = Insert(
+    schema.task_specs,
+    forms.TASK_SPEC,
+    key=_TASK_KEY,
+    replaced=[name for name in forms.TASK_SPEC[2:] if name != "number"],
+)
+_put_tasks = _PutTasks(schema.tasks, forms.TASK, key=_TASK_KEY, replaced=forms.TASK[2:])
+_drop_tasks = Delete(schema.tasks, _TASK_KEY)
+_pick_task_specs = Pick(schema.task_specs, _DEFINED, _DEFINED)
+_pick_plans = Pick(schema.plans, forms.PLAN[:2], (*forms.PLAN[:2], "plan"))
+_put_executions = _PutExecutions(
+    schema.executions,
+    forms.EXECUTION,
+    key=forms.EXECUTION[:2],
+    replaced=(*forms.EXECUTION[3:], *_BROUGHT),
+)
+_end_executions = _EndExecutions(schema.executions, _ENDED[:2], _ENDED[2:])
+_put_outcomes = Insert(schema.outcomes, forms.OUTCOME, key=forms.OUTCOME[:2])
+_put_timers = Insert(schema.timers, forms.TIMER, key=forms.TIMER[:2], replaced=forms.TIMER[2:])
+_drop_timers = Delete(schema.timers, forms.TIMER[:2])
+_put_inputs = Insert(schema.inputs, forms.INPUT, key=forms.INPUT[:2], replaced=forms.INPUT[2:])
+_insert_messages = Insert(schema.messages, forms.MESSAGE)
+_insert_requests = Insert(schema.requests, forms.REQUEST)
+_put_sessions = Insert(
+    schema.sessions, forms.SESSION, key=forms.SESSION[:3], replaced=forms.SESSION[3:]
+)
+_insert_checkpoints = Insert(schema.checkpoints, forms.CHECKPOINT)
+_insert_commits = Insert(schema.commits, forms.COMMIT)
+
+
+def write(link: Link, rows: Rows, before: Mapping[int, Facts]) -> None:
+    """Write everything. `before` has the runs as they are stored, as far as they were before."""
+    if rows.runs:
+        _write_new_runs(link, rows.runs)
+    _insert_specs.run(link, rows.run_specs)
+    _write_moved_runs(link, rows.moved_runs, before)
+    _put_plans.run(link, rows.plans)
+    _put_task_specs.run(link, rows.task_specs)
+    if rows.tasks and _put_tasks.count(link, rows.tasks) < len(rows.tasks):
+        _write_unplanned(link, rows.tasks)
+    _drop_tasks.run(link, rows.dropped_tasks)
+    _write_executions(link, rows.executions, before)
+    _put_outcomes.run(link, rows.outcomes)
+    _put_timers.run(link, rows.timers)
+    _drop_timers.run(link, rows.dropped_timers)
+    _put_inputs.run(link, rows.inputs)
+    _insert_messages.run(link, rows.messages)
+    _insert_requests.run(link, rows.requests)
+    _put_sessions.run(link, rows.sessions)
+    _insert_checkpoints.run(link, rows.checkpoints)
+    _insert_commits.run(link, rows.commits)
+
+
+def _write_moved_runs(link: Link, rows: Sequence[Values], before: Mapping[int, Facts]) -> None:
+    status_at, ended_at = _LISTED_AT
+    staying: list[Values] = []
+    turned: list[Values] = []
+    for row in rows:
+        if (row[status_at], row[ended_at]) == before[row[0]].listed:
+            staying.append(_staying_of(row))
+        else:
+            turned.append(row)
+    _move_staying_runs.run(link, staying)
+    _move_runs.run(link, turned)
+
+
+def _write_executions(link: Link, rows: Sequence[Values], before: Mapping[int, Facts]) -> None:
+    ended: list[Values] = []
+    others: list[Values] = []
+    for row in rows:
+        run_key, name = row[0], row[1]
+        if row[_STATUS_AT] not in _OPEN and run_key in before and before[run_key].tokens.get(name):
+            ended.append(_ended_of(row))
+        else:
+            others.append(row)
+    _end_executions.run(link, ended)
+    _put_executions.run(link, others)
+
+
+def _write_new_runs(link: Link, rows: Sequence[Values]) -> None:
+    if _insert_runs.count(link, rows) == len(rows):
+        return
+    # A run with another id has a UUID that begins alike.
+    there = {tuple(row) for row in _pick_runs.run(link, [row[1:3] for row in rows])}
+    again = [
+        (*row[:_UUID_AT], uuid_drawn(*row[1:3], row[_COMMIT_AT]), *row[_UUID_AT + 1 :])
+        for row in rows
+        if row[1:3] not in there
+    ]
+    _insert_runs.run(link, again)
+
+
+def _write_unplanned(link: Link, tasks: Sequence[Values]) -> None:
+    """Write the definitions of tasks that came without their plan, and then the tasks."""
+    there = {tuple(row) for row in _pick_task_specs.run(link, [row[:3] for row in tasks])}
+    missing = [row for row in tasks if row[:3] not in there]
+    revisions = list(dict.fromkeys((row[0], row[2]) for row in missing))
+    plans: dict[Values, Plan] = {
+        (row[0], row[1]): plan_of(row[2]) for row in _pick_plans.run(link, revisions)
+    }
+    specs = [unplanned(row, plans.get((row[0], row[2])), at) for at, row in enumerate(missing)]
+    _put_task_specs.run(link, specs)
+    _put_tasks.run(link, missing)
