@@ -38,8 +38,8 @@ from tests.support.proofs.record import note
 from tests.support.proofs.sizes import size
 
 COMMITS = 3
-CHECKPOINT_CHANGES = 25
-"""Rows between two checkpoints, so that the little that is written here has some."""
+CHECKPOINT_PAGES = 25
+"""Pages between two checkpoints, so that the little that is written here has some."""
 PART_MAX = 75
 """Trials in one test case, so that processes share the work."""
 
@@ -176,7 +176,7 @@ class Trial:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "CHANGES_MAX", CHECKPOINT_CHANGES)
+    monkeypatch.setattr(checkpoints, "PAGES_MAX", CHECKPOINT_PAGES)
 
 
 async def changes_in_all(disk: Disk) -> int:

@@ -111,7 +111,7 @@ async def test_D3_a_failed_checkpoint_stops_the_store_too(
         raise sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
 
     first = await ask.must(store, b.created())
-    monkeypatch.setattr(checkpoints, "CHANGES_MAX", 1)
+    monkeypatch.setattr(checkpoints, "PAGES_MAX", 1)
     monkeypatch.setattr(checkpoints, "checkpoint", fail)
     second = await ask.must(store, b.step(first))
     with pytest.raises(StoreUnavailable, match="stopped"):
@@ -198,7 +198,7 @@ LOG_BYTES = 300_000
 @pytest.fixture
 def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is copied, and emptied, after much less than it would be."""
-    monkeypatch.setattr(checkpoints, "CHANGES_MAX", 100)
+    monkeypatch.setattr(checkpoints, "PAGES_MAX", 40)
     monkeypatch.setattr(checkpoints, "LOG_BYTES_MAX", LOG_BYTES)
     monkeypatch.setattr(checkpoints, "RETRY_SECONDS", 0.0)
 

@@ -93,7 +93,7 @@ async def test_nothing_uses_the_writing_connection_while_it_is_synced(
 async def test_checkpoint_comes_after_the_answer_and_holds_up_the_next_commit(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "CHANGES_MAX", 1)
+    monkeypatch.setattr(checkpoints, "PAGES_MAX", 1)
     with slow(monkeypatch, checkpoints, "checkpoint") as disk:
         await ask.must(store, b.created("answered"))
         await disk.met()

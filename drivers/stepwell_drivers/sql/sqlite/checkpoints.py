@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from functools import partial
 
 from stepwell.core.port import Runtime
 from stepwell.logger import get_logger
@@ -17,12 +16,14 @@ from stepwell_drivers.sql.sqlite.engine import checkpoint
 
 log = get_logger(__name__)
 
-CHANGES_MAX = 8_000
-"""Rows changed between two copies: some 20 MiB of log, whether one run is at work or 60."""
-CHANGES_PER_TRANSACTION = 10
-"""Counted for each transaction besides its rows: it writes pages of every index that it touches."""
-PAYLOAD_BYTES_MAX = 16 * 1024 * 1024
-"""Payload bytes between two copies."""
+PAGE_BYTES = 4_096
+PAGES_MAX = 4_000
+"""Pages written between two copies, about: 16 MiB of log. It starts over then, and is written in place from there on,
+which takes a small commit half the time that a growing file does."""
+PAGES_PER_TRANSACTION = 16
+"""Pages that the smallest commit of a step writes: of each table and index that it touches."""
+CHANGES_PER_PAGE = 4
+"""Rows that a larger one changes for each page more, whether one run is at work or 60."""
 LOG_BYTES_MAX = 32 * 1024 * 1024
 """The size of the log's file from which on it is emptied. That takes twice as long as a copy."""
 WAIT_MS = 50
@@ -34,54 +35,56 @@ RETRY_SECONDS = 1.0
 class Checkpoints:
     """Copies the log into the file, between two transactions."""
 
-    def __init__(self, driver: sqlite3.Connection, runtime: Runtime) -> None:
+    def __init__(self, driver: sqlite3.Connection, log_bytes: int, runtime: Runtime) -> None:
         self._driver = driver
         self._runtime = runtime
-        self._changes = 0
-        self._payload_bytes = 0
-        self._urgent = True
+        self._pages = 0
+        self._log_bytes = log_bytes
+        self._urgent = log_bytes > 0
         """Empty the log whatever its size: it may be one that a killed process left."""
         self._again_at = runtime.monotonic()
         self._warn_at_bytes = 2 * LOG_BYTES_MAX
 
-    def count(self, changes: int, payload_bytes: int) -> None:
-        """Add what a transaction wrote."""
-        self._changes += changes + CHANGES_PER_TRANSACTION
-        self._payload_bytes += payload_bytes
+    def count(self, changes: int, payload_bytes: int, log_bytes: int) -> None:
+        """Add what a transaction wrote, and the size of the log's file since."""
+        pages = PAGES_PER_TRANSACTION + changes // CHANGES_PER_PAGE + payload_bytes // PAGE_BYTES
+        grown = (log_bytes - self._log_bytes) // PAGE_BYTES
+        self._pages += max(pages, grown)
+        self._log_bytes = log_bytes
 
     def disk_is_full(self) -> None:
         """Empty the log as soon as that works: it makes room, and needs hardly any."""
         self._urgent = True
 
-    def due(self, log_bytes: int) -> Callable[[], None] | None:
-        """Return what is to be done now, if anything; it waits for the disk. `log_bytes`: the size of its file.
+    def due(self) -> Callable[[], None] | None:
+        """Return what is to be done now, if anything; it waits for the disk.
 
         Raises, when called:
             sqlite3.Error: it failed, and is due again.
         """
-        if (
-            self._urgent or log_bytes >= LOG_BYTES_MAX
-        ) and self._runtime.monotonic() >= self._again_at:
-            return partial(self._empty, log_bytes)
-        if self._changes >= CHANGES_MAX or self._payload_bytes >= PAYLOAD_BYTES_MAX:
+        is_large = self._urgent or self._log_bytes >= LOG_BYTES_MAX
+        if is_large and self._runtime.monotonic() >= self._again_at:
+            return self._empty
+        if self._pages >= PAGES_MAX:
             return self._copy
         return None
 
     def _copy(self) -> None:
-        self._changes = self._payload_bytes = 0
+        self._pages = 0
         checkpoint(self._driver)
 
-    def _empty(self, log_bytes: int) -> None:
+    def _empty(self) -> None:
         self._again_at = self._runtime.monotonic() + RETRY_SECONDS
-        self._changes = self._payload_bytes = 0
+        self._pages = 0
         if checkpoint(self._driver, empty_within_ms=WAIT_MS):
             self._urgent = False
+            self._log_bytes = 0
             self._again_at = self._runtime.monotonic()
             self._warn_at_bytes = 2 * LOG_BYTES_MAX
-        elif log_bytes >= self._warn_at_bytes:
-            self._warn_at_bytes = 2 * log_bytes
+        elif self._log_bytes >= self._warn_at_bytes:
+            self._warn_at_bytes = 2 * self._log_bytes
             log.warning(
                 "the write-ahead log grows",
-                bytes=log_bytes,
+                bytes=self._log_bytes,
                 why="a program keeps a read transaction open on the SQLite file; end it there",
             )

@@ -22,7 +22,7 @@ class Files:
         self._folder = path.parent
         both = (path, path.with_name(path.name + "-wal"))
         self._inodes = {one: _inode(one.stat()) for one in both}
-        self.log_bytes = 0
+        self.log_bytes = both[1].stat().st_size
         """The size of the log's file when it was looked at last."""
 
     def loss(self) -> str:

@@ -24,7 +24,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.logger import get_logger
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.sql.sqlite.checkpoints import WAIT_MS, Checkpoints
+from stepwell_drivers.sql.sqlite.checkpoints import PAGE_BYTES, WAIT_MS, Checkpoints
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
 from stepwell_drivers.sql.sqlite.files import Files
@@ -41,7 +41,6 @@ GROUP_ROWS = 768
 SWEEP_SECONDS = 60.0
 ROOM_BYTES = 4 * 1024 * 1024
 """A disk that refused a commit is believed to have room again from so many free bytes on, or at the next commit."""
-_PAGE_BYTES = 4_096
 
 
 class Job(NamedTuple):
@@ -71,7 +70,7 @@ class Writer:
         self._connection = connection
         self._driver = raw(connection)
         self._files = files
-        self._checkpoints = Checkpoints(self._driver, runtime)
+        self._checkpoints = Checkpoints(self._driver, files.log_bytes, runtime)
         self._transactions = Transactions(self._driver, now_us=clock.now_us, runtime=runtime)
         self._runtime = runtime
         self._after = after
@@ -182,7 +181,8 @@ class Writer:
             self._full = None
             log.warning("the disk has room")
         changes = self._driver.total_changes - before
-        self._checkpoints.count(changes, sum(job.payload_bytes for job in jobs))
+        payload_bytes = sum(job.payload_bytes for job in jobs)
+        self._checkpoints.count(changes, payload_bytes, self._files.log_bytes)
         return answers, None
 
     def _note(self, trouble: Trouble) -> None:
@@ -204,7 +204,7 @@ class Writer:
             return
         now = self._runtime.monotonic()
         try:
-            if (due := self._checkpoints.due(self._files.log_bytes)) is not None:
+            if (due := self._checkpoints.due()) is not None:
                 await self._transactions.between(due)
             if now - self._swept >= SWEEP_SECONDS:
                 self._swept = now
@@ -241,7 +241,7 @@ def _size_of(work: Work) -> tuple[int, int]:
     match work:
         case CommitWork(commits):
             payload_bytes = sum(map(_bytes_in, commits))
-            return sum(map(_rows_in, commits)) + payload_bytes // _PAGE_BYTES, payload_bytes
+            return sum(map(_rows_in, commits)) + payload_bytes // PAGE_BYTES, payload_bytes
         case RenewWork(renewals):
             return len(renewals), 0
         case PresenceWork(presences):
