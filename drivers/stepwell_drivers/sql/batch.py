@@ -74,10 +74,6 @@ class Batch:
     def __init__(self, now_us: int, in_turns: InTurns = at_once) -> None:
         self.now_us = now_us
         self._in_turns = in_turns
-        self.tokens: dict[RowKey, str] = {}
-        """Lease tokens as the group has left them; empty: the lease is gone."""
-        self.created: dict[RunKey, int] = {}
-        """The runs that begin here, with their numbers."""
         self._births: dict[int, Values] = {}
         self._specs: list[Values] = []
         self._runs: dict[int, Values] = {}
@@ -165,7 +161,6 @@ class Batch:
         spec = run.spec
         tenant_id, run_id = commit.tenant_id, commit.run_id
         uuid = uuid_of(run_id) or uuid_drawn(tenant_id, run_id, commit.commit_id)
-        self.created[tenant_id, run_id] = run_key
         self._births[run_key] = (
             *(run_key, tenant_id, run_id, spec.pipeline_id, spec.queue, spec.executor_id),
             *(spec.parent_run_id, spec.family_id, uuid, *moving),
@@ -219,7 +214,6 @@ class Batch:
         tenant_id: str | None = commit.tenant_id
         waits, leased = _NOT_READY, _NO_LEASE
         if status is ExecutionStatus.READY:
-            self.tokens[key] = ""
             waits = (
                 *(execution.queue, execution.kind.value, execution.role, execution.type),
                 *(execution.pin, execution.priority, self.now_us + execution.delay_ms * 1_000),
@@ -227,7 +221,6 @@ class Batch:
         elif status in _LEASABLE:
             leased = self._lease(key, lease)
         else:
-            self.tokens[key] = ""
             tenant_id = None
         self._executions[key] = (
             *(run_key, name, execution.task_id, status.value, commit.version),
@@ -245,7 +238,6 @@ class Batch:
             if before is None:
                 return _NO_LEASE
             return before[-len(LEASE) :] if before[3] in _LEASABLE else _LEASE_TAKEN
-        self.tokens[key] = lease.token
         limit_us = self.now_us + lease.limit_ms * 1_000 if lease.limit_ms else 0
         deadline_us = self.now_us + lease.lease_ms * 1_000
         if limit_us:
