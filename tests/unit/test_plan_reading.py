@@ -47,7 +47,14 @@ def draft(tasks: int, **last: Any) -> types_pb2.PlanDraft:
 
 
 def planned(plan: types_pb2.PlanDraft) -> worker_pb2.Outcome:
-    return worker_pb2.Outcome(planned={"plan": plan, "reason": "why"}, prompt="p")
+    return worker_pb2.Outcome(
+        delivery_id="1",
+        run_id="r",
+        execution_id="plan:1#1",
+        lease_token="token",
+        planned={"plan": plan, "reason": "why"},
+        prompt="p",
+    )
 
 
 async def test_long_plan_is_read_once_and_in_slices(reading: Reading) -> None:

@@ -27,11 +27,12 @@ LEASE: dict[str, Any] = {"run_id": RUN_ID, "execution_id": "task:a#1", "lease_to
 
 def faults_of(message: Message) -> validate.Faults:
     """The faults of a message, and if it has none those of its plan's tasks: in the order in which a server looks."""
+    if isinstance(message, worker_pb2.Outcome):
+        read_item(message, faults := validate.Faults())
+        return faults
     faults = validate.violations(message)
     if not faults and isinstance(message, orchestrator_pb2.StartRunRequest):
         read_plan(message.plan, "plan", faults)
-    elif not faults and isinstance(message, worker_pb2.Outcome):
-        read_item(message, faults)
     return faults
 
 

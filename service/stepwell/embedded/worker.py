@@ -28,7 +28,7 @@ from stepwell.logger import get_logger
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
 from stepwell.wire.plans import read_item
-from stepwell.wire.validate import violations
+from stepwell.wire.validate import Faults
 from stepwell_client import LeaseLost
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -40,7 +40,6 @@ STOP_MS = 2_000
 BEAT_MS_MIN = 200
 """Progress is written no more often than this."""
 _MESSAGES_AT_ONCE = 64
-_OF_A_STREAM = ("delivery_id",)
 _AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
 
 
@@ -233,8 +232,8 @@ class InProcessWorker:
                 self._on_idle()
 
     def _decode(self, step: _Step, outcome: worker_pb2.Outcome) -> Delivery:
-        # Only a stream has deliveries.
-        faults = violations(outcome).without(_OF_A_STREAM)
+        outcome.delivery_id = "1"  # Only a stream numbers them.
+        faults = Faults()
         delivery = read_item(outcome, faults)
         if isinstance(delivery, Delivery):
             return delivery

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor, OneofDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from msgspec import UNSET
@@ -53,8 +53,8 @@ class Checks(Protocol):
         """Return the statements that check the value `v` of a field that is there."""
         ...
 
-    def absent(self, field: FieldDescriptor) -> list[str]:
-        """Return the statements for a field that is absent or zero; none: it may be."""
+    def absent(self, field: FieldDescriptor | OneofDescriptor) -> list[str]:
+        """Return the statements for a field, or all of a oneof, that is absent or zero; none: it may be."""
         ...
 
     def is_cleaned(self, field: FieldDescriptor) -> bool:
@@ -68,7 +68,7 @@ class Codec(NamedTuple):
     fill: Callable[[Any, Any], None]
     read: Callable[[Any], Any]
     checked: Callable[[Any, Any], Any] | None = None
-    """Reads as `read`, and adds faults to those given: with any, the record is of no use. A `checked` pair has it."""
+    """Reads as `read`, and adds faults to those given: with any, it returns None. A `checked` pair has it."""
 
 
 class Numbers(dict[int, StrEnum]):
@@ -107,7 +107,8 @@ def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> dict[t
         codes = [(field, _EMITTERS[field.shape](name, field, space)) for field in fields]
         source += _functions(name, codes, space)
         if pair.checked and checks is not None:
-            source += _checked(name, codes, checks)
+            fields_apart = [messages[pair.record].fields_by_name[one] for one in pair.message_only]
+            source += _checked(name, codes, fields_apart, checks)
             space.update(checks.space)
     text = "\n".join(source) + "\n"
     # With its lines known, a traceback through generated code can be read.
@@ -169,24 +170,46 @@ def _functions(name: str, codes: Iterable[tuple[Field, _Code]], space: dict[str,
     return [*fill, "    return None", *read, "    )"]
 
 
-def _checked(name: str, codes: Iterable[tuple[Field, _Code]], checks: Checks) -> list[str]:
+def _checked(
+    name: str,
+    codes: Iterable[tuple[Field, _Code]],
+    fields_apart: Iterable[FieldDescriptor],
+    checks: Checks,
+) -> list[str]:
     """Return a function that reads only the fields that are there, with one for each field.
 
     Most fields of what callers send are absent, and to ask for each takes longer than to list the others.
+    `fields_apart` are only checked: the record lacks them.
     """
     source: list[str] = []
     table: list[str] = []
     end: list[str] = []
+
+    def add(field: FieldDescriptor, lines: list[str]) -> None:
+        function = f"checked_{name}_{field.name}"
+        source.extend([f"def {function}(m, v, k, f, p=''):", *_indented(lines or ["pass"])])
+        table.append(f"{field.number}: {function}")
+
+    for field in fields_apart:
+        add(field, checks.value(field))
+        if absent := checks.absent(field):
+            end += [f"if not m.{field.name}:", *_indented(absent)]
     for field, code in codes:
-        function, key = f"checked_{name}_{field.name}", f"k[{field.name!r}]"
-        source += [
-            f"def {function}(m, v, k, f, p=''):",
-            *_indented(_check(field, code, key, checks)),
-        ]
-        table.append(f"{field.descriptor.number}: {function}")
-        if absent := checks.absent(field.descriptor):
+        key = f"k[{field.name!r}]"
+        if field.shape is Shape.CHOICE:
+            oneof = field.descriptor.containing_oneof
+            assert oneof is not None
+            for arm in oneof.fields:
+                read = f"if not f: {key} = read_{field.arms[arm.name]}(v)"
+                add(arm, [*checks.value(arm), read])
+            end += [f"if m.WhichOneof({field.wire!r}) is None:", *_indented(checks.absent(oneof))]
+            continue
+        add(field.descriptor, _check(field, code, key, checks))
+        absent = checks.absent(field.descriptor)
+        if absent and field.record:
+            raise TypeError(f"{field.descriptor.full_name} is a record, and can't be asked for")
+        if absent:
             end += [f"if {field.name!r} not in k:", *_indented(absent)]
-            end += ["    return None"] if field.required else []
         elif field.required:
             raise TypeError(
                 f"{field.descriptor.full_name} may be absent, {name}.{field.name} may not"
@@ -199,7 +222,7 @@ def _checked(name: str, codes: Iterable[tuple[Field, _Code]], checks: Checks) ->
         "    for d, v in m.ListFields():",
         f"        CHECKED_{name}[d.number](m, v, k, f)",
         *_indented(end),
-        f"    return R_{name}(**k)",
+        f"    return None if f else R_{name}(**k)",
     ]
 
 
@@ -213,8 +236,9 @@ def _check(field: Field, code: _Code, target: str, checks: Checks) -> list[str]:
         # A number that no member has is a fault, and has no value.
         return [*lines, f"else: {target} = {code.value.format('v')}"]
     is_other = checks.is_cleaned(field.descriptor) or field.shape is Shape.MANY
-    source = f"m.{field.wire}" if is_other else "v"
-    return [*lines, f"{target} = {code.value.format(source)}"]
+    value = code.value.format(f"m.{field.wire}" if is_other else "v")
+    # What has a fault may be too much, or unreadable.
+    return [*lines, f"if not f: {target} = {value}" if field.record else f"{target} = {value}"]
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

@@ -17,7 +17,7 @@ from stepwell.core.port import Runtime
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import TaskSpec
 from stepwell.wire.records import checked_reader, to_record
-from stepwell.wire.validate import Faults
+from stepwell.wire.validate import Faults, violations
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
 
 SLICE_TASKS = 1_000
@@ -26,6 +26,10 @@ SLICE_TASKS = 1_000
 Item = worker_pb2.Outcome | worker_pb2.Begin
 
 _read_task = checked_reader(TaskSpec)
+_CHECKED = {
+    worker_pb2.Outcome: checked_reader(Delivery),
+    worker_pb2.Begin: checked_reader(Begin),
+}
 
 
 class _Place(NamedTuple):
@@ -63,20 +67,34 @@ def is_long(item: Item) -> bool:
 
 
 def read_item(item: Item, faults: Faults) -> Delivery | Begin | None:
-    """Return what an item delivers to the loop, given the faults of all but a plan's tasks in it.
+    """Return what an item delivers to the loop; None: it has faults, and they are added.
 
-    None: it has faults, or such tasks have: they are added. A plan is taken out of the message.
+    A plan is taken out of the message.
     """
     place = _place_in(item)
-    tasks = read_plan(*place, faults) if place is not None else ()
-    return _delivered(item, place, tasks, faults)
+    if place is None:
+        return _read(item, faults)
+    faults.take_over(violations(item), "")
+    return _with_plan(item, place, read_plan(*place, faults), faults)
 
 
 async def read_long_item(runtime: Runtime, item: Item, faults: Faults) -> Delivery | Begin | None:
     """Do as `read_item`; the event loop goes on between slices."""
     place = _place_in(item)
-    tasks = await _read_slowly(runtime, place, faults) if place is not None else ()
-    return _delivered(item, place, tasks, faults)
+    if place is None:
+        return _read(item, faults)
+    faults.take_over(violations(item), "")
+    return _with_plan(item, place, await _read_slowly(runtime, place, faults), faults)
+
+
+def _read(item: Item, faults: Faults, *, checked: bool = False) -> Delivery | Begin | None:
+    """Read an item, and check it unless it is `checked`; None: it has faults, and they are added."""
+    try:
+        return to_record(item) if checked else _CHECKED[type(item)](item, faults)
+    except InvalidArgument as error:
+        for one in error.violations:
+            faults.add(one.field, one.description)
+        return None
 
 
 def _place_in(item: Item) -> _Place | None:
@@ -90,22 +108,16 @@ def _place_in(item: Item) -> _Place | None:
     return None
 
 
-def _delivered(
-    item: Item, place: _Place | None, tasks: tuple[TaskSpec, ...], faults: Faults
+def _with_plan(
+    item: Item, place: _Place, tasks: tuple[TaskSpec, ...], faults: Faults
 ) -> Delivery | Begin | None:
     if faults:
         return None
-    if place is not None and tasks:
-        place.draft.ClearField("tasks")
-    try:
-        delivery: Delivery | Begin = to_record(item)
-    except InvalidArgument as error:
-        for one in error.violations:
-            faults.add(one.field, one.description)
-        return None
-    if isinstance(delivery, Delivery) and isinstance(delivery.result, Planned | Reflected):
-        return replace(delivery, result=replace(delivery.result, tasks=tasks))
-    return delivery
+    place.draft.ClearField("tasks")
+    delivery = _read(item, faults, checked=True)
+    if not isinstance(delivery, Delivery) or not isinstance(delivery.result, Planned | Reflected):
+        return delivery
+    return replace(delivery, result=replace(delivery.result, tasks=tasks))
 
 
 async def _read_slowly(runtime: Runtime, place: _Place, faults: Faults) -> tuple[TaskSpec, ...]:

@@ -47,12 +47,14 @@ _EXCEPTIONS: tuple[Pair, ...] = (
         worker_pb2.Outcome,
         renamed={"token": "lease_token"},
         message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
+        checked=True,
     ),
     Pair(
         signals.Begin,
         worker_pb2.Begin,
         renamed={"token": "lease_token"},
         message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
+        checked=True,
     ),
     # A plan draft is a message of its own; the loop's record has its tasks.
     Pair(signals.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
@@ -129,7 +131,7 @@ def to_record(message: Message) -> Any:
 
 
 def checked_reader(record: type[Record]) -> Callable[[Message, Faults], Any]:
-    """Return what reads such a record and adds the faults of its message; with one, the record is of no use."""
+    """Return what reads such a record and adds the faults of its message; with one, it returns None."""
     reader = _BY_RECORD[record][0].checked
     if reader is None:
         raise TypeError(f"{record.__name__} is checked before it is read")

@@ -12,7 +12,7 @@ have no record that could be read, and a fault must not hide those behind it.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from google.protobuf.descriptor import (
@@ -47,12 +47,6 @@ class Faults(list[Violation]):
             self.append(Violation(field, description))
         else:
             self.more += 1
-
-    def without(self, fields: Collection[str]) -> Faults:
-        """Return them without those of these fields."""
-        others = Faults(one for one in self if one.field not in fields)
-        others.reason, others.more = self.reason, self.more
-        return others
 
     def take_over(self, others: Faults, path: str) -> None:
         """Add the faults of what stands at a path."""
@@ -122,9 +116,12 @@ class Compiler:
         """Return the statements that check the value `v` of a field that is there."""
         return self._value(field, FIELD_LIMITS.get(field.full_name))
 
-    def absent(self, field: FieldDescriptor) -> list[str]:
-        """Return the statements for a field that is absent or zero; none: it may be."""
-        fault = _absent(field, FIELD_LIMITS.get(field.full_name))
+    def absent(self, field: FieldDescriptor | OneofDescriptor) -> list[str]:
+        """Return the statements for a field, or all of a oneof, that is absent or zero; none: it may be."""
+        if isinstance(field, OneofDescriptor):
+            fault = "absent; limit: it must be given" if field.full_name in FIELD_LIMITS else ""
+        else:
+            fault = _absent(field, FIELD_LIMITS.get(field.full_name))
         return [f"f.add(p + {field.name!r}, {fault!r})"] if fault else []
 
     def is_cleaned(self, field: FieldDescriptor) -> bool:
@@ -181,9 +178,8 @@ class Compiler:
 
     def _oneof(self, oneof: OneofDescriptor) -> list[str]:
         lines, then = [f"o = m.WhichOneof({oneof.name!r})"], "if"
-        if oneof.full_name in FIELD_LIMITS:
-            absent = f"f.add(p + {oneof.name!r}, 'absent; limit: it must be given')"
-            lines += ["if o is None:", f"    {absent}"]
+        if absent := self.absent(oneof):
+            lines += ["if o is None:", *_indented(absent)]
             then = "elif"
         for field in oneof.fields:
             body = self.value(field)

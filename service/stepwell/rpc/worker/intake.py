@@ -24,7 +24,7 @@ from stepwell.schemas import check_question
 from stepwell.wire import fill
 from stepwell.wire.plans import Item, is_long, read_item, read_long_item
 from stepwell.wire.undecodable import INVALID_OUTCOME
-from stepwell.wire.validate import Faults, violations
+from stepwell.wire.validate import Faults
 from stepwell_client.v1 import worker_pb2 as pb
 
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
@@ -67,11 +67,11 @@ class Intake:
 
     def accept(self, item: Item, answered: Callable[[Answer], None]) -> None:
         """Deliver an item to its run. `answered` is called after the commit, once, never from here."""
-        faults = violations(item)
-        if not faults and is_long(item):
+        if is_long(item):
             self._runtime.spawn(self._accept_long(item, answered), name="long plan")
-        else:
-            self._deliver(item, read_item(item, faults), faults, answered)
+            return
+        faults = Faults()
+        self._deliver(item, read_item(item, faults), faults, answered)
 
     async def _accept_long(self, item: Item, answered: Callable[[Answer], None]) -> None:
         faults = Faults()
