@@ -45,7 +45,7 @@ def assignment(
         task.idle_timeout.CopyFrom(span(idle))
     return worker_pb2.Assignment(
         run=run,
-        execution=types_pb2.Execution(execution_id=execution_id, kind=kind, attempt=1),
+        execution=worker_pb2.AssignedExecution(execution_id=execution_id, kind=kind, attempt=1),
         lease_token=f"token-{execution_id}",
         task=task,
         run_input=encode(run_input),

@@ -9,10 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import Completed, Failed, Reflected
-from stepwell.core.port import AssignedRun, Assignment, DependencyResult, TaskQuery
+from stepwell.core.port import (
+    AssignedExecution,
+    AssignedRun,
+    Assignment,
+    DependencyResult,
+    TaskQuery,
+)
 from stepwell.core.records import limits
 from stepwell.core.records.model import (
-    Execution,
     Failure,
     InputRequest,
     Message,
@@ -97,15 +102,7 @@ ASKED = InputRequest(
     choices=(wide(256),) * limits.CHOICES_MAX,
     answered_by=name(),
 )
-EXECUTION = Execution(
-    execution_id=EXECUTION_ID,
-    kind=StepKind.TASK,
-    task_id="t" * 64,
-    queue=name(),
-    role=name(),
-    worker_id=name(),
-    session=SESSION,
-)
+EXECUTION = AssignedExecution(execution_id=EXECUTION_ID, kind=StepKind.TASK, task_id="t" * 64)
 
 
 def largest() -> Assignment:

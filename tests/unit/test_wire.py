@@ -17,7 +17,7 @@ from msgspec.structs import FieldInfo, fields
 
 from stepwell.core import port
 from stepwell.core.loop import signals
-from stepwell.core.port import AssignedRun, Assignment, Timer
+from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, Timer
 from stepwell.core.records import model, states
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.events import RunChange
@@ -234,7 +234,7 @@ def test_outcome_becomes_a_delivery_with_its_other_fields() -> None:
 
 def test_an_assignment_carries_its_token_under_the_worker_s_name_for_it() -> None:
     run = AssignedRun(tenant_id="t", run_id="r")
-    execution = model.Execution(execution_id="e", kind=StepKind.TASK)
+    execution = AssignedExecution(execution_id="e", kind=StepKind.TASK)
     assignment = Assignment(run=run, execution=execution, token="secret", lease_ms=30_000)
     message = to_message(assignment)
     assert message.lease_token == "secret"

@@ -796,11 +796,21 @@ class AssignedRun(Record, frozen=True, kw_only=True):
     """The reason of the last reflection."""
 
 
+class AssignedExecution(Record, frozen=True, kw_only=True):
+    """An execution as its worker is told of it."""
+
+    execution_id: str
+    kind: StepKind
+    task_id: str = ""
+    iteration: int = 1
+    attempt: int = 1
+
+
 class Assignment(Record, frozen=True, kw_only=True):
     """A leased step with all that its worker needs."""
 
     run: AssignedRun
-    execution: Execution
+    execution: AssignedExecution
     token: str
     task: TaskSpec | None = None
     run_input: Payload | None = None

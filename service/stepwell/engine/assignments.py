@@ -15,7 +15,14 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import budgets, idempotency
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import INPUT_KEY, AssignedRun, Assignment, DependencyResult, Lease
+from stepwell.core.port import (
+    INPUT_KEY,
+    AssignedExecution,
+    AssignedRun,
+    Assignment,
+    DependencyResult,
+    Lease,
+)
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
 from stepwell.core.records.model import Execution, Failure, Message, Payload, Run, Task
@@ -50,7 +57,13 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
     results, results_before = _entries(state, listed(state, execution))
     return Assignment(
         run=_assigned(state.run),
-        execution=execution,
+        execution=AssignedExecution(
+            execution_id=execution.execution_id,
+            kind=execution.kind,
+            task_id=execution.task_id,
+            iteration=execution.iteration,
+            attempt=execution.attempt,
+        ),
         token=lease.token,
         task=task,
         results=results,

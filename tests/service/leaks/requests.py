@@ -56,9 +56,9 @@ async def start(bench: Bench, *, queue: str = "", budget: Any = None, **task: An
     return (await bench.call("Orchestrator/StartRun", request)).run.spec.run_id
 
 
-async def leased(bench: Bench, **task: Any) -> Assignment:
+async def leased(bench: Bench, queue: str = "", **task: Any) -> Assignment:
     """Start a run of one task and have it leased; its worker is gone then."""
-    queue = fresh()
+    queue = queue or fresh()
     await start(bench, queue=queue, **task)
     worker = await bench.worker(queue)
     assignment = await worker.next()
@@ -150,8 +150,8 @@ async def _purge(bench: Bench) -> Asked:
 
 
 async def _work(bench: Bench) -> Asked:
-    got = await leased(bench)
-    names, queue = lease_of(got), got.execution.queue
+    queue = fresh()
+    names = lease_of(await leased(bench, queue))
     done: Any = SERVED_ROWS["Worker/Complete"](names)
     of: Any = SERVED_ROWS["Worker/Work"](names)
     hello = wpb.Hello(worker_id=f"of-{queue}", instance_id="one", queues=[queue])

@@ -146,7 +146,7 @@ class Assignment(_message.Message):
     UNKNOWN_EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     RESULTS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     run: AssignedRun
-    execution: _types_pb2.Execution
+    execution: AssignedExecution
     lease_token: str
     task: _types_pb2.TaskSpec
     run_input: _types_pb2.Payload
@@ -164,7 +164,7 @@ class Assignment(_message.Message):
     answered: _types_pb2.InputRequest
     unknown_execution_id: str
     results_before: int
-    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ...) -> None: ...
 
 class AssignedRun(_message.Message):
     __slots__ = ("tenant_id", "run_id", "goal", "labels", "max_iterations", "iteration", "plan_revision", "reason")
@@ -192,6 +192,20 @@ class AssignedRun(_message.Message):
     plan_revision: int
     reason: str
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class AssignedExecution(_message.Message):
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    kind: _types_pb2.StepKind
+    task_id: str
+    iteration: int
+    attempt: int
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class DependencyResult(_message.Message):
     __slots__ = ("task_id", "execution_id", "payload", "by_reference", "failure", "skipped", "run_id")
