@@ -31,6 +31,7 @@ from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.runtime import ManualRuntime
 from tests.support.logs import capture_logs
 from tests.support.patience import PATIENCE_S, until
+from tests.unit.executor_world import Rigged
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -68,6 +69,22 @@ async def test_a_run_returns_the_results_of_its_tasks() -> None:
     assert result.tasks["sum"].status is TaskStatus.COMPLETED
     assert result.tasks["sum"].attempts == 1
     assert result.run.spec.goal == "add"
+
+
+def chain(count: int) -> list[Task]:
+    ids = [f"t{number}" for number in range(count)]
+    return [Task(one, "double", input=1, depends_on=ids[:at][-1:]) for at, one in enumerate(ids)]
+
+
+async def test_next_step_is_leased_by_the_commit_of_the_outcome_before_it() -> None:
+    run = (await Orchestrator("", doubler(), plan=chain(5), max_parallel=1).run()).run
+    assert run.version == 5 + 2, "besides, the start, and the first lease once the worker is there"
+
+
+async def test_store_is_not_read_for_each_step(store: Store) -> None:
+    rigged = Rigged(store)
+    await Orchestrator("", doubler(), plan=chain(20), store=rigged).run()
+    assert rigged.calls["get_run"] < 20 / 4
 
 
 async def test_a_synthesis_is_the_answer() -> None:

@@ -164,9 +164,10 @@ class Drive:
             return run
         changed = asyncio.Event()
 
-        def hint(tenant_id: str, run_id: str, _version: int) -> None:
+        def hint(tenant_id: str, run_id: str, version: int) -> None:
             if (tenant_id, run_id) in (("", ""), (self.tenant_id, self.run_id)):
-                changed.set()
+                if not self._goes_on(executor, version):
+                    changed.set()
 
         calls = self._calls
         runner = CallingRunner(self._agent, calls) if calls else AgentRunner(self._agent)
@@ -195,6 +196,13 @@ class Drive:
             unsubscribe()
             await worker.close()
             runner.close()
+
+    def _goes_on(self, executor: Executor, version: int) -> bool:
+        """Return whether the executor has the run at this version, and it neither ends nor stands still there."""
+        held = executor.held(self.tenant_id, self.run_id)
+        if held is None or not version or held.run.version < version:
+            return False
+        return not held.run.ended and held.run.status not in _STANDS_STILL
 
     async def _begin(self, executor: Executor) -> Run:
         if self._start is not None:

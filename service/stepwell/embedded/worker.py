@@ -52,6 +52,8 @@ class _Step:
         self.task: asyncio.Task[None] | None = None
         self.begun = False
         self.delivering = False
+        self.replaced = False
+        """Another step was asked for in its place."""
         self.progress: Payload | None = None
         """Progress that isn't stored yet."""
         self.last_progress: Payload | None = None
@@ -220,16 +222,23 @@ class InProcessWorker:
             if isinstance(delivery.result, NeedsInput):
                 delivery = await _checked(delivery, delivery.result)
             step.delivering = True
+            # Now rather than when it is stored: the commit of this outcome can lease the next step.
+            self._ask_for_another(step)
             await self._deliver(step, delivery)
         except LeaseLost:
             pass  # Another has it by now: nobody waits for an outcome.
         finally:
             self._scribe.forget(step.key)
             del self._steps[step.key]
-            if self._session is not None:
-                self._executor.credit(self._session, 1)
+            self._ask_for_another(step)
             if not self._steps:
                 self._on_idle()
+
+    def _ask_for_another(self, step: _Step) -> None:
+        """Ask for a step in the place of this one, once."""
+        if self._session is not None and not step.replaced:
+            step.replaced = True
+            self._executor.credit(self._session, 1)
 
     def _decode(self, step: _Step, outcome: worker_pb2.Outcome) -> Delivery:
         outcome.delivery_id = "1"  # Only a stream numbers them.

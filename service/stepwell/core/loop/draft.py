@@ -353,10 +353,9 @@ class Draft:
 
     def offered(self) -> list[Execution]:
         """Return the executions that became READY and may be leased at once, in order."""
+        ready = ExecutionStatus.READY
         return [
-            one
-            for one in self.executions.values()
-            if one.status is ExecutionStatus.READY and one.delay_ms == 0
+            one for one in self.executions.values() if one.status is ready and one.delay_ms == 0
         ]
 
     def finish(self, replies: tuple[Reply, ...]) -> Transition:
