@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import pytest
@@ -29,7 +29,7 @@ class Peer:
 
     def __init__(self, greeting: bytes) -> None:
         self.greeting = greeting
-        self.received = b""
+        self.received = bytearray()
         self.writer: asyncio.StreamWriter | None = None
         self.news = asyncio.Event()
         self.met = asyncio.Event()
@@ -55,9 +55,10 @@ class Peer:
             writer.write(b"+OK\r\n" * (sent - named))
             named = sent
         writer.write(self.greeting)
-        while data := await reader.read(65_536):
-            self.received += data
-            self.news.set()
+        with suppress(ConnectionResetError):
+            while data := await reader.read(65_536):
+                self.received += data
+                self.news.set()
         self.left.set()
         writer.close()
 
@@ -156,6 +157,49 @@ async def test_lost_connection_separates_sent_from_unsent_commands() -> None:
         with pytest.raises(Lost) as caught:
             connection.ask(("GET", "late"))
         assert caught.value.sent is False
+
+
+@asynccontextmanager
+async def unheard(peer: Peer) -> AsyncIterator[None]:
+    """Have the peer read nothing meanwhile."""
+    assert peer.writer is not None
+    transport: Any = peer.writer.transport
+    transport.pause_reading()
+    try:
+        yield
+    finally:
+        transport.resume_reading()
+
+
+TOO_LARGE = b"x" * 12_000_000
+"""More than finds room on the way to a peer that doesn't read."""
+
+
+async def test_commands_for_a_peer_that_takes_no_more_stay_until_it_does() -> None:
+    async with met() as (peer, connection):
+        async with unheard(peer):
+            asked = [connection.ask(("SET", TOO_LARGE))]
+            await asyncio.sleep(0)
+            asked.append(connection.ask(("GET", "later")))
+            await asyncio.sleep(0)
+        await peer.hears(b"later")
+        peer.send(b":1\r\n:2\r\n")
+        assert await asyncio.gather(*asked) == [1, 2]
+
+
+async def test_commands_that_stayed_behind_a_full_peer_were_not_sent() -> None:
+    async with met() as (peer, connection):
+        async with unheard(peer):
+            left = connection.ask(("SET", TOO_LARGE))
+            await asyncio.sleep(0)
+            stayed = connection.ask(("GET", "stayed"))
+            await asyncio.sleep(0)
+            connection.end("was ended")
+            for asked, sent in ((left, True), (stayed, False)):
+                with pytest.raises(Lost) as caught:
+                    await asked
+                assert caught.value.sent is sent
+        await peer.left.wait()
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400\r\n", b"$x\r\n", b"*a\r\n", b"\r\n:1\r\n"])
