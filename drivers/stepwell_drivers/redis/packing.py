@@ -19,6 +19,7 @@ from stepwell_drivers.redis.keys import SEPARATOR, escape, worker_leases
 from stepwell_drivers.redis.rows import (
     NOT_KEPT,
     SEQ_CHARS,
+    body_of,
     encoded,
     not_kept,
     outcome_rows,
@@ -131,8 +132,8 @@ class _Packing:
     def _read(self, field: str) -> int:
         return self._reads.setdefault(field, len(self._reads) + 1)
 
-    def _body(self, value: object) -> int:
-        self._bodies.append(encoded(value))
+    def _body(self, body: bytes) -> int:
+        self._bodies.append(body)
         return len(self._bodies)
 
     def _write(self, field: str, value: bytes) -> None:
@@ -170,7 +171,7 @@ class _Packing:
         is_sure = plan is None and commit.version > 1
         for task in commit.tasks:
             field = f"t:{task.task_id}"
-            self._write(field, encoded(task))
+            self._write(field, body_of(task))
             is_planned = plan and task.revision == plan.revision and task.task_id in planned
             if not (is_sure or is_planned):
                 unsure += (self._read(field), task.revision)
@@ -195,7 +196,7 @@ class _Packing:
         state = _STATES.get(execution.status, _CLOSED)
         return (
             self._read(f"e:{execution.execution_id}"),
-            *(escape(execution.execution_id), state, self._body(execution)),
+            *(escape(execution.execution_id), state, self._body(body_of(execution))),
             self._read(f"k:{execution.task_id}") if execution.task_id else 0,
             state == "R" and self._place(number, execution),
             state == "L" and lease is not None and self._lease(lease),
@@ -215,8 +216,8 @@ class _Packing:
         parts: list[int] = []
         for outcome in self._commit.outcomes:
             row, texts = outcome_rows(outcome)
-            parts += (self._read(f"u:{outcome.execution_id}"), self._body(row))
-            parts.append(0 if texts is None else self._body(texts))
+            parts += (self._read(f"u:{outcome.execution_id}"), self._body(encoded(row)))
+            parts.append(0 if texts is None else self._body(encoded(texts)))
         return parts
 
     def _rest(self) -> Any:
@@ -238,7 +239,7 @@ class _Packing:
             "inputs": [
                 (
                     *(self._read(f"i:{asked.input_id}"), asked.status is InputStatus.OPEN),
-                    *(self._body(asked), _within(commit.version, at)),
+                    *(self._body(body_of(asked)), _within(commit.version, at)),
                 )
                 for at, asked in enumerate(commit.inputs)
             ],

@@ -54,12 +54,12 @@ class Reads:
         commit_id, since_id = (each.decode() for each in ids)
         found = sorted(_there(map(rows.request_of, _there(requests))), key=lambda it: it.version)
         return Loaded(
-            run=rows.run_of(row, spec),
+            run=rows.loaded_run(row, spec),
             plans=tuple(sorted(map(rows.plan_of, _there(plans)), key=lambda it: it.revision)),
-            tasks=tuple(map(rows.task_of, _there(tasks))),
+            tasks=tuple(map(rows.loaded_task, _there(tasks))),
             executions=tuple(_open_ones(executions)),
             # Their order stands before the rows.
-            inputs=tuple(map(rows.input_of, sorted(_there(inputs)))),
+            inputs=tuple(map(rows.loaded_input, sorted(_there(inputs)))),
             requests=tuple(found),
             checkpoint=None if named is None else rows.checkpoint_of(named),
             complete=complete == 1,
@@ -159,4 +159,4 @@ def _open_ones(found: list[Any]) -> Iterator[OpenExecution]:
     """Return executions with their leases, in the order of their numbers."""
     ones = [found[at : at + 3] for at in range(0, len(found), 3) if found[at] is not None]
     for row, progress, session in sorted(ones, key=lambda one: rows.number_of(one[0])):
-        yield rows.open_execution_of(row, progress, session)
+        yield rows.loaded_execution(row, progress, session)

@@ -4,7 +4,7 @@ read by an earlier one and the reverse. Ids and places stand before the bytes wh
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +27,9 @@ from stepwell.core.records.model import (
     Session,
     Task,
 )
+from stepwell.core.records.record import StoredRecord
 from stepwell_drivers.redis.keys import worker_of
+from stepwell_drivers.unknown import fields_beyond, with_unknown
 
 SEQ_CHARS = 16
 """Characters of numbers whose order as text counts."""
@@ -36,6 +38,11 @@ ASKED_CHARS = 2 * SEQ_CHARS
 
 _HOLDER_AT = 2 * SEQ_CHARS + 1
 """The characters before a lease's holder: deadline and limit, and a sign."""
+
+_AS_TEXT = "latin-1"
+"""The encoding of any bytes as a text."""
+
+S = TypeVar("S", bound=StoredRecord)
 
 encoded = msgspec.msgpack.Encoder().encode
 _NO_SPEC = RunSpec(tenant_id="", run_id="")
@@ -53,6 +60,7 @@ task_of = msgspec.msgpack.Decoder(Task).decode
 _events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
 _execution = msgspec.msgpack.Decoder(Execution).decode
 _input = msgspec.msgpack.Decoder(InputRequest).decode
+_map = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _outcome = msgspec.msgpack.Decoder(Outcome).decode
 _run = msgspec.msgpack.Decoder(Run).decode
 _session = msgspec.msgpack.Decoder(Session).decode
@@ -80,14 +88,41 @@ def packed(value: Any) -> bytes:
         raise not_kept(error) from None
 
 
+def body_of(record: StoredRecord) -> bytes:
+    """Return a record that may be written again, with the fields that this version doesn't know."""
+    if not record.unknown:
+        return encoded(record)
+    unknown = _map(record.unknown.encode(_AS_TEXT))
+    return encoded(with_unknown(unknown, _map(encoded(record))))
+
+
+def loaded(record: S, body: bytes) -> S:
+    """Return a record that is loaded to be written again, with the fields that this version doesn't know."""
+    own = encoded(record)
+    if own == body:
+        return record
+    unknown = fields_beyond(record, _map(body), _map(own))
+    return replace(record, unknown=encoded(unknown).decode(_AS_TEXT)) if unknown else record
+
+
 def run_row(run: Run) -> bytes:
     """Return what moves of a run; what it was started with is kept once."""
-    return encoded(replace(run, spec=_NO_SPEC))
+    return body_of(replace(run, spec=_NO_SPEC))
 
 
 def run_of(row: bytes, spec: bytes) -> Run:
     """Return a run of its two rows."""
     return replace(_run(row), spec=_spec(spec))
+
+
+def loaded_run(row: bytes, spec: bytes) -> Run:
+    """Return a run of its two rows, loaded to be written again."""
+    return replace(loaded(_run(row), row), spec=_spec(spec))
+
+
+def loaded_task(row: bytes) -> Task:
+    """Return a task that is loaded to be written again."""
+    return loaded(task_of(row), row)
 
 
 def execution_of(row: bytes) -> Execution:
@@ -101,10 +136,10 @@ def number_of(row: bytes) -> int:
     return int(row[1 : row.index(b"\0")])
 
 
-def open_execution_of(row: bytes, progress: bytes | None, session: bytes | None) -> OpenExecution:
-    """Return an execution with its lease, if it has one."""
+def loaded_execution(row: bytes, progress: bytes | None, session: bytes | None) -> OpenExecution:
+    """Return an execution that is loaded to be written again, with its lease if it has one."""
     _, token, lease, body = row.split(b"\0", 3)
-    execution = _execution(body)
+    execution = loaded(_execution(body), body)
     if not token:
         return OpenExecution(execution=execution)
     worker_id, instance_id = worker_of(lease[_HOLDER_AT:])
@@ -127,6 +162,11 @@ def events_of(record: bytes) -> tuple[Event, ...]:
 def input_of(row: bytes) -> InputRequest:
     """Return the input request behind its order."""
     return _input(memoryview(row)[ASKED_CHARS:])
+
+
+def loaded_input(row: bytes) -> InputRequest:
+    """Return an input request that is loaded to be written again."""
+    return loaded(input_of(row), row[ASKED_CHARS:])
 
 
 def outcome_rows(outcome: Outcome) -> tuple[Outcome, Outcome | None]:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from stepwell.core.port import Presence, StoredPayload
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState
@@ -33,8 +33,9 @@ from stepwell.core.records.model import (
     Task,
     TaskSpec,
 )
-from stepwell.core.records.record import UNKNOWN, StoredRecord
+from stepwell.core.records.record import StoredRecord
 from stepwell_drivers.sql.columns import payload_of, to_json
+from stepwell_drivers.unknown import fields_beyond, with_unknown
 
 S = TypeVar("S", bound=StoredRecord)
 
@@ -81,46 +82,15 @@ def records_of(kind: type[S], texts: Sequence[str]) -> list[S]:
 
 
 def _with_unknown(text: str, unknown: str) -> str:
-    body = _json(text)
-    body.pop(UNKNOWN, None)
-    return to_json(_merged(_json(unknown), body))
+    return to_json(with_unknown(_json(unknown), _json(text)))
 
 
 def _keep_unknown(record: S, text: str, own: str) -> S:
     """Return a record with the fields of its stored text that its own has not."""
     if text == own:
         return record
-    mine = _json(own)
-    known = {field.encode_name for field in fields(record)}
-    unknown = {
-        name: value
-        for name, value in _beyond(_json(text), mine).items()
-        # A known field that this version leaves out has its default.
-        if name in mine or name not in known
-    }
+    unknown = fields_beyond(record, _json(text), _json(own))
     return replace(record, unknown=to_json(unknown)) if unknown else record
-
-
-def _beyond(more: dict[str, Any], less: dict[str, Any]) -> dict[str, Any]:
-    """Return what the first has and the second lacks, objects within objects too."""
-    found = {name: value for name, value in more.items() if name not in less}
-    for name, value in less.items():
-        if (
-            isinstance(value, dict)
-            and isinstance(more.get(name), dict)
-            and (within := _beyond(more[name], cast("dict[str, Any]", value)))
-        ):
-            found[name] = within
-    return found
-
-
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Return both; where both have a field, the second's stands, objects within objects merged."""
-    merged = below | above
-    for name, value in below.items():
-        if isinstance(value, dict) and isinstance(above.get(name), dict):
-            merged[name] = _merged(cast("dict[str, Any]", value), above[name])
-    return merged
 
 
 # --- runs ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ class StoredRecord(Record, frozen=True, kw_only=True):
     """The base of records that a store writes anew whenever they change."""
 
     unknown: str = ""
-    """The fields that a newer version wrote into the store and this one doesn't know, as a JSON object.
+    """The fields that a newer version wrote into the store and this one doesn't know, as the store encodes them.
 
     A store that several versions may share keeps them so. They are in no message.
     """
