@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import TypeVar
+
 import pytest
 
 from stepwell.cli import describe
 from stepwell.core.loop.signals import LeaseExpired, Start
-from stepwell.core.port import Presence
+from stepwell.core.port import Page, Presence, Query
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import BlockedKind, StepKind
@@ -18,9 +21,16 @@ from stepwell_testkit.runtime import ManualRuntime
 from tests.unit.executor_world import FakeWorker
 from tests.unit.loop_world import AT_ONCE
 
+R = TypeVar("R")
+
 
 class CountingStore(MemoryStore):
     loads = 0
+    pages = 0
+
+    async def page(self, query: Query[R]) -> Page[R]:
+        self.pages += 1
+        return await super().page(query)
 
     async def load(self, *args: object, **kwargs: object):
         self.loads += 1
@@ -31,10 +41,10 @@ class World:
     """A replica that has started a run with one ready task of the role `writer`."""
 
     def __init__(self) -> None:
-        runtime = ManualRuntime()
+        runtime = self.runtime = ManualRuntime()
         self.store = CountingStore(State(runtime))
         self.executor = Executor(self.store, runtime, ExecutorConfig())
-        self.presenter = RunPresenter(self.executor)
+        self.presenter = RunPresenter(self.executor, runtime)
 
     async def start(self, blocked_on: BlockedKind = BlockedKind.WORKER) -> Run:
         spec = RunSpec(tenant_id="t", run_id="r", queue="q", max_parallel=1, max_iterations=1)
@@ -67,6 +77,30 @@ async def test_run_in_memory_is_presented_without_a_load(role: str, kind: Blocke
 
     assert (await world.presenter.refine(run)).blocked_on is kind
     assert world.store.loads == 0
+
+
+async def test_worker_of_this_replica_is_known_without_asking_the_store() -> None:
+    world = World()
+    run = await world.start()
+    worker = FakeWorker(world.executor, tenant_id="t", queue="q")
+    await worker.attach(credits=0)
+    world.store.pages = 0
+
+    assert (await world.presenter.refine(run)).blocked_on is BlockedKind.CAPACITY
+    assert world.store.pages == 0
+
+
+async def test_workers_of_other_replicas_are_read_once_for_runs_that_are_started_together() -> None:
+    world = World()
+    run = await world.start()
+    shown = await asyncio.gather(*(world.presenter.refine(run) for _ in range(10)))
+    assert {one.blocked_on for one in shown} == {BlockedKind.WORKER}
+    assert world.store.pages == 1
+
+    await world.connect("writer")
+    world.runtime.advance(1_000)
+    assert (await world.presenter.refine(run)).blocked_on is BlockedKind.CAPACITY
+    assert world.store.pages == 2
 
 
 async def test_run_of_another_replica_is_loaded_once_per_version() -> None:

@@ -256,7 +256,7 @@ class Workers:
             tokens.append(lease.token)
         if transition.offered and not self._stopping:
             queue = (spec.tenant_id, spec.queue)
-            if self._demand.overtaken_too_long(queue):
+            if queue in self._free and self._demand.overtaken_too_long(queue):
                 self._demand.wake()
             else:
                 self._demand.step_waits(queue)

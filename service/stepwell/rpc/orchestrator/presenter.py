@@ -1,11 +1,13 @@
 """Presents runs to callers: with what they wait for as exactly as it is known now.
 
 The rows have WORKER for every ready step. Whether no worker is connected that could do it, or all that
-could are busy, changes without a commit, so it is decided at the moment of reading, by who is connected.
+could are busy, changes without a commit, so it is decided at the moment of reading, by who is connected: to this
+replica now, to others a moment ago at most.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -13,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from stepwell.core.loop.losses import current, losses_in
-from stepwell.core.port import OpenExecution, Presence, PresenceQuery
+from stepwell.core.port import OpenExecution, Presence, PresenceQuery, Runtime
 from stepwell.core.records.model import Run, Task
 from stepwell.core.records.routing import TYPED, does, fits, pin_of
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, Phase, StepKind
@@ -42,7 +44,24 @@ class Lane(NamedTuple):
 
 Lanes = frozenset[Lane]
 
+
+class _Seen(NamedTuple):
+    """One reading of a tenant's workers."""
+
+    until: float
+    reading: asyncio.Task[Sequence[Presence]]
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it came to nothing."""
+        done = self.reading
+        return done.done() and (done.cancelled() or done.exception() is not None)
+
+
 _CACHED_MAX = 10_000
+_SEEN_SECONDS = 0.5
+"""Time for which a worker that has come to another replica, or left it, may not be noticed."""
+_SEEN_MAX = 1_000
 _KINDS = {
     Phase.PLANNING: StepKind.PLAN,
     Phase.REFLECTING: StepKind.REFLECT,
@@ -53,9 +72,11 @@ _KINDS = {
 class RunPresenter:
     """Makes messages of runs."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, runtime: Runtime) -> None:
         self._executor = executor
         self._store = executor.store
+        self._runtime = runtime
+        self._seen: dict[str, _Seen] = {}
         self._ready: OrderedDict[tuple[str, str, int], Lanes] = OrderedDict()
 
     async def message(self, run: Run) -> types_pb2.Run:
@@ -92,10 +113,21 @@ class RunPresenter:
             here = [one for one in self._executor.connected if one.tenant_id == tenant_id]
             if await self._is_served(run, here):
                 return replace(run, blocked_on=BlockedKind.CAPACITY)
-            workers = await self.workers(tenant_id)
+            workers = await self._seen_workers(tenant_id)
         if await self._is_served(run, workers):
             return replace(run, blocked_on=BlockedKind.CAPACITY)
         return run
+
+    async def _seen_workers(self, tenant_id: str) -> Sequence[Presence]:
+        """Return the tenant's workers as they were a moment ago at most: many runs may be started at once."""
+        now = self._runtime.monotonic()
+        seen = self._seen.get(tenant_id)
+        if seen is None or now >= seen.until or seen.has_failed:
+            if len(self._seen) >= _SEEN_MAX:
+                self._seen.clear()
+            reading = self._runtime.spawn(self.workers(tenant_id), name="workers of a tenant")
+            seen = self._seen[tenant_id] = _Seen(now + _SEEN_SECONDS, reading)
+        return await asyncio.shield(seen.reading)
 
     async def workers(self, tenant_id: str) -> Sequence[Presence]:
         """Return the tenant's workers that are connected."""

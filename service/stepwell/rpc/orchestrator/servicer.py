@@ -46,7 +46,7 @@ class Servicer(OrchestratorServicer):
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._presenter = RunPresenter(parts.executor)
+        self._presenter = RunPresenter(parts.executor, parts.runtime)
         self._history = History(parts.store, parts.runtime)
 
     async def StartRun(self, request: pb.StartRunRequest, context: Context) -> pb.StartRunResponse:
