@@ -51,7 +51,7 @@ def test_stored_and_fresh_records_have_equal_bytes(value: object) -> None:
 @pytest.mark.parametrize(
     "record", [TaskSpec(task_id="a"), RetryPolicy(), Payload(), Budget(), spec()], ids=repr
 )
-def test_defaults_that_were_stored_are_left_out_like_those_that_were_not(record: Record) -> None:
+def test_stored_defaults_are_left_out_like_fresh_ones(record: Record) -> None:
     stored = msgspec.json.encode(msgspec.structs.asdict(record))
     again = msgspec.json.decode(stored, type=type(record))
     assert again == record

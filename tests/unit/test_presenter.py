@@ -90,7 +90,7 @@ async def test_worker_of_this_replica_is_known_without_asking_the_store() -> Non
     assert world.store.pages == 0
 
 
-async def test_workers_of_other_replicas_are_read_once_for_runs_that_are_started_together() -> None:
+async def test_workers_of_others_are_read_once_for_starts_that_come_together() -> None:
     world = World()
     run = await world.start()
     shown = await asyncio.gather(*(world.presenter.refine(run) for _ in range(10)))

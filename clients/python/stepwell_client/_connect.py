@@ -187,7 +187,7 @@ class Connection:
             # A server that comes back is reached soon; the calls themselves back off with jitter.
             ("grpc.initial_reconnect_backoff_ms", 50),
             ("grpc.min_reconnect_backoff_ms", 1_000),
-            ("grpc.max_reconnect_backoff_ms", 400),
+            ("grpc.max_reconnect_backoff_ms", 200),
             # Retries are ours: they know which calls may be repeated.
             ("grpc.enable_retries", 0),
             ("grpc.service_config_disable_resolution", 1),

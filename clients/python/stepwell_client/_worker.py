@@ -21,7 +21,6 @@ import grpc
 import grpc.aio
 
 from stepwell_client._agent import Agent
-from stepwell_client._backoff import STREAMS
 from stepwell_client._client import Client
 from stepwell_client._enums import to_wire
 from stepwell_client._errors import (
@@ -40,6 +39,7 @@ from stepwell_client._limits import CONCURRENCY_MAX
 from stepwell_client._log_sender import LogSender
 from stepwell_client._outages import StreamLosses
 from stepwell_client._plans import seconds_of
+from stepwell_client._returns import wait_to_return
 from stepwell_client._services import WorkerServices
 from stepwell_client._status import from_rpc_error
 from stepwell_client._worker_slots import WorkerSlots, base_id
@@ -232,7 +232,7 @@ class Worker:
             self._log_loss(error, first=failures == 1)
             if failures > 1:
                 await self._complete(ACK_SECONDS)
-            await self._pause(failures)
+            await wait_to_return(self._client, self._stopping, failures)
 
     def _log_loss(self, error: StepwellClientError | None, *, first: bool) -> None:
         """Write a line at the loss of the server, and ever more rarely while it lasts."""
@@ -266,13 +266,6 @@ class Worker:
         if isinstance(error, ServerError):
             return error.status is not grpc.StatusCode.UNIMPLEMENTED
         return isinstance(error, Unavailable | ResourceExhausted)
-
-    async def _pause(self, failures: int) -> None:
-        try:
-            async with asyncio.timeout(STREAMS.seconds(self._runtime, failures)):
-                await self._stopping.wait()
-        except TimeoutError:
-            pass
 
     async def _stream(self) -> int:
         """Run one stream; return the reason of its end."""

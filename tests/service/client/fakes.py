@@ -270,12 +270,12 @@ class FakeServer:
 
 
 @asynccontextmanager
-async def fake_server() -> AsyncIterator[FakeServer]:
+async def fake_server(port: int = 0) -> AsyncIterator[FakeServer]:
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     runs, workers = FakeOrchestrator(), FakeWorkers()
     orchestrator_pb2_grpc.add_OrchestratorServicer_to_server(runs, server)
     worker_pb2_grpc.add_WorkerServicer_to_server(workers, server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     try:
         yield FakeServer(f"127.0.0.1:{port}", runs, workers)

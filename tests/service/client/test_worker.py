@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import grpc
@@ -29,6 +30,7 @@ from tests.service.client.fakes import (
     FakeServer,
     FastRuntime,
     Stream,
+    fake_server,
     serving,
     welcomed,
     working,
@@ -326,6 +328,22 @@ async def test_a_token_that_a_restarted_server_minted_anew_is_read_again(
 
     tokens = [metadata["authorization"] for metadata in server.workers.metadata]
     assert tokens == ["Bearer old", "Bearer new"]
+
+
+async def test_worker_returns_as_soon_as_its_server_listens_again(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = FastRuntime()
+    monkeypatch.setattr(runtime, "random", lambda: 1e9)
+    async with AsyncExitStack() as stack:
+        async with fake_server() as first:
+            client = await stack.enter_async_context(
+                Client(first.target, token=TOKEN, runtime=runtime)
+            )
+            await stack.enter_async_context(serving(agent, client))
+            await welcomed(first)
+        async with fake_server(int(first.target.rpartition(":")[2])) as second:
+            await welcomed(second)
 
 
 def test_unusable_options_are_refused_at_once(agent: Agent) -> None:
