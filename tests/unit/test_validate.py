@@ -332,3 +332,9 @@ def _cost(request: Message) -> float:
 
 def test_a_list_s_limit_says_what_each_item_may_be() -> None:
     assert constraints.many(3, constraints.chars(5)).wording == "3 items, each 5 characters"
+
+
+def test_every_check_is_sound_python() -> None:
+    """A check is compiled when a message of its kind comes; here all of them are."""
+    for name in validate.COMPILER.lines:
+        assert callable(vars(validate)["_CHECKS"]["check_" + name.replace(".", "_")])

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -84,6 +83,8 @@ def note(message: str) -> None:
 
 def document(message: Message) -> dict[str, Any]:
     """Return a message by its JSON names, empty fields included."""
+    from google.protobuf import json_format  # noqa: PLC0415 - a server prints none, and starts sooner
+
     return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
 
 

@@ -165,9 +165,9 @@ class Drive:
         changed = asyncio.Event()
 
         def hint(tenant_id: str, run_id: str, version: int) -> None:
-            if (tenant_id, run_id) in (("", ""), (self.tenant_id, self.run_id)):
-                if not self._goes_on(executor, version):
-                    changed.set()
+            ours = (tenant_id, run_id) in (("", ""), (self.tenant_id, self.run_id))
+            if ours and not self._goes_on(executor, version):
+                changed.set()
 
         calls = self._calls
         runner = CallingRunner(self._agent, calls) if calls else AgentRunner(self._agent)

@@ -1,12 +1,14 @@
 """Checks whether a question's schema is valid, and whether an answer fits its question.
 
 A check costs a bounded number of steps, whatever it is given. A small one runs at once; a large one
-runs in a thread, one after the other, so that the event loop goes on meanwhile.
+runs in a thread, one after the other, so that the event loop goes on meanwhile. So does the first one that needs
+the library of JSON schemas: that takes a while to import, and no server's start waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -16,7 +18,6 @@ from stepwell.core.records import limits
 from stepwell.core.records.model import InputRequest, Payload, Violation
 from stepwell.core.records.states import InputKind
 from stepwell.schemas.effort import Effort, TooLong
-from stepwell.schemas.guarded import Schema, SchemaError, path_of
 from stepwell.schemas.json_text import InvalidJson, load
 
 STEPS_MAX = 100_000
@@ -31,12 +32,13 @@ Violations = tuple[Violation, ...]
 Check = Callable[[Effort], Violations]
 
 _valid: dict[str, None] = {}
+_LIBRARY = "stepwell.schemas.guarded"
 _thread = ThreadPoolExecutor(1, thread_name_prefix="schemas")
 
 
-def _check_at_once(check: Check, size: int) -> Violations | None:
+def _check_at_once(check: Check, size: int, *, has_schema: bool) -> Violations | None:
     """Run a small check; None: it isn't small, run it in the thread."""
-    if size > BYTES_AT_ONCE_MAX:
+    if size > BYTES_AT_ONCE_MAX or (has_schema and _LIBRARY not in sys.modules):
         return None
     try:
         return check(Effort(STEPS_AT_ONCE_MAX))
@@ -63,7 +65,8 @@ async def answer_violations(request: InputRequest, answer: Payload) -> Violation
     def check(effort: Effort) -> Violations:
         return _answer(request, answer, effort)
 
-    violations = _check_at_once(check, len(answer.data) + len(request.schema))
+    size = len(answer.data) + len(request.schema)
+    violations = _check_at_once(check, size, has_schema=bool(request.schema))
     return await _check_in_thread(check, "answer") if violations is None else violations
 
 
@@ -88,11 +91,13 @@ def check_question(question: NeedsInput) -> Violations | asyncio.Future[Violatio
     def check(effort: Effort) -> Violations:
         return _schema(text, effort)
 
-    violations = _check_at_once(check, len(text))
+    violations = _check_at_once(check, len(text), has_schema=True)
     return _check_in_thread(check, "needs_input.schema") if violations is None else violations
 
 
 def _schema(text: str, effort: Effort) -> Violations:
+    from stepwell.schemas.guarded import Schema, SchemaError  # noqa: PLC0415 - see above
+
     try:
         Schema(load(text, effort), effort)
     except (InvalidJson, SchemaError) as error:
@@ -140,6 +145,8 @@ def _kind_fault(request: InputRequest, value: Any) -> str:
 
 
 def _schema_faults(text: str, value: Any, effort: Effort) -> Violations:
+    from stepwell.schemas.guarded import Schema, SchemaError, path_of  # noqa: PLC0415 - see above
+
     try:
         schema = Schema(load(text, effort), effort)
         faults = schema.faults(value, effort, limits.VIOLATIONS_MAX)

@@ -1,6 +1,6 @@
 """Compiles records to messages and back, from the fields of both: nothing is written by hand twice.
 
-For each pair of a record and a message two functions are generated and compiled once, at import:
+For each pair of a record and a message two functions are generated at import, and compiled when they are first called:
 `fill_X(record, message)` and `read_X(message)`. A field that one side has and the other lacks, or has
 with another type, is an error at import, so the protocol and the records can't drift apart.
 
@@ -11,7 +11,6 @@ default. An empty value isn't sent where its absence means the same.
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -24,6 +23,7 @@ from msgspec import UNSET
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Record
 from stepwell.wire.shapes import Field, Shape, descriptor_of, enum_names, fields_of
+from stepwell.wire.sources import Functions
 
 SOURCE_NAME = "<stepwell.wire, generated>"
 
@@ -62,15 +62,6 @@ class Checks(Protocol):
         ...
 
 
-class Codec(NamedTuple):
-    """The compiled functions of a pair."""
-
-    fill: Callable[[Any, Any], None]
-    read: Callable[[Any], Any]
-    checked: Callable[[Any, Any], Any] | None = None
-    """Reads as `read`, and adds faults to those given: with any, it returns None. A `checked` pair has it."""
-
-
 class Numbers(dict[int, StrEnum]):
     """An enum's members by number; an unknown number is an error that names the field."""
 
@@ -85,8 +76,11 @@ class Numbers(dict[int, StrEnum]):
         raise InvalidArgument(f"{self.where} {what}", (Violation(name, what),))
 
 
-def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> dict[type[Record], Codec]:
-    """Return each pair's codec; `checks` are for the pairs that are `checked`.
+def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> Functions:
+    """Return the functions of all pairs, `fill_X(record, message)` and `read_X(message)`.
+
+    A pair that is `checked` has `checked_X(message, faults)`, too, with these checks: it reads, and adds faults to
+    those given; with any, the record is of no use.
 
     Raises:
         TypeError: a field of one side has none to match on the other.
@@ -99,29 +93,20 @@ def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> dict[t
         "get_ms": get_ms,
         "missing": missing,
     }
-    source: list[str] = []
+    sources: dict[str, list[str]] = {}
     for pair in pairs:
         name = pair.record.__name__
         space[f"R_{name}"] = pair.record
         fields = fields_of(pair.record, pair.message, pair.renamed, pair.message_only, messages)
         codes = [(field, _EMITTERS[field.shape](name, field, space)) for field in fields]
-        source += _functions(name, codes, space)
+        space |= {f"D_{name}_{field.name}": field.default for field in fields}
+        sources[f"fill_{name}"] = _fill(name, codes)
+        sources[f"read_{name}"] = _read(name, codes)
         if pair.checked and checks is not None:
             fields_apart = [messages[pair.record].fields_by_name[one] for one in pair.message_only]
-            source += _checked(name, codes, fields_apart, checks)
-            space.update(checks.space)
-    text = "\n".join(source) + "\n"
-    # With its lines known, a traceback through generated code can be read.
-    linecache.cache[SOURCE_NAME] = (len(text), None, text.splitlines(keepends=True), SOURCE_NAME)
-    exec(compile(text, SOURCE_NAME, "exec"), space)  # noqa: S102  # our own text, made above
-    return {
-        record: Codec(
-            space[f"fill_{record.__name__}"],
-            space[f"read_{record.__name__}"],
-            space.get(f"checked_{record.__name__}"),
-        )
-        for record in messages
-    }
+            sources[f"checked_{name}"] = _checked(name, codes, fields_apart, checks)
+            space |= checks.space
+    return Functions(SOURCE_NAME, sources, space)
 
 
 def put_ms(duration: Duration, ms: int) -> None:
@@ -160,14 +145,14 @@ class _Code(NamedTuple):
         return f'{value} if m.HasField("{wire}") else {self.absent}' if self.absent else value
 
 
-def _functions(name: str, codes: Iterable[tuple[Field, _Code]], space: dict[str, Any]) -> list[str]:
-    fill = [f"def fill_{name}(r, m):"]
-    read = [f"def read_{name}(m):", f"    return R_{name}("]
-    for field, code in codes:
-        space[f"D_{name}_{field.name}"] = field.default
-        fill += ["    " + line for line in code.fill]
-        read.append(f"        {field.name}={code.read(field.wire)},")
-    return [*fill, "    return None", *read, "    )"]
+def _fill(name: str, codes: Iterable[tuple[Field, _Code]]) -> list[str]:
+    lines = [line for _, code in codes for line in code.fill]
+    return [f"def fill_{name}(r, m):", *_indented(lines), "    return None"]
+
+
+def _read(name: str, codes: Iterable[tuple[Field, _Code]]) -> list[str]:
+    values = [f"{field.name}={code.read(field.wire)}," for field, code in codes]
+    return [f"def read_{name}(m):", f"    return R_{name}(", *_indented(_indented(values)), "    )"]
 
 
 def _checked(

@@ -18,7 +18,7 @@ from stepwell.core import port
 from stepwell.core.loop import signals
 from stepwell.core.records import checkpoints, events, model, routing
 from stepwell.core.records.record import Record
-from stepwell.wire.codec import Codec, Pair, compile_pairs
+from stepwell.wire.codec import Pair, compile_pairs
 from stepwell.wire.store import METHODS
 from stepwell.wire.validate import COMPILER, Faults
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
@@ -102,11 +102,15 @@ def _pairs() -> list[Pair]:
 
 
 _PAIRS = _pairs()
-_BY_RECORD: dict[type[Any], tuple[Codec, type[Message]]] = {
-    pair.record: (codec, pair.message)
-    for pair, codec in zip(_PAIRS, compile_pairs(_PAIRS, COMPILER).values(), strict=True)
+_FUNCTIONS = compile_pairs(_PAIRS, COMPILER)
+_BY_RECORD: dict[type[Any], tuple[str, type[Message]]] = {
+    pair.record: (f"fill_{pair.record.__name__}", pair.message) for pair in _PAIRS
 }
-_READERS = {message: codec.read for codec, message in _BY_RECORD.values()}
+"""The name of the function that fills in a record's message, and the message."""
+_READERS: dict[type[Message], str] = {
+    pair.message: f"read_{pair.record.__name__}" for pair in _PAIRS
+}
+"""The name of each message's reader."""
 
 RECORDS: frozenset[type[Record]] = frozenset(pair.record for pair in _PAIRS)
 """Every record that the protocol carries."""
@@ -114,9 +118,9 @@ RECORDS: frozenset[type[Record]] = frozenset(pair.record for pair in _PAIRS)
 
 def to_message(record: Record) -> Any:
     """Return the message that carries the record. Its type is that of the record's own name."""
-    codec, kind = _BY_RECORD[type(record)]
+    name, kind = _BY_RECORD[type(record)]
     message = kind()
-    codec.fill(record, message)
+    _FUNCTIONS[name](record, message)
     return message
 
 
@@ -127,18 +131,15 @@ def to_record(message: Message) -> Any:
         InvalidArgument: an enum has an unknown number, or a field is absent that must be there; the
             violation names the field, without the path that leads to its message.
     """
-    return _READERS[type(message)](message)
+    return _FUNCTIONS[_READERS[type(message)]](message)
 
 
 def checked_reader(record: type[Record]) -> Callable[[Message, Faults], Any]:
     """Return what reads such a record and adds the faults of its message; with one, it returns None."""
-    reader = _BY_RECORD[record][0].checked
-    if reader is None:
-        raise TypeError(f"{record.__name__} is checked before it is read")
-    return reader
+    return _FUNCTIONS[f"checked_{record.__name__}"]
 
 
 def fill(record: Record, message: Message) -> None:
     """Write the record into an empty message, such as a field of another, and make it present."""
     message.SetInParent()
-    _BY_RECORD[type(record)][0].fill(record, message)
+    _FUNCTIONS[_BY_RECORD[type(record)][0]](record, message)

@@ -11,8 +11,7 @@ have no record that could be read, and a fault must not hide those behind it.
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from google.protobuf.descriptor import (
@@ -27,6 +26,7 @@ from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.limits import STORE_ITEMS_MAX, VIOLATIONS_MAX
 from stepwell.wire.constraints import HELPERS, Limit, mapping, shown
 from stepwell.wire.field_limits import FIELD_LIMITS, NOT_ENTERED, RECORDS, record_limit
+from stepwell.wire.sources import Functions
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb2
 
 SOURCE_NAME = "<stepwell.wire.validate, generated>"
@@ -80,7 +80,7 @@ def violations(message: Message) -> Faults:
     The tasks of a plan are not looked at: `wire.plans` does so while it reads them.
     """
     faults = Faults()
-    _CHECKS[message.DESCRIPTOR.full_name](message, "", faults)
+    _CHECKS[_function_name(message.DESCRIPTOR.full_name)](message, "", faults)
     return faults
 
 
@@ -308,7 +308,7 @@ def _absent(field: FieldDescriptor, limit: Limit | None) -> str:
 
 
 def compile_checks() -> Compiler:
-    """Return the compiler, with the function of every message in its space.
+    """Return the compiler with the source of every message's function.
 
     Raises:
         TypeError: a field that a request can bring has no limit.
@@ -316,15 +316,13 @@ def compile_checks() -> Compiler:
     compiler = Compiler()
     for descriptor in request_descriptors():
         compiler.function(descriptor)
-    text = "\n".join(line for lines in compiler.lines.values() for line in lines) + "\n"
-    # With its lines known, a traceback through generated code can be read.
-    linecache.cache[SOURCE_NAME] = (len(text), None, text.splitlines(keepends=True), SOURCE_NAME)
-    exec(compile(text, SOURCE_NAME, "exec"), compiler.space)  # noqa: S102  # our own text, made above
     return compiler
 
 
 COMPILER = compile_checks()
-_CHECKS: dict[str, Callable[[Any, str, Faults], None]] = {
-    name: COMPILER.space[_function_name(name)] for name in COMPILER.lines
-}
-"""The function of each message, by the message's full name."""
+_CHECKS = Functions(
+    SOURCE_NAME,
+    {_function_name(name): lines for name, lines in COMPILER.lines.items()},
+    COMPILER.space,
+)
+"""The function of each message, by `_function_name`."""
