@@ -23,7 +23,6 @@ from tests.unit.executor_world import (
 
 RUNS = 16
 COSTS = {
-    "task turns": 1,
     "task committer": 1,
     "store commit": 1,
 }

@@ -5,7 +5,7 @@ under way are decided together in the next one. No recovery is needed here: a ru
 loaded, and a run that another replica has advanced is brought up to date.
 
 Most turns need nothing from the store before they decide. Those that begin within one turn of the event loop
-are decided one after another by one task, and their commits make one group. A turn that must read first has
+are decided one after another by one callback, and their commits make one group. A turn that must read first has
 a task of its own (`engine/slow_turns.py`).
 """
 
@@ -222,14 +222,14 @@ class Runs:
         self._waiting.append((key, hot))
         if not self._beginning:
             self._beginning = True
-            self._runtime.spawn(self._begin_turns(), name="turns")
+            asyncio.get_running_loop().call_soon(self._begin_turns)
 
-    async def _begin_turns(self) -> None:
+    def _begin_turns(self) -> None:
         """Begin the turns of all runs that have signals, so many at once."""
         for _ in range(min(len(self._waiting), TURNS_AT_ONCE_MAX)):
             self._begin_turn(*self._waiting.popleft())
         if self._waiting:
-            self._runtime.spawn(self._begin_turns(), name="turns")
+            asyncio.get_running_loop().call_soon(self._begin_turns)
         else:
             self._beginning = False
 
