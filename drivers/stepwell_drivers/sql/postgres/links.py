@@ -47,7 +47,6 @@ _PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
 }
-_JSONB_VERSION = b"\x01"
 _dialect = PGDialect_asyncpg()
 
 
@@ -147,23 +146,7 @@ class Connector:
         Raises:
             Exception: asyncpg's error.
         """
-        driver = await self.hosts.connect()
-        try:
-            await driver.set_type_codec(
-                "jsonb", schema="pg_catalog", encoder=_to_jsonb, decoder=_of_jsonb, format="binary"
-            )
-        except BaseException:
-            driver.terminate()
-            raise
-        return PostgresLink(driver, self._prefix)
-
-
-def _to_jsonb(value: str) -> bytes:
-    return _JSONB_VERSION + value.encode()
-
-
-def _of_jsonb(value: bytes) -> str:
-    return bytes(value)[1:].decode()
+        return PostgresLink(await self.hosts.connect(), self._prefix)
 
 
 class Links:
