@@ -164,22 +164,28 @@ class _Packing:
 
     def _tasks(self) -> list[int]:
         """Take the tasks; return those that may be in no plan's order, each with its revision."""
-        commit, unsure = self._commit, list[int]()
-        plan = commit.plan
-        planned = frozenset[str]() if plan is None else {spec.task_id for spec in plan.tasks}
-        # A run's tasks come with its plans; a fork's own, which its parent's plans had, with its birth.
-        is_sure = plan is None and commit.version > 1
+        commit = self._commit
         for task in commit.tasks:
-            field = f"t:{task.task_id}"
-            self._write(field, body_of(task))
-            is_planned = plan and task.revision == plan.revision and task.task_id in planned
-            if not (is_sure or is_planned):
-                unsure += (self._read(field), task.revision)
+            self._plain += (f"t:{task.task_id}".encode(), body_of(task))
             if task.held_key:
                 # For its deletion: reservations lie in other partitions.
-                names = (self._commit.tenant_id, self._commit.run.spec.pipeline_id, task.held_key)
+                names = (commit.tenant_id, commit.run.spec.pipeline_id, task.held_key)
                 self._members.append(f"d{SEPARATOR.join(map(escape, names))}")
-        return unsure
+        # A run's tasks come with its plans; a fork's own, which its parent's plans had, with its birth.
+        if commit.plan is None and commit.version > 1:
+            return []
+        planned = self._planned()
+        return [
+            part
+            for task in commit.tasks
+            if (task.task_id, task.revision) not in planned
+            for part in (self._read(f"t:{task.task_id}"), task.revision)
+        ]
+
+    def _planned(self) -> set[tuple[str, int]]:
+        """Return the tasks of the commit's plan, with its revision."""
+        plan = self._commit.plan
+        return set() if plan is None else {(spec.task_id, plan.revision) for spec in plan.tasks}
 
     def _executions(self) -> list[tuple[Any, ...]]:
         leases = {lease.execution_id: lease for lease in self._commit.leases}
@@ -196,7 +202,9 @@ class _Packing:
         state = _STATES.get(execution.status, _CLOSED)
         return (
             self._read(f"e:{execution.execution_id}"),
-            *(escape(execution.execution_id), state, self._body(body_of(execution))),
+            escape(execution.execution_id),
+            state,
+            self._body(body_of(execution)),
             self._read(f"k:{execution.task_id}") if execution.task_id else 0,
             state == "R" and self._place(number, execution),
             state == "L" and lease is not None and self._lease(lease),
@@ -251,8 +259,8 @@ def _line(commit: Commit) -> str:
     """Return what the partition's book tells of the run: also what lists filter by before they read its row."""
     run = commit.run
     ended = f"{min(max(run.ended_us, 0), _MOMENT_MAX):016d}" if run.ended else "-"
-    words = f"{run.status.value} {run.blocked_on.value} {ended} {commit.commit_id}"
-    return f"{commit.version} {run.last_event} {words}"
+    numbers = (str(commit.version), str(run.last_event))
+    return " ".join((*numbers, run.status, run.blocked_on, ended, commit.commit_id))
 
 
 def _record(commit: Commit) -> bytes:
@@ -266,12 +274,13 @@ def _changed(commit: Commit) -> Any:
     """Return the keys of the rows that a commit changes, or False: too many."""
     if len(commit.tasks) + len(commit.executions) + len(commit.inputs) > CHANGED_NAMES_MAX:
         return False
-    executions = [execution.execution_id for execution in commit.executions]
-    executions += [lease.execution_id for lease in commit.leases]
+    executions = {execution.execution_id: True for execution in commit.executions}
+    for lease in commit.leases:
+        executions[lease.execution_id] = True
     return (
         [] if commit.plan is None else [str(commit.plan.revision)],
         [task.task_id for task in commit.tasks],
-        list(dict.fromkeys(executions)),
+        list(executions),
         [request.input_id for request in commit.inputs],
         commit.request is not None,
     )
