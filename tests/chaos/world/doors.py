@@ -64,7 +64,8 @@ async def _postgres(_folder: Path, chance: Random) -> AsyncIterator[Doors]:
             proxies = await _proxies(stack, chance, *[server.port] * DOORS)
             urls = [server.url(name, port=proxy.port, **options) for proxy in proxies]
             past = await _opened(stack, server.url(name, sslmode="disable"))
-            yield Doors([await _opened(stack, url) for url in urls], proxies, past, b"COMMIT")
+            # Every commit has a list of events.
+            yield Doors([await _opened(stack, url) for url in urls], proxies, past, b'[{"')
     finally:
         server.drop_database(name)
 

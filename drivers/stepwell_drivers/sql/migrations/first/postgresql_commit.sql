@@ -1,3 +1,5 @@
+-- A group of commits, each of another run, in one statement. The rows name their run by its place among the heads (`at`),
+-- and have durations where the tables have moments.
 CREATE TYPE stepwell_head_0007 AS (
   tenant_id text, run_id text, version bigint, commit_id text, follows text);
 
