@@ -104,11 +104,7 @@ class Writer:
             raise StoreUnavailable(f"{QUEUED_MAX} writes are waiting already", reason=BUSY)
         job = Job(work, _runs_of(work), self._loop.create_future())
         self._jobs.append(job)
-        if isinstance(work, CommitWork):
-            # These were gathered already, by who asks for them.
-            self._pump()
-        else:
-            self._pump_soon()
+        self._pump_soon()
         return await job.done
 
     async def close(self) -> None:
