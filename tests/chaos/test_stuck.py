@@ -48,7 +48,7 @@ async def test_L5_other_runs_advance_while_a_transaction_is_stuck(
         async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             # It has written, so no feed may pass it; and it holds the one run.
             await stranger.execute("SELECT pg_current_xact_id()")
-            row = "SELECT 1 FROM stepwell.runs WHERE run_id = $1 FOR UPDATE"
+            row = "SELECT 1 FROM stepwell.run_rows WHERE run_id = $1 FOR UPDATE"
             await stranger.execute(row, held.id)
             async with served.worker(counting()):
                 free = await served.client.start("free", plan=plan)
