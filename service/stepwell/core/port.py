@@ -25,6 +25,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
+from stepwell.core.records.journal import Entry, StoredEntry, Totals
 from stepwell.core.records.model import (
     Budget,
     Execution,
@@ -89,6 +90,9 @@ class Fence(Record, frozen=True, kw_only=True):
 
     execution_id: str
     token: str
+    recorded: int = -1
+    """The number of journal entries that must have been recorded under it, so that a commit that ends the
+    lease knows all of them; below 0: any number."""
 
 
 class Timer(Record, frozen=True, kw_only=True):
@@ -98,6 +102,14 @@ class Timer(Record, frozen=True, kw_only=True):
     """Unique within the run; a second one of the same name replaces the first."""
     delay_ms: int
     """After the commit; below 0: the timer is removed."""
+
+
+class JournalWrite(Record, frozen=True, kw_only=True):
+    """An entry of a journal, outside any lease."""
+
+    journal: str
+    generation: int
+    entry: Entry
 
 
 class Commit(Record, frozen=True, kw_only=True):
@@ -136,6 +148,10 @@ class Commit(Record, frozen=True, kw_only=True):
     request: RequestRecord | None = None
     checkpoint: Checkpoint | None = None
     """The checkpoint of its version. None: the commit has no name."""
+    entries: tuple[JournalWrite, ...] = ()
+    """Journal entries that the commit itself writes, such as a person's answer; one of the same name stays."""
+    forgotten: tuple[JournalWrite, ...] = ()
+    """Journal entries to be removed, by their names, in the generation given."""
 
 
 class CommitResult(Record, frozen=True, kw_only=True):
@@ -159,6 +175,40 @@ class Renewal(Record, frozen=True, kw_only=True):
     """Replaces the lease's last progress; absent: that stays."""
     session: Session = Session()
     """Kept with the lease when it isn't empty."""
+
+
+class Recording(Record, frozen=True, kw_only=True):
+    """Journal entries that a worker writes while it holds a lease."""
+
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    token: str
+    journal: str
+    """The journal of the execution's step (`journal_of`)."""
+    generation: int
+    entries: tuple[Entry, ...]
+
+
+class Written(Record, frozen=True, kw_only=True):
+    """What became of one entry."""
+
+    accepted: bool = True
+    """It is kept, now or before. False: another one of the same name is, with other bytes; that one stays."""
+    until_us: int = 0
+    """Of a WAIT: the end of the sleep, as it was stamped the first time."""
+
+
+class Recorded(Record, frozen=True, kw_only=True):
+    """What became of one recording."""
+
+    live: bool
+    """False: the token isn't that of the execution's lease, and nothing was written."""
+    written: tuple[Written, ...] = ()
+    """One for each entry, in order."""
+    totals: Totals = Totals()
+    """All that was recorded under this lease so far."""
+    now_us: int = 0
 
 
 class LogsOfExecution(Record, frozen=True, kw_only=True):
@@ -264,6 +314,8 @@ class OpenExecution(Record, frozen=True, kw_only=True):
     progress: Payload | None = None
     """The last that a heartbeat brought."""
     session: Session = Session()
+    recorded: Totals = Totals()
+    """What was recorded under its lease so far."""
 
 
 class Loaded(Record, frozen=True, kw_only=True):
@@ -417,6 +469,31 @@ class LogQuery(Query[LogEntry], frozen=True, kw_only=True):
     """Only this execution's. Empty: every execution's."""
     cursor: str = ""
     limit: int = 100
+
+
+class JournalQuery(Query[StoredEntry], frozen=True, kw_only=True):
+    """Entries of a run's journals. In the order in which they were written.
+
+    A page's cursor is always set, also at the end: reading on from it later returns what was written since.
+    A page has at least one entry where there is one, and ends before the one that would take its values over
+    `bytes_limit`.
+    """
+
+    tenant_id: str
+    run_id: str
+    journal: str = ""
+    """Only this one. Empty: all of the run's."""
+    generation: int = 0
+    """Only this one, and what AT_MOST_ONCE calls left in those before. 0: every generation's."""
+    execution_id: str = ""
+    """Only those that this attempt wrote. Empty: everyone's."""
+    version: int = 0
+    """Only those written at this version of the run or before. 0: all."""
+    values: bool = True
+    """False: values come without their bytes; `took_ms`, and their sizes as `StoredEntry.size`, all the same."""
+    cursor: str = ""
+    limit: int = 1_000
+    bytes_limit: int = 1024 * 1024
 
 
 class FoundInput(Record, frozen=True, kw_only=True):
@@ -578,8 +655,9 @@ class Store(Protocol):
         long as the store's durability class holds; it is reported only then. CONFLICT: the run's
         stored version is not `version - 1` (a missing run has version 0, a deleted one has a
         tombstone for a while that refuses every version, 1 too), or it was made by another commit
-        than the one that this one `follows`. LEASE_LOST: a fence's token is not that of the
-        execution's lease. A commit that was refused left nothing behind and never will.
+        than the one that this one `follows`; or a fence's lease has `recorded` another number of journal
+        entries. LEASE_LOST: a fence's token is not that of the execution's lease. A commit that was
+        refused left nothing behind and never will.
 
         The version is checked before the fences. A commit whose `(run, version, commit_id)` was
         applied before is not applied again: it answers COMMITTED, at any later version, as long as
@@ -603,6 +681,25 @@ class Store(Protocol):
 
         True: the token is that of the execution's lease, expired or not. False: it isn't, and
         nothing changed. Changes no version and makes no event.
+        """
+        ...
+
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        """Keep journal entries, each under its lease; make all that were kept durable together.
+
+        One result per recording, in order. The check of the token and the write are atomic against
+        whatever ends the lease: an entry that was accepted is in every read after that, and is counted
+        in the `recorded` of the lease. An expired lease still records in its holder's favour until a
+        commit ends it. Changes no version, makes no event and no feed entry, and moves no deadline.
+
+        An entry's name (`key`, `mark`, `number`) is unique in its journal and generation; that of an
+        AT_MOST_ONCE call in all generations of its journal. The same entry again is accepted and written once.
+        Another one under that name is not accepted, and stops none of the others. A new lease begins
+        with nothing recorded.
+
+        Raises:
+            StoreUnavailable: nothing of it was written.
+            OutcomeUnknown: each of them may or may not have been; send the same ones again.
         """
         ...
 

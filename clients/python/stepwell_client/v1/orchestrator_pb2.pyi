@@ -686,7 +686,7 @@ class RaiseBudgetResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
-    __slots__ = ("run_id", "execution_id", "finding", "result", "failure", "reason", "request_id", "on_behalf_of")
+    __slots__ = ("run_id", "execution_id", "finding", "result", "failure", "reason", "request_id", "on_behalf_of", "call")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     FINDING_FIELD_NUMBER: _ClassVar[int]
@@ -695,6 +695,7 @@ class ResolveExecutionRequest(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
     finding: _types_pb2.Finding
@@ -703,7 +704,8 @@ class ResolveExecutionRequest(_message.Message):
     reason: str
     request_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    call: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., call: _Optional[str] = ...) -> None: ...
 
 class ResolveExecutionResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -714,18 +716,20 @@ class ResolveExecutionResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class RetryTaskRequest(_message.Message):
-    __slots__ = ("run_id", "task_id", "reason", "request_id", "on_behalf_of")
+    __slots__ = ("run_id", "task_id", "reason", "request_id", "on_behalf_of", "fresh")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    FRESH_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     task_id: str
     reason: str
     request_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    fresh: bool
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., fresh: bool = ...) -> None: ...
 
 class RetryTaskResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -828,6 +832,34 @@ class LogEnd(_message.Message):
     reason: WatchEndReason
     cursor: str
     def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class ListJournalRequest(_message.Message):
+    __slots__ = ("run_id", "task_id", "journal", "execution_id", "values", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    task_id: str
+    journal: str
+    execution_id: str
+    values: bool
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., journal: _Optional[str] = ..., execution_id: _Optional[str] = ..., values: bool = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListJournalResponse(_message.Message):
+    __slots__ = ("entries", "next_page_token", "more")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.StoredEntry]
+    next_page_token: str
+    more: bool
+    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., more: bool = ...) -> None: ...
 
 class GetRecordRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "page_size", "page_token")

@@ -168,6 +168,11 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
                 _registered_method=True)
+        self.ListJournal = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListJournal',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalResponse.FromString,
+                _registered_method=True)
         self.GetRecord = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/GetRecord',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordRequest.SerializeToString,
@@ -467,6 +472,16 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListJournal(self, request, context):
+        """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+        page goes on with what is recorded later.
+
+        Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetRecord(self, request, context):
         """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
         its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
@@ -618,6 +633,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.GetMessages,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.SerializeToString,
+            ),
+            'ListJournal': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListJournal,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalResponse.SerializeToString,
             ),
             'GetRecord': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRecord,
@@ -1319,6 +1339,33 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/GetMessages',
             stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListJournal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListJournal',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListJournalRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListJournalResponse.FromString,
             options,
             channel_credentials,
             insecure,

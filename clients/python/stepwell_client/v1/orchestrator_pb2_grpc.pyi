@@ -212,6 +212,12 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
+    ListJournal: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]
+    """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+    page goes on with what is recorded later.
+
+    Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
+    """
     GetRecord: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRecordRequest, _orchestrator_pb2.GetRecordResponse]
     """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
     its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
@@ -406,6 +412,12 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListJournal: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]  # type: ignore[assignment]
+    """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+    page goes on with what is recorded later.
+
+    Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
     """
     GetRecord: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRecordRequest, _orchestrator_pb2.GetRecordResponse]  # type: ignore[assignment]
     """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
@@ -748,6 +760,18 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def ListJournal(
+        self,
+        request: _orchestrator_pb2.ListJournalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListJournalResponse, _abc.Awaitable[_orchestrator_pb2.ListJournalResponse]]:
+        """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+        page goes on with what is recorded later.
+
+        Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

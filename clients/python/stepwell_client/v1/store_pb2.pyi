@@ -35,7 +35,7 @@ DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
 class Commit(_message.Message):
-    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "follows", "checkpoint")
+    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "follows", "checkpoint", "entries", "forgotten")
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,8 @@ class Commit(_message.Message):
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     commit_id: str
     tenant_id: str
     run_id: str
@@ -74,7 +76,81 @@ class Commit(_message.Message):
     request: RequestRecord
     follows: str
     checkpoint: StoredCheckpoint
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
+    entries: _containers.RepeatedCompositeFieldContainer[JournalWrite]
+    forgotten: _containers.RepeatedCompositeFieldContainer[JournalWrite]
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
+
+class JournalWrite(_message.Message):
+    __slots__ = ("journal", "generation", "entry")
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    journal: str
+    generation: int
+    entry: _types_pb2.JournalEntry
+    def __init__(self, journal: _Optional[str] = ..., generation: _Optional[int] = ..., entry: _Optional[_Union[_types_pb2.JournalEntry, _Mapping]] = ...) -> None: ...
+
+class JournalTotals(_message.Message):
+    __slots__ = ("entries", "bytes", "usage", "messages")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    entries: int
+    bytes: int
+    usage: _types_pb2.Usage
+    messages: int
+    def __init__(self, entries: _Optional[int] = ..., bytes: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., messages: _Optional[int] = ...) -> None: ...
+
+class StoreRecording(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_id", "token", "journal", "generation", "entries")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    token: str
+    journal: str
+    generation: int
+    entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.JournalEntry]
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ...) -> None: ...
+
+class StoreWritten(_message.Message):
+    __slots__ = ("accepted", "until_time")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    accepted: bool
+    until_time: _timestamp_pb2.Timestamp
+    def __init__(self, accepted: bool = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class StoreRecorded(_message.Message):
+    __slots__ = ("live", "written", "totals", "now_time")
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_FIELD_NUMBER: _ClassVar[int]
+    NOW_TIME_FIELD_NUMBER: _ClassVar[int]
+    live: bool
+    written: _containers.RepeatedCompositeFieldContainer[StoreWritten]
+    totals: JournalTotals
+    now_time: _timestamp_pb2.Timestamp
+    def __init__(self, live: bool = ..., written: _Optional[_Iterable[_Union[StoreWritten, _Mapping]]] = ..., totals: _Optional[_Union[JournalTotals, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class StoreRecordRequest(_message.Message):
+    __slots__ = ("recordings",)
+    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
+    recordings: _containers.RepeatedCompositeFieldContainer[StoreRecording]
+    def __init__(self, recordings: _Optional[_Iterable[_Union[StoreRecording, _Mapping]]] = ...) -> None: ...
+
+class StoreRecordResponse(_message.Message):
+    __slots__ = ("recorded",)
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    recorded: _containers.RepeatedCompositeFieldContainer[StoreRecorded]
+    def __init__(self, recorded: _Optional[_Iterable[_Union[StoreRecorded, _Mapping]]] = ...) -> None: ...
 
 class StoredOutcome(_message.Message):
     __slots__ = ("execution_id", "result", "prompt", "response", "receipt")
@@ -157,12 +233,14 @@ class Lease(_message.Message):
     def __init__(self, execution_id: _Optional[str] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Fence(_message.Message):
-    __slots__ = ("execution_id", "token")
+    __slots__ = ("execution_id", "token", "recorded")
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
     execution_id: str
     token: str
-    def __init__(self, execution_id: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
+    recorded: int
+    def __init__(self, execution_id: _Optional[str] = ..., token: _Optional[str] = ..., recorded: _Optional[int] = ...) -> None: ...
 
 class Timer(_message.Message):
     __slots__ = ("name", "delay")
@@ -283,20 +361,22 @@ class Claimed(_message.Message):
     def __init__(self, ready: _Optional[_Iterable[_Union[ReadySteps, _Mapping]]] = ..., due: _Optional[_Iterable[_Union[Due, _Mapping]]] = ..., next_due: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class OpenExecution(_message.Message):
-    __slots__ = ("execution", "token", "worker_id", "instance_id", "progress", "session")
+    __slots__ = ("execution", "token", "worker_id", "instance_id", "progress", "session", "recorded")
     EXECUTION_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
     execution: _types_pb2.Execution
     token: str
     worker_id: str
     instance_id: str
     progress: _types_pb2.Payload
     session: _types_pb2.Session
-    def __init__(self, execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
+    recorded: JournalTotals
+    def __init__(self, execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., recorded: _Optional[_Union[JournalTotals, _Mapping]] = ...) -> None: ...
 
 class Loaded(_message.Message):
     __slots__ = ("run", "plans", "tasks", "executions", "inputs", "requests", "complete", "now_time", "commit_id", "since_id", "checkpoint")
@@ -468,6 +548,30 @@ class LogQuery(_message.Message):
     cursor: str
     limit: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class JournalQuery(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "journal", "generation", "execution_id", "version", "names_only", "cursor", "limit", "bytes_limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NAMES_ONLY_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    journal: str
+    generation: int
+    execution_id: str
+    version: int
+    names_only: bool
+    cursor: str
+    limit: int
+    bytes_limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., execution_id: _Optional[str] = ..., version: _Optional[int] = ..., names_only: bool = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., bytes_limit: _Optional[int] = ...) -> None: ...
 
 class InputQuery(_message.Message):
     __slots__ = ("tenant_id", "run_id", "cursor", "limit")
@@ -806,7 +910,7 @@ class StoreRemoveLogsResponse(_message.Message):
     def __init__(self, removed: _Optional[int] = ...) -> None: ...
 
 class StorePageRequest(_message.Message):
-    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "checkpoints")
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "checkpoints", "journal")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -818,6 +922,7 @@ class StorePageRequest(_message.Message):
     LEASES_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
     runs: RunQuery
     tasks: TaskQuery
     executions: ExecutionQuery
@@ -829,10 +934,11 @@ class StorePageRequest(_message.Message):
     leases: LeaseQuery
     feed: FeedQuery
     checkpoints: CheckpointQuery
-    def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., inputs: _Optional[_Union[InputQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ..., checkpoints: _Optional[_Union[CheckpointQuery, _Mapping]] = ...) -> None: ...
+    journal: JournalQuery
+    def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., inputs: _Optional[_Union[InputQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ..., checkpoints: _Optional[_Union[CheckpointQuery, _Mapping]] = ..., journal: _Optional[_Union[JournalQuery, _Mapping]] = ...) -> None: ...
 
 class StorePageResponse(_message.Message):
-    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "cursor", "checkpoints")
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "cursor", "checkpoints", "journal")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -845,6 +951,7 @@ class StorePageResponse(_message.Message):
     FEED_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Run]
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
     executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
@@ -857,7 +964,8 @@ class StorePageResponse(_message.Message):
     feed: _containers.RepeatedCompositeFieldContainer[FeedEntry]
     cursor: str
     checkpoints: _containers.RepeatedCompositeFieldContainer[StoredCheckpoint]
-    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ...) -> None: ...
+    journal: _containers.RepeatedCompositeFieldContainer[_types_pb2.StoredEntry]
+    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ..., journal: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ...) -> None: ...
 
 class StoreSubscribeRequest(_message.Message):
     __slots__ = ()

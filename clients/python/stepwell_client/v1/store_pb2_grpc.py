@@ -53,6 +53,11 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreRenewRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRenewResponse.FromString,
                 _registered_method=True)
+        self.Record = channel.unary_unary(
+                '/stepwell.v1.Store/Record',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreRecordRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRecordResponse.FromString,
+                _registered_method=True)
         self.PutPresence = channel.unary_unary(
                 '/stepwell.v1.Store/PutPresence',
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StorePutPresenceRequest.SerializeToString,
@@ -159,6 +164,17 @@ class StoreServicer(object):
 
     def Renew(self, request, context):
         """Moves the deadlines of leases. Changes no version and makes no event.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Record(self, request, context):
+        """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
+        makes no event.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was written; OUTCOME_UNKNOWN: each of them may
+        or may not have been; send the same ones again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -293,6 +309,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.Renew,
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRenewRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreRenewResponse.SerializeToString,
+            ),
+            'Record': grpc.unary_unary_rpc_method_handler(
+                    servicer.Record,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRecordRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreRecordResponse.SerializeToString,
             ),
             'PutPresence': grpc.unary_unary_rpc_method_handler(
                     servicer.PutPresence,
@@ -438,6 +459,33 @@ class Store(object):
             '/stepwell.v1.Store/Renew',
             stepwell_dot_v1_dot_store__pb2.StoreRenewRequest.SerializeToString,
             stepwell_dot_v1_dot_store__pb2.StoreRenewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Record(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/Record',
+            stepwell_dot_v1_dot_store__pb2.StoreRecordRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreRecordResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,13 @@ class StoreStub:
     """
     Renew: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreRenewRequest, _store_pb2.StoreRenewResponse]
     """Moves the deadlines of leases. Changes no version and makes no event."""
+    Record: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreRecordRequest, _store_pb2.StoreRecordResponse]
+    """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
+    makes no event.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was written; OUTCOME_UNKNOWN: each of them may
+    or may not have been; send the same ones again).
+    """
     PutPresence: _grpc.UnaryUnaryMultiCallable[_store_pb2.StorePutPresenceRequest, _store_pb2.StorePutPresenceResponse]
     """Says that workers are connected."""
     AppendLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreAppendLogsRequest, _store_pb2.StoreAppendLogsResponse]
@@ -119,6 +126,13 @@ class StoreAsyncStub(StoreStub):
     """
     Renew: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreRenewRequest, _store_pb2.StoreRenewResponse]  # type: ignore[assignment]
     """Moves the deadlines of leases. Changes no version and makes no event."""
+    Record: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreRecordRequest, _store_pb2.StoreRecordResponse]  # type: ignore[assignment]
+    """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
+    makes no event.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was written; OUTCOME_UNKNOWN: each of them may
+    or may not have been; send the same ones again).
+    """
     PutPresence: _aio.UnaryUnaryMultiCallable[_store_pb2.StorePutPresenceRequest, _store_pb2.StorePutPresenceResponse]  # type: ignore[assignment]
     """Says that workers are connected."""
     AppendLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreAppendLogsRequest, _store_pb2.StoreAppendLogsResponse]  # type: ignore[assignment]
@@ -191,6 +205,19 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.StoreRenewResponse, _abc.Awaitable[_store_pb2.StoreRenewResponse]]:
         """Moves the deadlines of leases. Changes no version and makes no event."""
+
+    @_abc_1.abstractmethod
+    def Record(
+        self,
+        request: _store_pb2.StoreRecordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreRecordResponse, _abc.Awaitable[_store_pb2.StoreRecordResponse]]:
+        """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
+        makes no event.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was written; OUTCOME_UNKNOWN: each of them may
+        or may not have been; send the same ones again).
+        """
 
     @_abc_1.abstractmethod
     def PutPresence(

@@ -65,6 +65,7 @@ class ExecutionStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXECUTION_STATUS_CANCELLED: _ClassVar[ExecutionStatus]
     EXECUTION_STATUS_NEEDS_INPUT: _ClassVar[ExecutionStatus]
     EXECUTION_STATUS_UNKNOWN_OUTCOME: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_SUSPENDED: _ClassVar[ExecutionStatus]
 
 class InputStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -215,6 +216,10 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_REPLAN_REQUESTED: _ClassVar[EventType]
     EVENT_TYPE_STOP_REQUESTED: _ClassVar[EventType]
     EVENT_TYPE_STEP_POISONED: _ClassVar[EventType]
+    EVENT_TYPE_STEP_SUSPENDED: _ClassVar[EventType]
+    EVENT_TYPE_STEP_WOKEN: _ClassVar[EventType]
+    EVENT_TYPE_JOURNAL_RENEWED: _ClassVar[EventType]
+    EVENT_TYPE_JOURNAL_FORGOTTEN: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -222,6 +227,21 @@ class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERSION_MATCH_ANY: _ClassVar[VersionMatch]
     VERSION_MATCH_EXACT: _ClassVar[VersionMatch]
     VERSION_MATCH_AT_LEAST: _ClassVar[VersionMatch]
+
+class JournalMark(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOURNAL_MARK_UNSPECIFIED: _ClassVar[JournalMark]
+    JOURNAL_MARK_END: _ClassVar[JournalMark]
+    JOURNAL_MARK_BEGIN: _ClassVar[JournalMark]
+    JOURNAL_MARK_TRY: _ClassVar[JournalMark]
+    JOURNAL_MARK_WAIT: _ClassVar[JournalMark]
+
+class WaitKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WAIT_KIND_UNSPECIFIED: _ClassVar[WaitKind]
+    WAIT_KIND_SLEEP: _ClassVar[WaitKind]
+    WAIT_KIND_INPUT: _ClassVar[WaitKind]
+    WAIT_KIND_BUDGET: _ClassVar[WaitKind]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_QUEUED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
@@ -262,6 +282,7 @@ EXECUTION_STATUS_RELEASED: ExecutionStatus
 EXECUTION_STATUS_CANCELLED: ExecutionStatus
 EXECUTION_STATUS_NEEDS_INPUT: ExecutionStatus
 EXECUTION_STATUS_UNKNOWN_OUTCOME: ExecutionStatus
+EXECUTION_STATUS_SUSPENDED: ExecutionStatus
 INPUT_STATUS_UNSPECIFIED: InputStatus
 INPUT_STATUS_OPEN: InputStatus
 INPUT_STATUS_ANSWERED: InputStatus
@@ -367,10 +388,23 @@ EVENT_TYPE_TASK_RETRY_REQUESTED: EventType
 EVENT_TYPE_REPLAN_REQUESTED: EventType
 EVENT_TYPE_STOP_REQUESTED: EventType
 EVENT_TYPE_STEP_POISONED: EventType
+EVENT_TYPE_STEP_SUSPENDED: EventType
+EVENT_TYPE_STEP_WOKEN: EventType
+EVENT_TYPE_JOURNAL_RENEWED: EventType
+EVENT_TYPE_JOURNAL_FORGOTTEN: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch
 VERSION_MATCH_AT_LEAST: VersionMatch
+JOURNAL_MARK_UNSPECIFIED: JournalMark
+JOURNAL_MARK_END: JournalMark
+JOURNAL_MARK_BEGIN: JournalMark
+JOURNAL_MARK_TRY: JournalMark
+JOURNAL_MARK_WAIT: JournalMark
+WAIT_KIND_UNSPECIFIED: WaitKind
+WAIT_KIND_SLEEP: WaitKind
+WAIT_KIND_INPUT: WaitKind
+WAIT_KIND_BUDGET: WaitKind
 
 class Payload(_message.Message):
     __slots__ = ("data", "media_type")
@@ -678,7 +712,7 @@ class WaitingStep(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., type: _Optional[str] = ..., role: _Optional[str] = ..., worker_version: _Optional[_Union[WorkerVersion, _Mapping]] = ..., alone: bool = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "waiting_for", "blocked_run_id")
+    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "waiting_for", "blocked_run_id", "step_journal", "step_waits")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
@@ -713,6 +747,8 @@ class Run(_message.Message):
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    STEP_WAITS_FIELD_NUMBER: _ClassVar[int]
     spec: RunSpec
     version: int
     last_event: int
@@ -747,10 +783,12 @@ class Run(_message.Message):
     on_behalf_of: str
     waiting_for: WaitingStep
     blocked_run_id: str
-    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., waiting_for: _Optional[_Union[WaitingStep, _Mapping]] = ..., blocked_run_id: _Optional[str] = ...) -> None: ...
+    step_journal: Journal
+    step_waits: _containers.RepeatedCompositeFieldContainer[Wait]
+    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., waiting_for: _Optional[_Union[WaitingStep, _Mapping]] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -772,6 +810,8 @@ class Task(_message.Message):
     RECONCILE_LOSSES_FIELD_NUMBER: _ClassVar[int]
     HELD_KEY_FIELD_NUMBER: _ClassVar[int]
     KEY_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     revision: int
     status: TaskStatus
@@ -793,10 +833,12 @@ class Task(_message.Message):
     reconcile_losses: Losses
     held_key: str
     key_run_id: str
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ...) -> None: ...
+    journal: Journal
+    waits: _containers.RepeatedCompositeFieldContainer[Wait]
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ...) -> None: ...
 
 class Execution(_message.Message):
-    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin")
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin", "recorded", "unknown_call")
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -821,6 +863,8 @@ class Execution(_message.Message):
     UNKNOWN_TIME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     PIN_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_CALL_FIELD_NUMBER: _ClassVar[int]
     execution_id: str
     kind: StepKind
     task_id: str
@@ -845,10 +889,12 @@ class Execution(_message.Message):
     unknown_time: _timestamp_pb2.Timestamp
     type: str
     pin: str
-    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ...) -> None: ...
+    recorded: int
+    unknown_call: str
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ..., recorded: _Optional[int] = ..., unknown_call: _Optional[str] = ...) -> None: ...
 
 class InputRequest(_message.Message):
-    __slots__ = ("input_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time")
+    __slots__ = ("input_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time", "call")
     INPUT_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -863,6 +909,7 @@ class InputRequest(_message.Message):
     ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
     CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     input_id: str
     task_id: str
     execution_id: str
@@ -877,7 +924,94 @@ class InputRequest(_message.Message):
     answered_by: str
     created_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
-    def __init__(self, input_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[InputKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[InputStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    call: str
+    def __init__(self, input_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[InputKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[InputStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call: _Optional[str] = ...) -> None: ...
+
+class JournalEntry(_message.Message):
+    __slots__ = ("key", "mark", "number", "name", "arguments", "effect", "value", "failure", "attempt", "usage", "messages", "took", "sleep")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TOOK_FIELD_NUMBER: _ClassVar[int]
+    SLEEP_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    mark: JournalMark
+    number: int
+    name: str
+    arguments: str
+    effect: Effect
+    value: Payload
+    failure: Failure
+    attempt: int
+    usage: Usage
+    messages: _containers.RepeatedCompositeFieldContainer[Message]
+    took: _duration_pb2.Duration
+    sleep: _duration_pb2.Duration
+    def __init__(self, key: _Optional[str] = ..., mark: _Optional[_Union[JournalMark, str]] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., value: _Optional[_Union[Payload, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., attempt: _Optional[int] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., sleep: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class StoredEntry(_message.Message):
+    __slots__ = ("entry", "journal", "generation", "execution_id", "version", "written_time", "until_time", "size")
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_TIME_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    entry: JournalEntry
+    journal: str
+    generation: int
+    execution_id: str
+    version: int
+    written_time: _timestamp_pb2.Timestamp
+    until_time: _timestamp_pb2.Timestamp
+    size: int
+    def __init__(self, entry: _Optional[_Union[JournalEntry, _Mapping]] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., execution_id: _Optional[str] = ..., version: _Optional[int] = ..., written_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., size: _Optional[int] = ...) -> None: ...
+
+class JournalSource(_message.Message):
+    __slots__ = ("run_id", "journal", "generation", "version")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    journal: str
+    generation: int
+    version: int
+    def __init__(self, run_id: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+
+class Journal(_message.Message):
+    __slots__ = ("generation", "entries", "bytes", "sources", "tries_from")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FROM_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    entries: int
+    bytes: int
+    sources: _containers.RepeatedCompositeFieldContainer[JournalSource]
+    tries_from: int
+    def __init__(self, generation: _Optional[int] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., tries_from: _Optional[int] = ...) -> None: ...
+
+class Wait(_message.Message):
+    __slots__ = ("call", "kind", "input_id")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    call: str
+    kind: WaitKind
+    input_id: str
+    def __init__(self, call: _Optional[str] = ..., kind: _Optional[_Union[WaitKind, str]] = ..., input_id: _Optional[str] = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("role", "content", "task_id", "execution_id", "session", "number")

@@ -29,6 +29,13 @@ class WorkEndReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORK_END_REASON_UNSPECIFIED: _ClassVar[WorkEndReason]
     WORK_END_REASON_REPLACED: _ClassVar[WorkEndReason]
     WORK_END_REASON_DRAINING: _ClassVar[WorkEndReason]
+
+class EntryStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ENTRY_STATUS_UNSPECIFIED: _ClassVar[EntryStatus]
+    ENTRY_STATUS_ACCEPTED: _ClassVar[EntryStatus]
+    ENTRY_STATUS_MISMATCH: _ClassVar[EntryStatus]
+    ENTRY_STATUS_REJECTED: _ClassVar[EntryStatus]
 LEASE_STATUS_UNSPECIFIED: LeaseStatus
 LEASE_STATUS_LIVE: LeaseStatus
 LEASE_STATUS_LOST: LeaseStatus
@@ -39,34 +46,42 @@ ACK_STATUS_REJECTED: AckStatus
 WORK_END_REASON_UNSPECIFIED: WorkEndReason
 WORK_END_REASON_REPLACED: WorkEndReason
 WORK_END_REASON_DRAINING: WorkEndReason
+ENTRY_STATUS_UNSPECIFIED: EntryStatus
+ENTRY_STATUS_ACCEPTED: EntryStatus
+ENTRY_STATUS_MISMATCH: EntryStatus
+ENTRY_STATUS_REJECTED: EntryStatus
 
 class WorkRequest(_message.Message):
-    __slots__ = ("hello", "credits", "outcomes", "begins", "draining")
+    __slots__ = ("hello", "credits", "outcomes", "begins", "draining", "recordings")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     BEGINS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     credits: int
     outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
     begins: _containers.RepeatedCompositeFieldContainer[Begin]
     draining: bool
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ..., draining: bool = ...) -> None: ...
+    recordings: _containers.RepeatedCompositeFieldContainer[Recording]
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ..., draining: bool = ..., recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
-    __slots__ = ("welcome", "assignments", "cancellations", "acks", "end")
+    __slots__ = ("welcome", "assignments", "cancellations", "acks", "end", "recorded")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     CANCELLATIONS_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
     cancellations: _containers.RepeatedCompositeFieldContainer[Cancellation]
     acks: _containers.RepeatedCompositeFieldContainer[Ack]
     end: WorkEnd
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ...) -> None: ...
+    recorded: _containers.RepeatedCompositeFieldContainer[Recorded]
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ..., recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("worker_id", "instance_id", "queues", "tasks", "kinds", "stages", "held", "version")
@@ -125,7 +140,7 @@ class LeaseState(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[LeaseStatus, str]] = ..., cancel_requested: bool = ...) -> None: ...
 
 class Assignment(_message.Message):
-    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "previous_messages", "conversation", "answered", "unknown_execution_id", "results_before")
+    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "previous_messages", "conversation", "answered", "unknown_execution_id", "results_before", "journal", "tries_from")
     RUN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_FIELD_NUMBER: _ClassVar[int]
     LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -145,6 +160,8 @@ class Assignment(_message.Message):
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     RESULTS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FROM_FIELD_NUMBER: _ClassVar[int]
     run: AssignedRun
     execution: AssignedExecution
     lease_token: str
@@ -164,7 +181,27 @@ class Assignment(_message.Message):
     answered: _types_pb2.InputRequest
     unknown_execution_id: str
     results_before: int
-    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ...) -> None: ...
+    journal: JournalPage
+    tries_from: int
+    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ..., journal: _Optional[_Union[JournalPage, _Mapping]] = ..., tries_from: _Optional[int] = ...) -> None: ...
+
+class JournalPage(_message.Message):
+    __slots__ = ("entries", "more", "cursor")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[HeldEntry]
+    more: bool
+    cursor: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[HeldEntry, _Mapping]]] = ..., more: bool = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class HeldEntry(_message.Message):
+    __slots__ = ("entry", "remaining")
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
+    entry: _types_pb2.JournalEntry
+    remaining: _duration_pb2.Duration
+    def __init__(self, entry: _Optional[_Union[_types_pb2.JournalEntry, _Mapping]] = ..., remaining: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class AssignedRun(_message.Message):
     __slots__ = ("tenant_id", "run_id", "goal", "labels", "max_iterations", "iteration", "plan_revision", "reason")
@@ -236,7 +273,7 @@ class Cancellation(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released", "reconciled", "progress", "messages_after")
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released", "reconciled", "suspended", "unknown_call", "progress", "messages_after")
     class Planned(_message.Message):
         __slots__ = ("plan", "reason")
         PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -283,6 +320,32 @@ class Outcome(_message.Message):
         REASON_FIELD_NUMBER: _ClassVar[int]
         reason: str
         def __init__(self, reason: _Optional[str] = ...) -> None: ...
+    class Suspended(_message.Message):
+        __slots__ = ("waits",)
+        WAITS_FIELD_NUMBER: _ClassVar[int]
+        waits: _containers.RepeatedCompositeFieldContainer[Outcome.SuspendedCall]
+        def __init__(self, waits: _Optional[_Iterable[_Union[Outcome.SuspendedCall, _Mapping]]] = ...) -> None: ...
+    class SuspendedCall(_message.Message):
+        __slots__ = ("call", "sleep", "ask", "budget")
+        CALL_FIELD_NUMBER: _ClassVar[int]
+        SLEEP_FIELD_NUMBER: _ClassVar[int]
+        ASK_FIELD_NUMBER: _ClassVar[int]
+        BUDGET_FIELD_NUMBER: _ClassVar[int]
+        call: str
+        sleep: _duration_pb2.Duration
+        ask: Outcome.NeedsInput
+        budget: Outcome.BudgetSpent
+        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ...) -> None: ...
+    class BudgetSpent(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class UnknownCall(_message.Message):
+        __slots__ = ("call", "reason")
+        CALL_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        call: str
+        reason: str
+        def __init__(self, call: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
     class Reconciled(_message.Message):
         __slots__ = ("finding", "result", "reason")
         FINDING_FIELD_NUMBER: _ClassVar[int]
@@ -308,6 +371,8 @@ class Outcome(_message.Message):
     NEEDS_INPUT_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     RECONCILED_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_CALL_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
@@ -326,9 +391,11 @@ class Outcome(_message.Message):
     needs_input: Outcome.NeedsInput
     released: Outcome.Released
     reconciled: Outcome.Reconciled
+    suspended: Outcome.Suspended
+    unknown_call: Outcome.UnknownCall
     progress: _types_pb2.Payload
     messages_after: int
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., suspended: _Optional[_Union[Outcome.Suspended, _Mapping]] = ..., unknown_call: _Optional[_Union[Outcome.UnknownCall, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
 
 class Begin(_message.Message):
     __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token")
@@ -463,3 +530,75 @@ class ReadResultsResponse(_message.Message):
     results: _containers.RepeatedCompositeFieldContainer[DependencyResult]
     next: int
     def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., next: _Optional[int] = ...) -> None: ...
+
+class Recording(_message.Message):
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "entries", "forget")
+    DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FIELD_NUMBER: _ClassVar[int]
+    delivery_id: str
+    run_id: str
+    execution_id: str
+    lease_token: str
+    entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.JournalEntry]
+    forget: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EntryState(_message.Message):
+    __slots__ = ("status", "failure", "remaining")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_FIELD_NUMBER: _ClassVar[int]
+    status: EntryStatus
+    failure: _types_pb2.Failure
+    remaining: _duration_pb2.Duration
+    def __init__(self, status: _Optional[_Union[EntryStatus, str]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., remaining: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Recorded(_message.Message):
+    __slots__ = ("delivery_id", "lease", "entries", "remaining_budget", "budget_spent")
+    DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_SPENT_FIELD_NUMBER: _ClassVar[int]
+    delivery_id: str
+    lease: LeaseState
+    entries: _containers.RepeatedCompositeFieldContainer[EntryState]
+    remaining_budget: _types_pb2.Budget
+    budget_spent: bool
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[LeaseState, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryState, _Mapping]]] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., budget_spent: bool = ...) -> None: ...
+
+class RecordRequest(_message.Message):
+    __slots__ = ("recordings",)
+    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
+    recordings: _containers.RepeatedCompositeFieldContainer[Recording]
+    def __init__(self, recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
+
+class RecordResponse(_message.Message):
+    __slots__ = ("recorded",)
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    recorded: _containers.RepeatedCompositeFieldContainer[Recorded]
+    def __init__(self, recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
+
+class ReadJournalRequest(_message.Message):
+    __slots__ = ("run_id", "execution_id", "lease_token", "cursor")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    lease_token: str
+    cursor: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class ReadJournalResponse(_message.Message):
+    __slots__ = ("lease", "page")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    lease: LeaseState
+    page: JournalPage
+    def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., page: _Optional[_Union[JournalPage, _Mapping]] = ...) -> None: ...

@@ -64,6 +64,16 @@ class WorkerStub(object):
                 request_serializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.FromString,
                 _registered_method=True)
+        self.Record = channel.unary_unary(
+                '/stepwell.v1.Worker/Record',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.RecordRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.RecordResponse.FromString,
+                _registered_method=True)
+        self.ReadJournal = channel.unary_unary(
+                '/stepwell.v1.Worker/ReadJournal',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer(object):
@@ -134,6 +144,28 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Record(self, request, context):
+        """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
+        when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+        another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+        4 MiB), UNAVAILABLE (send the same again: it is written once).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadJournal(self, request, context):
+        """Reads the journal of a step, where its assignment doesn't have all of it. Answers as long as the lease
+        lives.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -161,6 +193,16 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.ReadResults,
                     request_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.SerializeToString,
+            ),
+            'Record': grpc.unary_unary_rpc_method_handler(
+                    servicer.Record,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.RecordRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.RecordResponse.SerializeToString,
+            ),
+            'ReadJournal': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadJournal,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -303,6 +345,60 @@ class Worker(object):
             '/stepwell.v1.Worker/ReadResults',
             stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.SerializeToString,
             stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Record(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Worker/Record',
+            stepwell_dot_v1_dot_worker__pb2.RecordRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.RecordResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadJournal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Worker/ReadJournal',
+            stepwell_dot_v1_dot_worker__pb2.ReadJournalRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.ReadJournalResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -78,6 +78,20 @@ class WorkerStub:
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
     """
+    Record: _grpc.UnaryUnaryMultiCallable[_worker_pb2.RecordRequest, _worker_pb2.RecordResponse]
+    """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
+    when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+    another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+    4 MiB), UNAVAILABLE (send the same again: it is written once).
+    """
+    ReadJournal: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReadJournalRequest, _worker_pb2.ReadJournalResponse]
+    """Reads the journal of a step, where its assignment doesn't have all of it. Answers as long as the lease
+    lives.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+    """
 
 @_typing.type_check_only
 class WorkerAsyncStub(WorkerStub):
@@ -126,6 +140,20 @@ class WorkerAsyncStub(WorkerStub):
     """Reads the results that a step may use: those that its assignment lacks, or only refers to. A TASK may
     use those of its dependencies; PLAN, REFLECT and SYNTHESIZE those of all settled tasks of the run.
     Answers as long as the lease lives.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+    """
+    Record: _aio.UnaryUnaryMultiCallable[_worker_pb2.RecordRequest, _worker_pb2.RecordResponse]  # type: ignore[assignment]
+    """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
+    when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+    another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+    4 MiB), UNAVAILABLE (send the same again: it is written once).
+    """
+    ReadJournal: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReadJournalRequest, _worker_pb2.ReadJournalResponse]  # type: ignore[assignment]
+    """Reads the journal of a step, where its assignment doesn't have all of it. Answers as long as the lease
+    lives.
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
     """
@@ -204,6 +232,32 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         """Reads the results that a step may use: those that its assignment lacks, or only refers to. A TASK may
         use those of its dependencies; PLAN, REFLECT and SYNTHESIZE those of all settled tasks of the run.
         Answers as long as the lease lives.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+        """
+
+    @_abc_1.abstractmethod
+    def Record(
+        self,
+        request: _worker_pb2.RecordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.RecordResponse, _abc.Awaitable[_worker_pb2.RecordResponse]]:
+        """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
+        when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+        another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+        4 MiB), UNAVAILABLE (send the same again: it is written once).
+        """
+
+    @_abc_1.abstractmethod
+    def ReadJournal(
+        self,
+        request: _worker_pb2.ReadJournalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ReadJournalResponse, _abc.Awaitable[_worker_pb2.ReadJournalResponse]]:
+        """Reads the journal of a step, where its assignment doesn't have all of it. Answers as long as the lease
+        lives.
 
         Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
         """

@@ -31,6 +31,7 @@ from stepwell.core.records.states import (
     RunStatus,
     StepKind,
     TaskStatus,
+    WaitKind,
 )
 
 MAX_LOSSES = 10
@@ -268,6 +269,7 @@ class AttemptCounts(Record, frozen=True, kw_only=True):
     released: int = 0
     cancelled: int = 0
     needs_input: int = 0
+    suspended: int = 0
 
 
 class Tally(Record, frozen=True, kw_only=True):
@@ -285,6 +287,39 @@ class Tally(Record, frozen=True, kw_only=True):
     """Iterations of a fork's parent before the one that the fork continues with."""
     wall_over_ms: int = 0
     """The wall time limit that is over by the store's clock."""
+
+
+class Source(Record, frozen=True, kw_only=True):
+    """A journal of another run of the family, as far as it was written at a version: a fork goes on from it."""
+
+    run_id: str
+    journal: str
+    generation: int
+    version: int
+
+
+class Journal(Record, frozen=True, kw_only=True):
+    """The state of a step's journal, in the step's row: as of the attempts that have ended."""
+
+    generation: int = 1
+    """Entries of an earlier one are not replayed, except those of AT_MOST_ONCE calls."""
+    entries: int = 0
+    """Of this generation. 0: there is nothing to read."""
+    bytes: int = 0
+    tries_from: int = 1
+    """Tries of attempts before this one don't count any more: an attempt failed since, or a person asked for another."""
+    sources: tuple[Source, ...] = ()
+    """Read before its own entries."""
+
+
+class Wait(Record, frozen=True, kw_only=True):
+    """One thing that a suspended step waits for. The first that is over hands the step out again."""
+
+    key: str
+    """The call that waits."""
+    kind: WaitKind
+    input_id: str = ""
+    """Of INPUT: the request."""
 
 
 class Run(StoredRecord, frozen=True, kw_only=True):
@@ -321,6 +356,10 @@ class Run(StoredRecord, frozen=True, kw_only=True):
     """The run ends after the iteration in progress."""
     previous: Previous = Previous()
     """Carryover between the attempts at the current PLAN, REFLECT or SYNTHESIZE step."""
+    step_journal: Journal = Journal()
+    """That step's journal."""
+    step_waits: tuple[Wait, ...] = ()
+    """The things that it waits for while it is suspended."""
     actor: str = ""
     """The caller of the last command that changed the run, by its credential."""
     on_behalf_of: str = ""
@@ -384,6 +423,9 @@ class Task(StoredRecord, frozen=True, kw_only=True):
     """Number of messages in its conversation."""
     previous: Previous = Previous()
     """Carryover from its earlier attempts to the next one."""
+    journal: Journal = Journal()
+    waits: tuple[Wait, ...] = ()
+    """The things that it waits for while it is suspended."""
     reconciles: int = 0
     """The highest number of its RECONCILE steps. Numbers are never reused."""
     reconciles_spent: int = 0
@@ -428,6 +470,10 @@ class Execution(StoredRecord, frozen=True, kw_only=True):
     """Number of messages that it appended: those numbered from `messages_after` + 1 on."""
     unknown_us: int = 0
     """The moment at which its outcome became unknown."""
+    unknown_call: str = ""
+    """With UNKNOWN_OUTCOME, the call within the step of which nobody knows what became. Empty: the task's effect."""
+    recorded: int = 0
+    """Number of journal entries that it recorded, once it ended."""
     offered_us: int = 0
     leased_us: int = 0
     ended_us: int = 0
@@ -449,6 +495,8 @@ class InputRequest(StoredRecord, frozen=True, kw_only=True):
     on_expiry: ExpiryAction = ExpiryAction.WAIT
     answer: Payload | None = None
     answered_by: str = ""
+    call: str = ""
+    """The call that asks, in its step's journal: the answer becomes its value. Empty: the attempt ended by asking."""
     created_us: int = 0
     ended_us: int = 0
 

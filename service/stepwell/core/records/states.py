@@ -87,7 +87,10 @@ class ExecutionStatus(StrEnum):
     CANCELLED = "CANCELLED"
     NEEDS_INPUT = "NEEDS_INPUT"
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
-    """An AT_MOST_ONCE step was begun and its worker lost; a late delivery may still settle it."""
+    """An AT_MOST_ONCE step was begun and its worker lost; a late delivery may still settle it. Or an AT_MOST_ONCE
+    call within the step was begun, and nobody knows what became of it."""
+    SUSPENDED = "SUSPENDED"
+    """The step was handed back to wait for a person, a time or a budget; spends no attempt."""
 
 
 class InputStatus(StrEnum):
@@ -212,6 +215,27 @@ class PauseReason(StrEnum):
     INPUT_EXPIRED = "INPUT_EXPIRED"
 
 
+class Mark(StrEnum):
+    """The kind of an entry."""
+
+    END = "END"
+    """The call is done; the entry has its value."""
+    BEGIN = "BEGIN"
+    """The function of an AT_MOST_ONCE call is about to run."""
+    TRY = "TRY"
+    """The function raised; the entry has the failure."""
+    WAIT = "WAIT"
+    """A sleep began."""
+
+
+class WaitKind(StrEnum):
+    """The thing that a suspended step waits for."""
+
+    SLEEP = "SLEEP"
+    INPUT = "INPUT"
+    BUDGET = "BUDGET"
+
+
 class FinishReason(StrEnum):
     """The reason for which a run stopped iterating. NONE: it hasn't."""
 
@@ -280,6 +304,10 @@ class EventType(StrEnum):
     TASK_RETRY_SCHEDULED = "TASK_RETRY_SCHEDULED"
     STEP_RETRY_SCHEDULED = "STEP_RETRY_SCHEDULED"
     STEP_POISONED = "STEP_POISONED"
+    STEP_SUSPENDED = "STEP_SUSPENDED"
+    STEP_WOKEN = "STEP_WOKEN"
+    JOURNAL_RENEWED = "JOURNAL_RENEWED"
+    JOURNAL_FORGOTTEN = "JOURNAL_FORGOTTEN"
     REFLECTION_ACCEPTED = "REFLECTION_ACCEPTED"
     ITERATION_COMPLETED = "ITERATION_COMPLETED"
     INPUT_REQUESTED = "INPUT_REQUESTED"

@@ -1,0 +1,91 @@
+"""Records of journals: what a step's calls leave behind, so that its next attempt doesn't make them again.
+
+A journal belongs to a step, not to an attempt: `journal_of` names it within its run. It is a set of entries, each
+written once, while an attempt holds the step's lease. An entry is no commit: it makes no version and no event.
+
+A call that is recorded has an END with its value. Of an AT_MOST_ONCE call a BEGIN is written before its function
+runs; a BEGIN that neither an END nor a TRY of its number follows means that nobody knows what became of it. A
+failed try is noted as a TRY and never replayed. A WAIT notes when a sleep began: the store stamps its end, once.
+"""
+
+from __future__ import annotations
+
+from stepwell.core.records.model import Failure, Message, Payload, Usage
+from stepwell.core.records.record import Record
+from stepwell.core.records.states import Effect, Mark, StepKind
+
+
+class Entry(Record, frozen=True, kw_only=True):
+    """One entry, as its worker writes it. Its name is (`key`, `mark`, `number`)."""
+
+    key: str
+    """The call, within its step."""
+    mark: Mark = Mark.END
+    number: int = 0
+    """Of a BEGIN or a TRY: which run of the call's function, 1, 2, 3 … over all attempts; never reused. Otherwise 0."""
+    attempt: int = 0
+    """Of a TRY: the attempt that made it."""
+    name: str = ""
+    """The call's name, for people."""
+    arguments: str = ""
+    """Digest of the call's arguments; empty: its key was given without any."""
+    effect: Effect = Effect.IDEMPOTENT
+    value: Payload | None = None
+    """Of an END. Absent: there are no bytes, which is not the same as empty ones."""
+    failure: Failure = Failure()
+    """Of a TRY."""
+    usage: Usage = Usage()
+    """What the call used, apart from the calls within it."""
+    messages: tuple[Message, ...] = ()
+    """For the task's conversation, in order."""
+    took_ms: int = 0
+    """How long the function ran."""
+    sleep_ms: int = 0
+    """Of a WAIT."""
+
+
+class StoredEntry(Record, frozen=True, kw_only=True):
+    """An entry as it is kept, with what the store stamped."""
+
+    entry: Entry
+    journal: str
+    """The journal's name within its run."""
+    generation: int
+    execution_id: str
+    """The attempt that wrote it. Empty: a commit did."""
+    version: int = 0
+    """The run's version when it was written."""
+    written_us: int = 0
+    until_us: int = 0
+    """Of a WAIT: the end of the sleep."""
+    size: int = 0
+    """Bytes of the value, also where it was left out."""
+
+
+class Totals(Record, frozen=True, kw_only=True):
+    """What was recorded under one lease: sums that only grow, and begin at nothing with each lease."""
+
+    entries: int = 0
+    bytes: int = 0
+    """Of the values."""
+    usage: Usage = Usage()
+    """Without models."""
+    messages: int = 0
+
+
+def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> str:
+    """Return the name of a step's journal within its run: that of its own idempotency key.
+
+    `revision` is, of a TASK, the plan revision that defined it; of a PLAN, the revision that it follows.
+    """
+    match kind:
+        case StepKind.TASK:
+            return f"task:{task_id}@{revision}"
+        case StepKind.PLAN:
+            return f"plan@{revision}"
+        case StepKind.REFLECT:
+            return f"reflect@{iteration}"
+        case StepKind.SYNTHESIZE:
+            return f"synthesize@{iteration}"
+        case StepKind.RECONCILE:
+            raise ValueError("a RECONCILE step has no journal")
