@@ -84,6 +84,7 @@ class ExecutionStatus(Word):
     CANCELLED = 8
     NEEDS_INPUT = 9
     UNKNOWN_OUTCOME = 10
+    SUSPENDED = 11
 
 
 class BlockedKind(Word):
@@ -187,6 +188,10 @@ class EventType(Word):
     REPLAN_REQUESTED = 33
     STOP_REQUESTED = 34
     STEP_POISONED = 35
+    STEP_SUSPENDED = 36
+    STEP_WOKEN = 37
+    JOURNAL_RENEWED = 38
+    JOURNAL_FORGOTTEN = 39
 
 
 class OnFailure(Word):

@@ -105,12 +105,16 @@ class RunView:
             self.decisions[event.execution_id] = event.message
 
 
+_LISTS = {"stages": "stages", "waits": "waits", "step_waits": "waits"}
+"""Lists with presence: the message that stands between, and its field."""
+
+
 def _merge(change: Any, row: Any) -> None:
     """Write the fields of a change into a row."""
     for field, value in change.ListFields():
-        if field.name == "stages":  # A list with presence: its message stands between.
-            del row.stages[:]
-            row.stages.extend(value.stages)
+        if (items := _LISTS.get(field.name)) is not None:
+            del getattr(row, field.name)[:]
+            getattr(row, field.name).extend(getattr(value, items))
         elif isinstance(value, Message):
             getattr(row, field.name).CopyFrom(value)
         else:

@@ -191,16 +191,16 @@ class Recording(Record, frozen=True, kw_only=True):
 
 
 class Written(Record, frozen=True, kw_only=True):
-    """What became of one entry."""
+    """The store's answer to one entry."""
 
     accepted: bool = True
     """It is kept, now or before. False: another one of the same name is, with other bytes; that one stays."""
     until_us: int = 0
-    """Of a WAIT: the end of the sleep, as it was stamped the first time."""
+    """The end of a WAIT's sleep, as it was stamped the first time."""
 
 
 class Recorded(Record, frozen=True, kw_only=True):
-    """What became of one recording."""
+    """The store's answer to one recording."""
 
     live: bool
     """False: the token isn't that of the execution's lease, and nothing was written."""
@@ -315,7 +315,7 @@ class OpenExecution(Record, frozen=True, kw_only=True):
     """The last that a heartbeat brought."""
     session: Session = Session()
     recorded: Totals = Totals()
-    """What was recorded under its lease so far."""
+    """Sums of the entries that were recorded under its lease so far."""
 
 
 class Loaded(Record, frozen=True, kw_only=True):
@@ -489,8 +489,8 @@ class JournalQuery(Query[StoredEntry], frozen=True, kw_only=True):
     """Only those that this attempt wrote. Empty: everyone's."""
     version: int = 0
     """Only those written at this version of the run or before. 0: all."""
-    values: bool = True
-    """False: values come without their bytes; `took_ms`, and their sizes as `StoredEntry.size`, all the same."""
+    names_only: bool = False
+    """Values come without their bytes; `took_ms`, and their sizes as `StoredEntry.size`, all the same."""
     cursor: str = ""
     limit: int = 1_000
     bytes_limit: int = 1024 * 1024
@@ -903,6 +903,23 @@ class AssignedExecution(Record, frozen=True, kw_only=True):
     attempt: int = 1
 
 
+class HeldEntry(Record, frozen=True, kw_only=True):
+    """A journal entry, for the worker that has its step."""
+
+    entry: Entry
+    remaining_ms: int = 0
+    """The rest of a WAIT's sleep; 0: it is over."""
+
+
+class JournalPage(Record, frozen=True, kw_only=True):
+    """A part of a step's journal, in the order in which it was written."""
+
+    entries: tuple[HeldEntry, ...] = ()
+    more: bool = False
+    """There are more entries, after `cursor`."""
+    cursor: str = ""
+
+
 class Assignment(Record, frozen=True, kw_only=True):
     """A leased step with all that its worker needs."""
 
@@ -935,6 +952,10 @@ class Assignment(Record, frozen=True, kw_only=True):
     """With RECONCILE: the execution whose outcome is unknown."""
     remaining_budget: Budget = Budget()
     """The budget that is left. 0: no limit, so that a part that is used up shows as 1."""
+    journal: JournalPage | None = None
+    """The first part of the step's journal. None: there is nothing in it."""
+    tries_from: int = 0
+    """Tries in the journal count from this attempt on."""
 
 
 class Principal(NamedTuple):

@@ -69,6 +69,8 @@ _PAGE = {"page_size": _PAGE_SIZE, "page_token": _CURSOR}
 _COMMAND = {"run_id": _RUN_ID, "reason": _REASON, "request_id": _REQUEST_ID}
 _CALLED = {**_COMMAND, "on_behalf_of": _NAME}
 _LEASE = {"run_id": _RUN_ID, "execution_id": _EXECUTION_ID, "lease_token": _TOKEN}
+_CALL = chars(limits.CALL_KEY_CHARS_MAX, required=True)
+_WAITS = many(limits.WAITS_MAX)._replace(required=True, wording=f"1 to {limits.WAITS_MAX:,} items")
 _FILTERS = {"pipeline_id": _NAME, "statuses": _FILTER, "labels": _LABELS}
 
 _RECORDS: dict[str, dict[str, Limit]] = {
@@ -138,6 +140,16 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "task_id": chars(limits.TASK_ID_CHARS_MAX),
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
         "number": number(0),
+    },
+    "JournalEntry": {
+        "key": _CALL,
+        "number": number(0, limits.CALL_TRIES_MAX),
+        "name": chars(limits.NAME_CHARS_MAX, written=True),
+        "arguments": chars(limits.DIGEST_CHARS_MAX),
+        "attempt": number(0),
+        "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
+        "took": _SPAN,
+        "sleep": _SPAN,
     },
 }
 
@@ -220,7 +232,12 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "answered_by": _NAME,
     },
     "RaiseBudgetRequest": {**_CALLED, "budget": given()},
-    "ResolveExecutionRequest": {**_CALLED, "execution_id": _EXECUTION_ID, "finding": given()},
+    "ResolveExecutionRequest": {
+        **_CALLED,
+        "execution_id": _EXECUTION_ID,
+        "finding": given(),
+        "call": chars(limits.CALL_KEY_CHARS_MAX),
+    },
     "RetryTaskRequest": {**_CALLED, "task_id": _TASK_ID},
     "SkipTaskRequest": {**_CALLED, "task_id": _TASK_ID},
     "StopRunRequest": _CALLED,
@@ -233,6 +250,13 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "progress_interval": _PROGRESS_INTERVAL,
     },
     "GetMessagesRequest": {"run_id": _RUN_ID, "task_id": name(limits.TASK_ID_CHARS_MAX), **_PAGE},
+    "ListJournalRequest": {
+        "run_id": _RUN_ID,
+        "task_id": name(limits.TASK_ID_CHARS_MAX),
+        "journal": chars(limits.JOURNAL_NAME_CHARS_MAX),
+        "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
+        **_PAGE,
+    },
     "GetRecordRequest": {
         "run_id": _RUN_ID,
         "execution_id": _EXECUTION_ID,
@@ -249,7 +273,12 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
 }
 
 _WORKER: dict[str, dict[str, Limit]] = {
-    "WorkRequest": {"credits": number(0, limits.CREDITS_MAX), "outcomes": _ITEMS, "begins": _ITEMS},
+    "WorkRequest": {
+        "credits": number(0, limits.CREDITS_MAX),
+        "outcomes": _ITEMS,
+        "begins": _ITEMS,
+        "recordings": _ITEMS,
+    },
     "Hello": {
         "worker_id": _NAME_REQUIRED,
         "instance_id": _NAME_REQUIRED,
@@ -282,6 +311,10 @@ _WORKER: dict[str, dict[str, Limit]] = {
     },
     "Outcome.Released": {"reason": _WHY},
     "Outcome.Reconciled": {"finding": given(), "reason": _WHY},
+    "Outcome.Suspended": {"waits": _WAITS},
+    "Outcome.SuspendedCall": {"call": _CALL, "wait": given()},
+    "Outcome.Sleep": {"remaining": _SPAN},
+    "Outcome.UnknownCall": {"call": _CALL, "reason": _WHY},
     "Begin": {**_LEASE, "delivery_id": _TOKEN},
     "CompleteRequest": {"outcomes": _ITEMS},
     "HeartbeatRequest": {"heartbeats": _ITEMS},
@@ -291,6 +324,14 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "idle": _SPAN,
     },
     "AppendRequest": {"appended": _ITEMS},
+    "RecordRequest": {"recordings": _ITEMS},
+    "Recording": {
+        **_LEASE,
+        "delivery_id": chars(limits.TOKEN_CHARS_MAX),
+        "entries": _ITEMS,
+        "forget": many(limits.FORGOTTEN_CALLS_MAX, _CALL),
+    },
+    "ReadJournalRequest": {**_LEASE, "cursor": _CURSOR},
     "ReadResultsRequest": {
         **_LEASE,
         "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
@@ -312,6 +353,7 @@ _WORKER: dict[str, dict[str, Limit]] = {
 _STORE: dict[str, dict[str, Limit]] = {
     "StoreCommitRequest": {"commits": _STORE_ITEMS},
     "StoreRenewRequest": {"renewals": _STORE_ITEMS},
+    "StoreRecordRequest": {"recordings": _STORE_ITEMS},
     "StorePutPresenceRequest": {"presences": _STORE_ITEMS, "ttl": _SPAN},
     "StoreAppendLogsRequest": {**_STORE_RUN, "entries": _STORE_ITEMS},
     "StoreDeleteRunRequest": {**_STORE_RUN, "version": number(0)},
@@ -348,6 +390,14 @@ _STORE: dict[str, dict[str, Limit]] = {
     "MessageQuery": {**_STORE_PAGE, "task_id": _STORE_TEXT},
     "CheckpointQuery": _STORE_PAGE,
     "LogQuery": {**_STORE_PAGE, "execution_id": _STORE_TEXT},
+    "JournalQuery": {
+        **_STORE_PAGE,
+        "journal": _STORE_TEXT,
+        "generation": number(0),
+        "execution_id": _STORE_TEXT,
+        "version": number(0),
+        "bytes_limit": number(0),
+    },
     "InputQuery": _STORE_PAGE,
     "EndedQuery": {
         "tenant_id": _NAME,
@@ -376,6 +426,9 @@ NOT_ENTERED: frozenset[str] = frozenset(
         "WorkRequest.outcomes",
         "WorkRequest.begins",
         "CompleteRequest.outcomes",
+        "WorkRequest.recordings",
+        "RecordRequest.recordings",
+        "Recording.entries",
         # Tasks are checked while they are read (`wire.plans`).
         "PlanDraft.tasks",
     )
@@ -387,6 +440,7 @@ RECORDS: frozenset[str] = frozenset(
     for field in (
         "StoreCommitRequest.commits",
         "StoreRenewRequest.renewals",
+        "StoreRecordRequest.recordings",
         "StorePutPresenceRequest.presences",
         "StoreAppendLogsRequest.entries",
         "StoreSwapKeysRequest.swaps",

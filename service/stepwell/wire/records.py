@@ -1,7 +1,7 @@
 """The pairs of records and messages, compiled once, and the three functions that convert them.
 
-Every record of `core.records.model`, `core.records.events`, `core.records.checkpoints` and `core.port`, what a
-worker delivers (`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have
+Every record of `core.records` but for what is the loop's own, and of `core.port`, what a worker
+delivers (`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have
 the message of their own name, but for the exceptions below.
 """
 
@@ -16,7 +16,15 @@ from google.protobuf.message import Message
 
 from stepwell.core import port
 from stepwell.core.loop import signals
-from stepwell.core.records import checkpoints, events, model, routing
+from stepwell.core.records import (
+    checkpoints,
+    counts,
+    events,
+    journal,
+    model,
+    routing,
+    step_journal,
+)
 from stepwell.core.records.record import Record
 from stepwell.wire.codec import Pair, compile_pairs
 from stepwell.wire.store import METHODS
@@ -29,6 +37,14 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(model.Outcome, store_pb2.StoredOutcome),
     # What the orchestrator lists by that name are the events of these.
     Pair(checkpoints.Checkpoint, store_pb2.StoredCheckpoint),
+    Pair(step_journal.Source, types_pb2.JournalSource),
+    Pair(step_journal.Wait, types_pb2.Wait, renamed={"key": "call"}),
+    Pair(journal.Entry, types_pb2.JournalEntry, checked=True),
+    Pair(journal.Totals, store_pb2.JournalTotals),
+    # What a worker sends, and is answered, is shaped for it; these are the store's.
+    Pair(port.Recording, store_pb2.StoreRecording),
+    Pair(port.Written, store_pb2.StoreWritten),
+    Pair(port.Recorded, store_pb2.StoreRecorded),
     Pair(model.TaskSpec, types_pb2.TaskSpec, checked=True),
     Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
     Pair(
@@ -64,6 +80,11 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(signals.NeedsInput, worker_pb2.Outcome.NeedsInput),
     Pair(signals.Released, worker_pb2.Outcome.Released),
     Pair(signals.Reconciled, worker_pb2.Outcome.Reconciled),
+    Pair(signals.Suspended, worker_pb2.Outcome.Suspended),
+    Pair(signals.SuspendedCall, worker_pb2.Outcome.SuspendedCall),
+    Pair(signals.Sleep, worker_pb2.Outcome.Sleep),
+    Pair(signals.BudgetSpent, worker_pb2.Outcome.BudgetSpent),
+    Pair(signals.UnknownCall, worker_pb2.Outcome.UnknownCall),
 )
 
 
@@ -94,7 +115,7 @@ def _message_of(record: type[Record]) -> type[Message]:
 
 def _pairs() -> list[Pair]:
     apart = {pair.record for pair in _EXCEPTIONS}
-    modules = (model, routing, events, checkpoints, port)
+    modules = (model, counts, routing, step_journal, events, checkpoints, journal, port)
     records = [kind for module in modules for kind in _records(module)]
     same_name = [kind for kind in records if kind not in apart]
     calls = [kind for method in METHODS.values() for kind in (method.request, method.response)]

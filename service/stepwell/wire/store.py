@@ -24,7 +24,10 @@ from stepwell_client.v1 import store_pb2
 NOT_UNARY = ("subscribe", "close")
 """Methods of the port without a request and a response: the stream of hints, and the end."""
 WRITES = frozenset(
-    {"commit", "renew", "put_presence", "append_logs", "delete_run", "remove_logs", "swap_keys"}
+    {
+        *("commit", "renew", "record", "put_presence", "append_logs", "delete_run", "remove_logs"),
+        "swap_keys",
+    }
 )
 """Methods that change what is stored: begun, they are finished, also when the caller has gone."""
 

@@ -53,7 +53,9 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
     VersionMatch,
+    WaitKind,
 )
+from stepwell.core.records.step_journal import Journal, Source, Wait
 from stepwell_testkit.conformance import builders as b
 
 BEYOND_FLOAT = 2**53 + 1
@@ -121,6 +123,8 @@ def _run() -> Run:
         tally=Tally(tasks=3, digest=LARGEST, fingerprint=ODD, repeats=2),
         stopping=True,
         previous=_previous(),
+        step_journal=_journal(),
+        step_waits=_waits(),
         actor=ODD,
         on_behalf_of=NAME,
         blocked_on=BlockedKind.PAUSED,
@@ -134,6 +138,19 @@ def _run() -> Run:
         created_us=1,
         started_us=2,
         ended_us=LARGEST,
+    )
+
+
+def _journal() -> Journal:
+    source = Source(run_id=NAME, journal=ODD, generation=2, version=BEYOND_FLOAT)
+    return Journal(generation=3, entries=BEYOND_FLOAT, bytes=1, tries_from=2, sources=(source,))
+
+
+def _waits() -> tuple[Wait, ...]:
+    return (
+        Wait(key=ODD, kind=WaitKind.INPUT, input_id=ODD),
+        Wait(key="k", kind=WaitKind.SLEEP),
+        Wait(key="", kind=WaitKind.BUDGET),
     )
 
 
@@ -155,6 +172,7 @@ def _attempts() -> AttemptCounts:
         released=5,
         cancelled=6,
         needs_input=BEYOND_FLOAT,
+        suspended=7,
     )
 
 
@@ -238,6 +256,8 @@ def full_commit() -> Commit:
         input_id=ODD,
         messages=BEYOND_FLOAT,
         previous=_previous(),
+        journal=_journal(),
+        waits=_waits(),
         started_us=BEYOND_FLOAT,
         ended_us=2,
     )
@@ -306,6 +326,7 @@ def _question() -> InputRequest:
         on_expiry=ExpiryAction.PAUSE,
         answer=Payload(data=b"", media_type=ODD),
         answered_by=ODD,
+        call=ODD,
         created_us=1,
         ended_us=2,
     )
@@ -337,6 +358,8 @@ def _execution() -> Execution:
         has_result=True,
         messages_after=LARGEST,
         messages=BEYOND_FLOAT,
+        unknown_call=ODD,
+        recorded=BEYOND_FLOAT,
         offered_us=1,
         leased_us=2,
         ended_us=LARGEST,
@@ -353,6 +376,8 @@ def _odd_change() -> RunChange:
         tally=Tally(),
         stopping=False,
         previous=_previous(),
+        step_journal=_journal(),
+        step_waits=_waits(),
         failure=Failure(),
         actor="",
         on_behalf_of=NAME,
@@ -380,6 +405,8 @@ def odd_events() -> tuple[Event, Event]:
                 attempts=0,
                 messages=0,
                 previous=Previous(),
+                journal=Journal(),
+                waits=(),
                 held_key="",
                 key_run_id=NAME,
             ),

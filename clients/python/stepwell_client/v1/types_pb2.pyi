@@ -662,7 +662,7 @@ class Counts(_message.Message):
     def __init__(self, total: _Optional[int] = ..., completed: _Optional[int] = ..., failed: _Optional[int] = ..., skipped: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
 
 class AttemptCounts(_message.Message):
-    __slots__ = ("completed", "failed", "timed_out", "lost", "released", "cancelled", "needs_input")
+    __slots__ = ("completed", "failed", "timed_out", "lost", "released", "cancelled", "needs_input", "suspended")
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
@@ -670,6 +670,7 @@ class AttemptCounts(_message.Message):
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     NEEDS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     completed: int
     failed: int
     timed_out: int
@@ -677,7 +678,8 @@ class AttemptCounts(_message.Message):
     released: int
     cancelled: int
     needs_input: int
-    def __init__(self, completed: _Optional[int] = ..., failed: _Optional[int] = ..., timed_out: _Optional[int] = ..., lost: _Optional[int] = ..., released: _Optional[int] = ..., cancelled: _Optional[int] = ..., needs_input: _Optional[int] = ...) -> None: ...
+    suspended: int
+    def __init__(self, completed: _Optional[int] = ..., failed: _Optional[int] = ..., timed_out: _Optional[int] = ..., lost: _Optional[int] = ..., released: _Optional[int] = ..., cancelled: _Optional[int] = ..., needs_input: _Optional[int] = ..., suspended: _Optional[int] = ...) -> None: ...
 
 class Tally(_message.Message):
     __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over")
@@ -1013,6 +1015,12 @@ class Wait(_message.Message):
     input_id: str
     def __init__(self, call: _Optional[str] = ..., kind: _Optional[_Union[WaitKind, str]] = ..., input_id: _Optional[str] = ...) -> None: ...
 
+class Waits(_message.Message):
+    __slots__ = ("waits",)
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    waits: _containers.RepeatedCompositeFieldContainer[Wait]
+    def __init__(self, waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ...) -> None: ...
+
 class Message(_message.Message):
     __slots__ = ("role", "content", "task_id", "execution_id", "session", "number")
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -1050,7 +1058,7 @@ class Stages(_message.Message):
     def __init__(self, stages: _Optional[_Iterable[_Union[StepKind, str]]] = ...) -> None: ...
 
 class RunChange(_message.Message):
-    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "blocked_run_id")
+    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "blocked_run_id", "step_journal", "step_waits")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     ITERATION_FIELD_NUMBER: _ClassVar[int]
@@ -1081,6 +1089,8 @@ class RunChange(_message.Message):
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    STEP_WAITS_FIELD_NUMBER: _ClassVar[int]
     status: RunStatus
     phase: Phase
     iteration: int
@@ -1111,10 +1121,12 @@ class RunChange(_message.Message):
     actor: str
     on_behalf_of: str
     blocked_run_id: str
-    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ...) -> None: ...
+    step_journal: Journal
+    step_waits: Waits
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Union[Waits, _Mapping]] = ...) -> None: ...
 
 class TaskChange(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -1136,6 +1148,8 @@ class TaskChange(_message.Message):
     RECONCILE_LOSSES_FIELD_NUMBER: _ClassVar[int]
     HELD_KEY_FIELD_NUMBER: _ClassVar[int]
     KEY_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     revision: int
     status: TaskStatus
@@ -1157,10 +1171,12 @@ class TaskChange(_message.Message):
     reconcile_losses: Losses
     held_key: str
     key_run_id: str
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ...) -> None: ...
+    journal: Journal
+    waits: Waits
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Union[Waits, _Mapping]] = ...) -> None: ...
 
 class ExecutionChange(_message.Message):
-    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin")
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin", "recorded", "unknown_call")
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1185,6 +1201,8 @@ class ExecutionChange(_message.Message):
     UNKNOWN_TIME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     PIN_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_CALL_FIELD_NUMBER: _ClassVar[int]
     execution_id: str
     kind: StepKind
     task_id: str
@@ -1209,7 +1227,9 @@ class ExecutionChange(_message.Message):
     unknown_time: _timestamp_pb2.Timestamp
     type: str
     pin: str
-    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ...) -> None: ...
+    recorded: int
+    unknown_call: str
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ..., recorded: _Optional[int] = ..., unknown_call: _Optional[str] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("number", "version", "type", "time", "task_id", "execution_id", "input_id", "message", "run", "tasks", "executions", "inputs", "plan_revision", "actor", "on_behalf_of")

@@ -332,10 +332,15 @@ class Outcome(_message.Message):
         ASK_FIELD_NUMBER: _ClassVar[int]
         BUDGET_FIELD_NUMBER: _ClassVar[int]
         call: str
-        sleep: _duration_pb2.Duration
+        sleep: Outcome.Sleep
         ask: Outcome.NeedsInput
         budget: Outcome.BudgetSpent
-        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ...) -> None: ...
+        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ...) -> None: ...
+    class Sleep(_message.Message):
+        __slots__ = ("remaining",)
+        REMAINING_FIELD_NUMBER: _ClassVar[int]
+        remaining: _duration_pb2.Duration
+        def __init__(self, remaining: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
     class BudgetSpent(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...

@@ -35,6 +35,7 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
+from stepwell.core.records.step_journal import Journal, Wait
 
 
 class RunFields(TypedDict, total=False):
@@ -57,6 +58,8 @@ class RunFields(TypedDict, total=False):
     tally: Tally
     stopping: bool
     previous: Previous
+    step_journal: Journal
+    step_waits: tuple[Wait, ...]
     actor: str
     on_behalf_of: str
     blocked_on: BlockedKind
@@ -90,6 +93,8 @@ class TaskFields(TypedDict, total=False):
     input_id: str
     messages: int
     previous: Previous
+    journal: Journal
+    waits: tuple[Wait, ...]
     reconciles: int
     reconciles_spent: int
     reconcile_losses: Losses
@@ -106,6 +111,7 @@ class ReportFields(TypedDict, total=False):
     has_result: bool
     messages_after: int
     messages: int
+    recorded: int
 
 
 class ExecutionFields(ReportFields, total=False):
@@ -124,6 +130,7 @@ class ExecutionFields(ReportFields, total=False):
     worker_id: str
     begun: bool
     unknown_us: int
+    unknown_call: str
     offered_us: int
     leased_us: int
     ended_us: int

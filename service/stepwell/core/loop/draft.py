@@ -65,6 +65,7 @@ _ATTEMPTS_COUNTED = {
     ExecutionStatus.RELEASED: "released",
     ExecutionStatus.CANCELLED: "cancelled",
     ExecutionStatus.NEEDS_INPUT: "needs_input",
+    ExecutionStatus.SUSPENDED: "suspended",
 }
 """Final statuses of executions, and the field of `Run.attempts` that counts them."""
 

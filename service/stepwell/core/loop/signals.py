@@ -178,6 +178,37 @@ class Released(Record, tag=True, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class Sleep(Record, tag=True, frozen=True, kw_only=True):
+    """A call waits for the end of a sleep, which a WAIT entry began."""
+
+    remaining_ms: int = 0
+
+
+class BudgetSpent(Record, tag=True, frozen=True, kw_only=True):
+    """A call waits for a higher budget: nothing is left of the run's."""
+
+
+class SuspendedCall(Record, frozen=True, kw_only=True):
+    """One call that waits, by its key in the step's journal. A person's answer becomes its value."""
+
+    call: str
+    wait: Sleep | NeedsInput | BudgetSpent
+
+
+class Suspended(Record, tag=True, frozen=True, kw_only=True):
+    """A step is handed back because nothing is left of it but waits; spends no attempt."""
+
+    waits: tuple[SuspendedCall, ...]
+
+
+class UnknownCall(Record, tag=True, frozen=True, kw_only=True):
+    """A step ends because nobody knows what became of an AT_MOST_ONCE call of it; spends no attempt."""
+
+    call: str
+    """Its key in the step's journal."""
+    reason: str = ""
+
+
 class Reconciled(Record, tag=True, frozen=True, kw_only=True):
     """The result of a RECONCILE step: its finding on the task's unknown outcome."""
 
@@ -187,7 +218,17 @@ class Reconciled(Record, tag=True, frozen=True, kw_only=True):
     reason: str = ""
 
 
-Result = Planned | Completed | Reflected | Failed | NeedsInput | Released | Reconciled
+Result = (
+    Planned
+    | Completed
+    | Reflected
+    | Failed
+    | NeedsInput
+    | Released
+    | Reconciled
+    | Suspended
+    | UnknownCall
+)
 
 
 class Delivery(Record, frozen=True, kw_only=True):

@@ -119,10 +119,19 @@ EXECUTION_MOVES: dict[E, frozenset[E]] = {
             E.CANCELLED,
             E.NEEDS_INPUT,
             E.UNKNOWN_OUTCOME,
+            E.SUSPENDED,
         }
     ),
     E.UNKNOWN_OUTCOME: frozenset(
-        {E.COMPLETED, E.FAILED, E.TIMED_OUT, E.CANCELLED, E.RELEASED, E.NEEDS_INPUT}
+        {
+            E.COMPLETED,
+            E.FAILED,
+            E.TIMED_OUT,
+            E.CANCELLED,
+            E.RELEASED,
+            E.NEEDS_INPUT,
+            E.SUSPENDED,
+        }
     ),
     E.COMPLETED: frozenset(),
     E.FAILED: frozenset(),
@@ -131,6 +140,7 @@ EXECUTION_MOVES: dict[E, frozenset[E]] = {
     E.RELEASED: frozenset(),
     E.CANCELLED: frozenset(),
     E.NEEDS_INPUT: frozenset(),
+    E.SUSPENDED: frozenset(),
 }
 
 

@@ -32,6 +32,7 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
+from stepwell.core.records.step_journal import Journal, Wait
 
 SHORT = {
     "type": "y",
@@ -81,6 +82,8 @@ class RunChange(Record, frozen=True, kw_only=True):
     tally: Tally | UnsetType = UNSET
     stopping: bool | UnsetType = UNSET
     previous: Previous | UnsetType = UNSET
+    step_journal: Journal | UnsetType = UNSET
+    step_waits: tuple[Wait, ...] | UnsetType = UNSET
     actor: str | UnsetType = UNSET
     on_behalf_of: str | UnsetType = UNSET
     blocked_on: BlockedKind | UnsetType = UNSET
@@ -115,6 +118,8 @@ class TaskChange(Record, frozen=True, kw_only=True, rename=SHORT):
     input_id: str | UnsetType = UNSET
     messages: int | UnsetType = UNSET
     previous: Previous | UnsetType = UNSET
+    journal: Journal | UnsetType = UNSET
+    waits: tuple[Wait, ...] | UnsetType = UNSET
     reconciles: int | UnsetType = UNSET
     reconciles_spent: int | UnsetType = UNSET
     reconcile_losses: Losses | UnsetType = UNSET
@@ -146,6 +151,8 @@ class ExecutionChange(Record, frozen=True, kw_only=True, rename=SHORT):
     messages_after: int | UnsetType = UNSET
     messages: int | UnsetType = UNSET
     unknown_us: int | UnsetType = UNSET
+    unknown_call: str | UnsetType = UNSET
+    recorded: int | UnsetType = UNSET
     offered_us: int | UnsetType = UNSET
     leased_us: int | UnsetType = UNSET
     ended_us: int | UnsetType = UNSET

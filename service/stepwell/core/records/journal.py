@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from stepwell.core.records.model import Failure, Message, Payload, Usage
 from stepwell.core.records.record import Record
-from stepwell.core.records.states import Effect, Mark, StepKind
+from stepwell.core.records.states import Effect, JournalMark, StepKind
 
 
 class Entry(Record, frozen=True, kw_only=True):
@@ -20,28 +20,28 @@ class Entry(Record, frozen=True, kw_only=True):
 
     key: str
     """The call, within its step."""
-    mark: Mark = Mark.END
+    mark: JournalMark = JournalMark.END
     number: int = 0
-    """Of a BEGIN or a TRY: which run of the call's function, 1, 2, 3 … over all attempts; never reused. Otherwise 0."""
+    """The run of the call's function that a BEGIN or a TRY is about, 1, 2, 3 … over all attempts, never reused; else 0."""
     attempt: int = 0
-    """Of a TRY: the attempt that made it."""
+    """The attempt that made a TRY."""
     name: str = ""
     """The call's name, for people."""
     arguments: str = ""
     """Digest of the call's arguments; empty: its key was given without any."""
     effect: Effect = Effect.IDEMPOTENT
     value: Payload | None = None
-    """Of an END. Absent: there are no bytes, which is not the same as empty ones."""
+    """The value of an END. Absent: there are no bytes, which is not the same as empty ones."""
     failure: Failure = Failure()
-    """Of a TRY."""
+    """The exception that a TRY notes."""
     usage: Usage = Usage()
-    """What the call used, apart from the calls within it."""
+    """Consumption of the call, apart from the calls within it."""
     messages: tuple[Message, ...] = ()
     """For the task's conversation, in order."""
     took_ms: int = 0
-    """How long the function ran."""
+    """The time that the function ran."""
     sleep_ms: int = 0
-    """Of a WAIT."""
+    """The length of a WAIT's sleep."""
 
 
 class StoredEntry(Record, frozen=True, kw_only=True):
@@ -57,17 +57,17 @@ class StoredEntry(Record, frozen=True, kw_only=True):
     """The run's version when it was written."""
     written_us: int = 0
     until_us: int = 0
-    """Of a WAIT: the end of the sleep."""
+    """The end of a WAIT's sleep."""
     size: int = 0
     """Bytes of the value, also where it was left out."""
 
 
 class Totals(Record, frozen=True, kw_only=True):
-    """What was recorded under one lease: sums that only grow, and begin at nothing with each lease."""
+    """Sums of the entries recorded under one lease: they only grow, and begin at nothing with each lease."""
 
     entries: int = 0
     bytes: int = 0
-    """Of the values."""
+    """Size of the values."""
     usage: Usage = Usage()
     """Without models."""
     messages: int = 0

@@ -21,6 +21,21 @@ PAYLOAD_BYTES_MAX = 1024 * 1024
 MEDIA_TYPE_CHARS_MAX = 128
 PROGRESS_BYTES_MAX = 16 * 1024
 MESSAGES_PER_OUTCOME_MAX = 256
+CALL_KEY_CHARS_MAX = 512
+"""The key of a call within its step's journal."""
+JOURNAL_NAME_CHARS_MAX = 128
+JOURNAL_ENTRIES_MAX = 10_000
+"""Entries of a step's journal, in one generation."""
+JOURNAL_BYTES_MAX = 64 * 1024 * 1024
+"""Values of a step's journal together, in one generation."""
+JOURNAL_PAGE_BYTES_MAX = 1024 * 1024
+"""Values of a step's journal in an assignment, or in one page of ReadJournal or ListJournal."""
+CALL_TRIES_MAX = 1_000_000
+DIGEST_CHARS_MAX = 64
+WAITS_MAX = 100
+"""Things that a suspended step waits for."""
+FORGOTTEN_CALLS_MAX = 100
+"""Calls that one recording drops from a journal."""
 PLAN_TASKS_MAX = 10_000
 PLAN_BYTES_MAX = 3 * 1024 * 1024
 DEPENDENCIES_PER_TASK_MAX = 10_000

@@ -10,9 +10,9 @@ which record may follow which.
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import force_setattr
 
+from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.record import Record, StoredRecord
 from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
@@ -31,8 +31,8 @@ from stepwell.core.records.states import (
     RunStatus,
     StepKind,
     TaskStatus,
-    WaitKind,
 )
+from stepwell.core.records.step_journal import Journal, Wait
 
 MAX_LOSSES = 10
 """Lost attempts at a step that are made again, where its retry policy doesn't say."""
@@ -242,84 +242,6 @@ class RunSpec(Record, frozen=True, kw_only=True):
     """The run pauses after this many iterations with equal plans and results; 0: never."""
     worker_version: WorkerVersion = WorkerVersion()
     """Only workers of this version are assigned its steps."""
-
-
-class Counts(Record, frozen=True, kw_only=True):
-    """Numbers of the run's tasks by status, over all plans."""
-
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    cancelled: int = 0
-
-    @property
-    def unsettled(self) -> int:
-        """Number of unsettled tasks."""
-        return self.total - self.completed - self.failed - self.skipped - self.cancelled
-
-
-class AttemptCounts(Record, frozen=True, kw_only=True):
-    """Numbers of a run's ended executions by their end, over all steps."""
-
-    completed: int = 0
-    failed: int = 0
-    timed_out: int = 0
-    lost: int = 0
-    released: int = 0
-    cancelled: int = 0
-    needs_input: int = 0
-    suspended: int = 0
-
-
-class Tally(Record, frozen=True, kw_only=True):
-    """Counters of the loop for budgets and for the detection of repeated iterations."""
-
-    tasks: int = 0
-    """Tasks that were offered at least once, over all plans."""
-    digest: int = 0
-    """Digest of this iteration's results in any order. 63 bits."""
-    fingerprint: str = ""
-    """Fingerprint of the last ended iteration: its plan and its results."""
-    repeats: int = msgspec.field(default=0, name="alike")
-    """Iterations in a row with this fingerprint; a resume after NO_PROGRESS resets them."""
-    iterations_before: int = 0
-    """Iterations of a fork's parent before the one that the fork continues with."""
-    wall_over_ms: int = 0
-    """The wall time limit that is over by the store's clock."""
-
-
-class Source(Record, frozen=True, kw_only=True):
-    """A journal of another run of the family, as far as it was written at a version: a fork goes on from it."""
-
-    run_id: str
-    journal: str
-    generation: int
-    version: int
-
-
-class Journal(Record, frozen=True, kw_only=True):
-    """The state of a step's journal, in the step's row: as of the attempts that have ended."""
-
-    generation: int = 1
-    """Entries of an earlier one are not replayed, except those of AT_MOST_ONCE calls."""
-    entries: int = 0
-    """Of this generation. 0: there is nothing to read."""
-    bytes: int = 0
-    tries_from: int = 1
-    """Tries of attempts before this one don't count any more: an attempt failed since, or a person asked for another."""
-    sources: tuple[Source, ...] = ()
-    """Read before its own entries."""
-
-
-class Wait(Record, frozen=True, kw_only=True):
-    """One thing that a suspended step waits for. The first that is over hands the step out again."""
-
-    key: str
-    """The call that waits."""
-    kind: WaitKind
-    input_id: str = ""
-    """Of INPUT: the request."""
 
 
 class Run(StoredRecord, frozen=True, kw_only=True):

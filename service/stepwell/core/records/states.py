@@ -215,8 +215,8 @@ class PauseReason(StrEnum):
     INPUT_EXPIRED = "INPUT_EXPIRED"
 
 
-class Mark(StrEnum):
-    """The kind of an entry."""
+class JournalMark(StrEnum):
+    """The kind of a journal entry."""
 
     END = "END"
     """The call is done; the entry has its value."""

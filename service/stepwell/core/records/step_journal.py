@@ -1,0 +1,39 @@
+"""The state of a step's journal, as its step's row holds it. `journal.py` has the entries."""
+
+from __future__ import annotations
+
+from stepwell.core.records.record import Record
+from stepwell.core.records.states import WaitKind
+
+
+class Source(Record, frozen=True, kw_only=True):
+    """A journal of another run of the family, as far as it was written at a version: a fork goes on from it."""
+
+    run_id: str
+    journal: str
+    generation: int
+    version: int
+
+
+class Journal(Record, frozen=True, kw_only=True):
+    """The state of a step's journal, in the step's row: as of the attempts that have ended."""
+
+    generation: int = 1
+    """Entries of an earlier one are not replayed, except those of AT_MOST_ONCE calls."""
+    entries: int = 0
+    """Number of entries of this generation. 0: there is nothing to read."""
+    bytes: int = 0
+    tries_from: int = 1
+    """Tries of attempts before this one don't count any more: an attempt failed since, or a person asked for another."""
+    sources: tuple[Source, ...] = ()
+    """Read before its own entries."""
+
+
+class Wait(Record, frozen=True, kw_only=True):
+    """One thing that a suspended step waits for. The first that is over hands the step out again."""
+
+    key: str
+    """The call that waits."""
+    kind: WaitKind
+    input_id: str = ""
+    """The request that an INPUT waits for."""
