@@ -992,18 +992,20 @@ class JournalSource(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
 
 class Journal(_message.Message):
-    __slots__ = ("generation", "entries", "bytes", "sources", "tries_from")
+    __slots__ = ("generation", "entries", "bytes", "sources", "tries_from", "answered")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
     TRIES_FROM_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
     generation: int
     entries: int
     bytes: int
     sources: _containers.RepeatedCompositeFieldContainer[JournalSource]
     tries_from: int
-    def __init__(self, generation: _Optional[int] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., tries_from: _Optional[int] = ...) -> None: ...
+    answered: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, generation: _Optional[int] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., tries_from: _Optional[int] = ..., answered: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Wait(_message.Message):
     __slots__ = ("call", "kind", "input_id")

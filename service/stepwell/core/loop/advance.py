@@ -23,6 +23,7 @@ from stepwell.core.loop import (
     resolution,
     run_commands,
     task_commands,
+    unknown_calls,
 )
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.dispatch import settle, update_status
@@ -34,6 +35,7 @@ from stepwell.core.loop.signals import (
     Begin,
     Cancel,
     Delivery,
+    Forget,
     Fork,
     GrantLease,
     LeaseExpired,
@@ -92,6 +94,8 @@ def _apply(draft: Draft, signal: Signal) -> Reply:
             return attempts.append_messages(draft, signal)
         case Begin():
             return attempts.begin(draft, signal)
+        case Forget():
+            return unknown_calls.forget(draft, signal)
         case _:
             with draft.called_by(signal):
                 return _apply_called(draft, signal)

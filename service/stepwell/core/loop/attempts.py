@@ -1,9 +1,5 @@
 """Attempts at a step: begin, append messages, end, be released, be repeated, and what each leaves.
 
-A task's messages are numbered, appended once and referred to by range. An execution knows how many messages
-the conversation had before its own (`messages_after`) and how many it appended (`messages`); the task
-knows how many there are. Messages of steps without a task are kept without numbers.
-
 Session, last progress and failure are carried over to the next attempt. The task's row holds them (the
 run's for PLAN, REFLECT and SYNTHESIZE), so that the next attempt has them wherever it is leased, and no
 other step does.
@@ -12,22 +8,21 @@ other step does.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets
+from stepwell.core.loop import budgets, conversations
 from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.closing import close
 from stepwell.core.loop.dispatch import offer_reconcile, offer_step, offer_task
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.journals import end_lease
 from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, LeaseExpired
 from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply
 from stepwell.core.port import Fence
 from stepwell.core.records.model import (
     Execution,
     Failure,
-    Message,
     Outcome,
     Payload,
     Previous,
@@ -53,6 +48,8 @@ _CARRIES_OVER = frozenset(
         ExecutionStatus.LOST,
         ExecutionStatus.RELEASED,
         ExecutionStatus.NEEDS_INPUT,
+        ExecutionStatus.SUSPENDED,
+        ExecutionStatus.UNKNOWN_OUTCOME,
     }
 )
 """Ends of attempts after which another one may follow, and is given what they left."""
@@ -66,7 +63,10 @@ def leased_by(draft: Draft, execution_id: str, token: str) -> Execution | None:
         return None
     if held is None or not held.token or not hmac.compare_digest(held.token, token):
         return None
-    draft.fences.append(Fence(execution_id=execution_id, token=token))
+    if held.execution.unknown_call:
+        # Its worker has ended it: only a person goes on with it.
+        return None
+    draft.fences[execution_id] = Fence(execution_id=execution_id, token=token)
     return held.execution
 
 
@@ -87,13 +87,15 @@ def append_messages(draft: Draft, one: AppendMessages) -> Reply:
     execution = leased_by(draft, one.execution_id, one.token)
     if execution is None:
         return LEASE_LOST
-    new = _new_of(execution, one.messages, one.after)
+    new = conversations.new_of(execution, one.messages, one.after)
     if not new:
         return UNCHANGED
     draft.event(
         EventType.MESSAGES_APPENDED, task_id=execution.task_id, execution_id=one.execution_id
     )
-    draft.change_execution(execution, **_append(draft, execution, new, _NO_SESSION))
+    fields: ReportFields = {}
+    conversations.append(draft, execution, new, _NO_SESSION, fields)
+    draft.change_execution(execution, **fields)
     return Reply()
 
 
@@ -114,7 +116,20 @@ def end_attempt(
 
     `report` is the delivery that ends it, or the lease's end with the progress of its last heartbeat.
     """
+    close(draft, execution, status, **keep_report(draft, execution, status, report, failure))
+
+
+def keep_report(
+    draft: Draft,
+    execution: Execution,
+    status: ExecutionStatus,
+    report: Delivery | LeaseExpired | None,
+    failure: Failure | None = None,
+) -> ReportFields:
+    """Keep all that a worker reported with the end of its lease; return the execution's changed fields."""
     fields: ReportFields = {} if failure is None else {"failure": failure}
+    if execution.status is ExecutionStatus.LEASED:
+        end_lease(draft, execution, status, fields)
     if report is not None and report.session != _NO_SESSION:
         fields["session"] = report.session
     if isinstance(report, Delivery):
@@ -129,7 +144,7 @@ def end_attempt(
             progress=report.progress if report is not None else None,
             failure=failure or _NO_FAILURE,
         )
-    close(draft, execution, status, **fields)
+    return fields
 
 
 def _keep_delivered(
@@ -137,11 +152,12 @@ def _keep_delivered(
 ) -> None:
     """Keep the usage, messages and result of a delivery; adds to the execution's changed fields."""
     if delivery.usage != _NO_USAGE:
-        fields["usage"] = delivery.usage
+        usage = fields.get("usage")
+        fields["usage"] = delivery.usage if usage is None else _sum(usage, delivery.usage)
         draft.change_run(usage=draft.run.usage + delivery.usage)
     if delivery.messages:
-        new = _new_of(execution, delivery.messages, delivery.messages_after)
-        fields |= _append(draft, execution, new, delivery.session)
+        new = conversations.new_of(execution, delivery.messages, delivery.messages_after)
+        conversations.append(draft, execution, new, delivery.session, fields)
     result = delivery.result.result if isinstance(delivery.result, Completed) else None
     if result is not None:
         fields["has_result"] = True
@@ -154,6 +170,10 @@ def _keep_delivered(
                 response=delivery.response,
             )
         )
+
+
+def _sum(recorded: Usage, reported: Usage) -> Usage:
+    return replace(recorded + reported, model=reported.model)
 
 
 def release(
@@ -193,44 +213,6 @@ def offer_again(draft: Draft, execution: Execution, delay_ms: int) -> None:
         draft.change_task(execution.task_id, status=TaskStatus.PENDING)
     else:
         offer_task(draft, execution.task_id, delay_ms=delay_ms)
-
-
-# --- conversations ----------------------------------------------------------------------------------
-
-
-def _new_of(execution: Execution, messages: Sequence[Message], after: int) -> Sequence[Message]:
-    """Return the messages that the execution has not appended yet; `after` precede the first one."""
-    return messages[max(0, execution.messages - after) :]
-
-
-def _append(
-    draft: Draft, execution: Execution, messages: Sequence[Message], session: Session
-) -> ReportFields:
-    """Append messages within the current event; return the execution's changed fields.
-
-    `session` is the session of messages that name none.
-    """
-    if not messages:
-        return {}
-    fields: ReportFields = {"messages": execution.messages + len(messages)}
-    task_id, before = "", 0
-    if execution.kind is StepKind.TASK:
-        task_id = execution.task_id
-        before = draft.task(task_id).messages
-        if before and not execution.messages:
-            fields["messages_after"] = before
-        draft.change_task(task_id, messages=before + len(messages))
-    draft.messages.extend(
-        replace(
-            message,
-            task_id=task_id,
-            execution_id=execution.execution_id,
-            number=before + place if task_id else 0,
-            session=message.session if message.session != _NO_SESSION else session,
-        )
-        for place, message in enumerate(messages, 1)
-    )
-    return fields
 
 
 # --- carryover ---------------------------------------------------------------------------------------

@@ -1,17 +1,16 @@
-"""Closes executions, input requests and runs: what is open ends, and its workers are notified."""
+"""Closes executions and runs: what is open ends, and its workers are notified."""
 
 from __future__ import annotations
 
 from typing import Unpack
 
-from msgspec.structs import replace
-
 from stepwell.core.loop import budgets, idempotency, reconcile
 from stepwell.core.loop.changes import ExecutionFields, ReportFields, RunFields, TaskFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import TOTAL_TIMER
+from stepwell.core.loop.journals import count_tries_anew, end_lease
 from stepwell.core.loop.transition import Revoked
-from stepwell.core.port import Timer
+from stepwell.core.loop.waits import drop_timer, suspended, waits_of, withdraw_inputs
 from stepwell.core.records.model import Execution, Failure, Losses
 from stepwell.core.records.states import (
     OPEN,
@@ -19,7 +18,6 @@ from stepwell.core.records.states import (
     BlockedKind,
     EventType,
     ExecutionStatus,
-    InputStatus,
     OnFailure,
     PauseReason,
     RunStatus,
@@ -29,13 +27,6 @@ from stepwell.core.records.states import (
 
 BLOCKED_TIMER = "blocked"
 """Due when the first delayed step may be leased: the run stops being blocked on TIMER."""
-INPUT_TIMER = "input:"
-"""Prefix of an input request's expiry; the request's id follows."""
-
-
-def drop_timer(draft: Draft, name: str) -> None:
-    """Remove a timer."""
-    draft.timers[name] = Timer(name=name, delay_ms=-1)
 
 
 def drop_total_timer(draft: Draft, task_id: str) -> None:
@@ -65,6 +56,8 @@ def close(
         return
     if reason and execution.status is not ExecutionStatus.READY:
         revoke(draft, execution, reason)
+    if now.status is ExecutionStatus.LEASED:
+        end_lease(draft, execution, status, report)
     fields: ExecutionFields = {**report, "status": status, "ended_us": draft.context.now_us}
     draft.change_execution(execution, **fields)
     if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
@@ -85,8 +78,13 @@ def make_unknown(draft: Draft, execution: Execution) -> None:
     """Mark the outcome of an AT_MOST_ONCE step as unknown: it was begun, and its worker was lost."""
     if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
         return
+    report: ReportFields = {}
+    end_lease(draft, execution, ExecutionStatus.UNKNOWN_OUTCOME, report)
     draft.change_execution(
-        execution, status=ExecutionStatus.UNKNOWN_OUTCOME, unknown_us=draft.context.now_us
+        execution,
+        status=ExecutionStatus.UNKNOWN_OUTCOME,
+        unknown_us=draft.context.now_us,
+        **report,
     )
     fields: TaskFields = {"status": TaskStatus.BLOCKED, "reconciles_spent": 0}
     if draft.task(execution.task_id).reconcile_losses.count:
@@ -103,19 +101,8 @@ def withdraw_ready(draft: Draft) -> None:
                 draft.change_task(execution.task_id, status=TaskStatus.PENDING)
 
 
-def withdraw_inputs(draft: Draft, task_id: str) -> bool:
-    """Cancel the task's open input request; return whether there was one."""
-    request = draft.open_input(draft.task(task_id).input_id)
-    if request is None:
-        return False
-    ended = replace(request, status=InputStatus.CANCELLED, ended_us=draft.context.now_us)
-    draft.put_input(ended)
-    drop_timer(draft, INPUT_TIMER + request.input_id)
-    return True
-
-
 def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, reason: str) -> None:
-    """Close every open execution and input request; their tasks go to `task_status`."""
+    """Close every open execution, input request and wait; their tasks go to `task_status`."""
     for execution in tuple(draft.open_executions()):
         if execution.begun and task_status is TaskStatus.PENDING:
             # It may have taken effect, so it must not run again when the run is resumed.
@@ -125,10 +112,12 @@ def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, r
         close(draft, execution, status, reason=reason)
         if execution.kind is StepKind.TASK:
             _settle_task(draft, execution.task_id, task_status)
-    for request in tuple(draft.open_inputs()):
-        withdraw_inputs(draft, request.task_id)
-        if draft.task(request.task_id).status is TaskStatus.BLOCKED:
-            _settle_task(draft, request.task_id, task_status, asks=True)
+    asking = [request.task_id for request in draft.open_inputs()]
+    for task_id in dict.fromkeys([*asking, *suspended(draft)]):
+        waited = bool(waits_of(draft, task_id))
+        asks = withdraw_inputs(draft, task_id)
+        if task_id and (asks or waited):
+            _settle_task(draft, task_id, task_status, asks=asks)
 
 
 def _settle_task(draft: Draft, task_id: str, status: TaskStatus, *, asks: bool = False) -> None:
@@ -154,6 +143,9 @@ def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
         result_id=execution_id,
         ended_us=draft.context.now_us,
     )
+    if draft.state.inputs or draft.changed_inputs:
+        # Calls of it may have asked what it did without.
+        withdraw_inputs(draft, task_id)
     drop_total_timer(draft, task_id)
 
 
@@ -178,6 +170,7 @@ def run_again(draft: Draft, task_id: str) -> None:
     draft.change_task(
         task_id, status=TaskStatus.PENDING, failure=Failure(), started_us=0, ended_us=0
     )
+    count_tries_anew(draft, task_id)
 
 
 # --- runs -------------------------------------------------------------------------------------------

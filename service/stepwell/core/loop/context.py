@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from stepwell.core.records.model import Payload, Record
+from stepwell.core.records.model import Message, Payload, Record
 from stepwell.core.records.routing import TaskPattern, does, fits
 from stepwell.core.records.states import StepKind
 
@@ -84,4 +84,7 @@ class Context(Record, frozen=True, kw_only=True):
     """The length of a lease if its task names none."""
     keys: dict[str, KeyFound] = {}
     """The findings by idempotency key; `Transition.asked_keys` has those that are missing."""
+    messages: dict[str, tuple[Message, ...]] = {}
+    """The messages of journal entries by the execution that recorded them; `Transition.asked_messages` has those
+    that are missing."""
     grants: Grants = Grants()

@@ -21,9 +21,13 @@ from stepwell.core.loop.signals import (
     Reconciled,
     Reflected,
     Released,
+    Suspended,
+    UnknownCall,
 )
+from stepwell.core.loop.suspending import suspend
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
+from stepwell.core.loop.unknown_calls import call_unknown
 from stepwell.core.records.model import Execution, Failure, Violation
 from stepwell.core.records.states import (
     Decision,
@@ -61,6 +65,10 @@ def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
             return _synthesize(draft, execution, delivery)
         case StepKind.RECONCILE, Reconciled() as result:
             return reconciled(draft, execution, delivery, result)
+        case _, Suspended() as result if execution.kind is not StepKind.RECONCILE:
+            return suspend(draft, execution, delivery, result)
+        case _, UnknownCall() as result if execution.kind is not StepKind.RECONCILE:
+            return call_unknown(draft, execution, delivery, result)
         case _, Released(reason=reason):
             release(draft, execution, delivery, reason)
             return Reply()

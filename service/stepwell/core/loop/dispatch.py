@@ -22,6 +22,7 @@ from stepwell.core.loop.idempotency import TOTAL_TIMER, Turn
 from stepwell.core.loop.leases import Turns
 from stepwell.core.loop.phases import leave_finished_phase
 from stepwell.core.loop.table import STEP_OF_PHASE
+from stepwell.core.loop.waits import suspended, waits_of, wake_by_budget
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, TaskSpec
@@ -35,12 +36,15 @@ from stepwell.core.records.states import (
     RunStatus,
     StepKind,
     TaskStatus,
+    WaitKind,
 )
 
 
 def settle(draft: Draft) -> None:
     """Move the phase on while it can move; offer the steps that can run, and lease those that can be at once."""
     if not draft.run.ended:
+        if draft.suspended or draft.run.step_waits:
+            wake_by_budget(draft)
         leave_finished_phase(draft)
     turns = Turns(draft) if draft.context.grants.workers else None
     if turns is not None:
@@ -134,13 +138,13 @@ def _offer(draft: Draft, turns: Turns | None) -> bool:
     is_open = list(draft.open_executions())
     running = _running(is_open)
     if used_up := budgets.used_up(run):
-        if _has_more(draft, running):
+        if _has_more(draft, is_open, running):
             _run_out(draft, used_up)
     elif run.phase is Phase.EXECUTING:
         if len(running) < len(is_open):
             running = _offer_reconciles(draft, running, turns)
         return _offer_tasks(draft, running, delay_ms, turns)
-    elif _wants_step(draft, running):
+    elif _wants_step(draft, is_open, running):
         offer_step(draft, delay_ms=delay_ms, turns=turns)
     return False
 
@@ -151,20 +155,21 @@ def _running(executions: Iterable[Execution]) -> list[Execution]:
     return [one for one in executions if one.status is not unknown]
 
 
-def _wants_step(draft: Draft, running: Sequence[Execution]) -> bool:
-    """Return whether the phase's step is not open and finds a place."""
+def _wants_step(draft: Draft, is_open: Sequence[Execution], running: Sequence[Execution]) -> bool:
+    """Return whether the phase's step is neither open nor suspended, and finds a place."""
     # After an answer that asked for a plan, tasks may still be leased while the PLAN step runs.
     kind = STEP_OF_PHASE[draft.run.phase]
     has_place = len(running) < draft.run.spec.max_parallel
-    return has_place and all(one.kind is not kind for one in running)
+    waits = bool(draft.run.step_waits)
+    return has_place and not waits and all(one.kind is not kind for one in is_open)
 
 
-def _has_more(draft: Draft, running: Sequence[Execution]) -> bool:
+def _has_more(draft: Draft, is_open: Sequence[Execution], running: Sequence[Execution]) -> bool:
     """Return whether a step waits for a worker, or could be offered now."""
     if any(execution.status is ExecutionStatus.READY for execution in running):
         return True
     if draft.run.phase is not Phase.EXECUTING:
-        return _wants_step(draft, running)
+        return _wants_step(draft, is_open, running)
     if len(running) >= draft.run.spec.max_parallel:
         return False
     return any(reconcile.wanted(draft)) or (draft.pop_runnable() is not None)
@@ -207,6 +212,7 @@ def _offer_tasks(
             places, idle = places - 1, False
         else:
             one_too_many = True
+    idle = idle and not draft.suspended
     if one_too_many and idle and not any(draft.open_executions()) and not any(draft.open_inputs()):
         _run_out(draft, budgets.no_more_tasks(draft.run))
     return known > 0
@@ -261,6 +267,9 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
         return BlockedKind.INPUT
     if any(True for _ in draft.open_executions()):
         return BlockedKind.UNKNOWN_OUTCOME
+    waits = {one.kind for task_id in suspended(draft) for one in waits_of(draft, task_id)}
+    if waits:
+        return BlockedKind.BUDGET if WaitKind.BUDGET in waits else BlockedKind.TIMER
     return BlockedKind.KEY
 
 
@@ -274,7 +283,7 @@ def _put_blocked(draft: Draft, kind: BlockedKind, delay_ms: int) -> None:
     if kind is before:
         return
     draft.change_run(blocked_on=kind, blocked_since_us=draft.context.now_us)
-    if kind is BlockedKind.TIMER:
+    if kind is BlockedKind.TIMER and delay_ms:
         draft.timers[BLOCKED_TIMER] = Timer(name=BLOCKED_TIMER, delay_ms=delay_ms)
     elif before is BlockedKind.TIMER:
         drop_timer(draft, BLOCKED_TIMER)

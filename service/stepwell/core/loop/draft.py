@@ -26,7 +26,7 @@ from stepwell.core.loop.signals import Called
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import Reply, Revoked, Transition
-from stepwell.core.port import Commit, Fence, Lease, OpenExecution, Timer
+from stepwell.core.port import Commit, Fence, JournalWrite, Lease, OpenExecution, Timer
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.model import (
     Execution,
@@ -93,10 +93,15 @@ class Draft:
         self._caller: Called | None = None
         self.outcomes: dict[str, Outcome] = {}
         self.leases: list[Lease] = []
-        self.fences: list[Fence] = []
+        self.fences: dict[str, Fence] = {}
         self.timers: dict[str, Timer] = {}
         self.messages: list[Message] = []
+        self.entries: list[JournalWrite] = []
+        self.forgotten: list[JournalWrite] = []
+        self.suspended = set(state.suspended)
+        """Tasks that wait in a call."""
         self.asked_keys: dict[str, bool] = {}
+        self.asked_messages: list[str] = []
         self.revoked: list[Revoked] = []
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
@@ -252,6 +257,8 @@ class Draft:
         anew = Task(task_id=task.task_id, revision=revision)
         fields = cast("TaskFields", {name: getattr(anew, name) for name in _OF_A_DEFINITION})
         fields |= {"status": TaskStatus.PENDING, "spent": 0, "allowance": 0}
+        if task.journal != anew.journal:
+            fields["journal"] = anew.journal
         self.change_task(task.task_id, **fields)
 
     # --- reading ------------------------------------------------------------------------------------
@@ -399,16 +406,19 @@ class Draft:
                         if self.executions[lease.execution_id].status is ExecutionStatus.LEASED
                     ]
                 ),
-                fences=tuple(self.fences),
+                fences=tuple(self.fences.values()),
                 timers=tuple(self.timers.values()),
                 inputs=tuple(self.changed_inputs.values()),
                 events=numbered,
                 messages=tuple(self.messages),
                 request=self.request,
+                entries=tuple(self.entries),
+                forgotten=tuple(self.forgotten),
                 checkpoint=checkpoints.made(self.run, numbered, self.state.checkpoint, self._rows),
             ),
             replies=replies,
             asked_keys=self.asked_keys,
+            asked_messages=tuple(self.asked_messages),
             offered=tuple([one.execution_id for one in self.offered()]),
             revoked=tuple(self.revoked),
         )

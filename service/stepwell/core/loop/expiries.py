@@ -8,9 +8,7 @@ from stepwell.core.loop import budgets
 from stepwell.core.loop.attempts import carry_over, release
 from stepwell.core.loop.closing import (
     BLOCKED_TIMER,
-    INPUT_TIMER,
     close,
-    drop_timer,
     make_unknown,
     pause_run,
     revoke,
@@ -29,6 +27,7 @@ from stepwell.core.loop.losses import AWAITED, losses_of, name_of, shows_poison
 from stepwell.core.loop.questions import input_expired
 from stepwell.core.loop.signals import LeaseExpired, TimerDue
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus
+from stepwell.core.loop.waits import INPUT_TIMER, WAIT_TIMER, drop_timer, sleep_over
 from stepwell.core.port import Fence
 from stepwell.core.records.model import Failure, Session
 from stepwell.core.records.states import (
@@ -56,7 +55,7 @@ def lease_expired(draft: Draft, one: LeaseExpired) -> Reply:
     is_loss = not (one.timed_out or one.undelivered or execution.begun)
     if is_loss and not one.waited and shows_poison(losses_of(draft, execution), instance, one):
         return Reply(status=ReplyStatus.UNCHANGED, reason=AWAITED)
-    draft.fences.append(Fence(execution_id=one.execution_id, token=one.token))
+    draft.fences[one.execution_id] = Fence(execution_id=one.execution_id, token=one.token)
     status = ExecutionStatus.TIMED_OUT if one.timed_out else ExecutionStatus.LOST
     why = (
         "the attempt took longer than its time-out"
@@ -105,6 +104,8 @@ def timer_due(draft: Draft, one: TimerDue) -> Reply:
         ask_again(draft)
     elif one.name.startswith(TOTAL_TIMER):
         _total_over(draft, one.name.removeprefix(TOTAL_TIMER))
+    elif one.name.startswith(WAIT_TIMER):
+        sleep_over(draft, one.name)
     elif one.name.startswith(INPUT_TIMER):
         input_expired(draft, one.name.removeprefix(INPUT_TIMER))
     elif one.name.startswith(budgets.WALL_TIMER):

@@ -9,12 +9,13 @@ from stepwell.core.loop.closing import (
     drop_total_timer,
     fail_run,
     skip_dependents,
-    withdraw_inputs,
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.losses import POISON, count_loss
+from stepwell.core.loop.renewals import attempt_failed
 from stepwell.core.loop.signals import Delivery, LeaseExpired
 from stepwell.core.loop.transition import Reply
+from stepwell.core.loop.waits import withdraw_inputs
 from stepwell.core.records.model import Execution, Failure, RetryPolicy
 from stepwell.core.records.states import (
     EventType,
@@ -49,6 +50,7 @@ def fail_attempt(
     end_attempt(draft, execution, status, report, failure)
     policy = _policy_of(draft, execution)
     spent = _spend(draft, execution)
+    attempt_failed(draft, execution, failure)
     if spent < policy.max_attempts and retry.may_retry(policy, failure):
         _try_again(draft, execution, policy, spent, failure.retry_after_ms)
     else:

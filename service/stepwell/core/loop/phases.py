@@ -8,14 +8,21 @@ from stepwell.core.loop.changes import RunFields
 from stepwell.core.loop.closing import end_run, fail_run, failed_for_the_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import Trigger, next_phase
+from stepwell.core.loop.waits import withdraw_inputs
 from stepwell.core.records.model import Failure, Losses, Previous
 from stepwell.core.records.states import EventType, FinishReason, Phase, RunStatus, StepKind
+from stepwell.core.records.step_journal import Journal
+
+_NO_JOURNAL = Journal()
 
 
 def enter_phase(draft: Draft, trigger: Trigger, **fields: Unpack[RunFields]) -> None:
     """Make the phase move of `trigger`; the next phase's step has its attempts from the start."""
     if draft.run.previous != Previous():
         fields["previous"] = Previous()
+    if draft.run.step_journal != _NO_JOURNAL:
+        fields["step_journal"] = _NO_JOURNAL
+    withdraw_inputs(draft, "")
     if draft.run.step_losses.count:
         fields["step_losses"] = Losses()
     fields["phase"] = next_phase(draft.run.phase, trigger)

@@ -13,22 +13,23 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.core.loop.attempts import end_attempt
-from stepwell.core.loop.closing import (
-    INPUT_TIMER,
-    close,
-    drop_timer,
-    pause_run,
-    withdraw_ready,
-)
+from stepwell.core.loop.closing import close, pause_run, withdraw_ready
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
 from stepwell.core.loop.phases import enter_phase
+from stepwell.core.loop.renewals import renew
 from stepwell.core.loop.signals import Answer, Delivery, NeedsInput
+from stepwell.core.loop.suspending import (
+    answer_call,
+    fail_asking_step,
+    put_request,
+    request_of,
+)
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import Reply, refused
-from stepwell.core.port import Timer
+from stepwell.core.loop.waits import INPUT_TIMER, drop_timer, withdraw_inputs
 from stepwell.core.records import limits
-from stepwell.core.records.model import Execution, Failure, InputRequest
+from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
@@ -47,34 +48,10 @@ NOT_OPEN = "INPUT_NOT_OPEN"
 
 def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsInput) -> Reply:
     """Create an input request; its task waits for the answer."""
-    input_id = f"input:{execution.execution_id}"
-    draft.event(
-        EventType.INPUT_REQUESTED,
-        task_id=execution.task_id,
-        execution_id=execution.execution_id,
-        input_id=input_id,
-        message=result.prompt,
-    )
+    request = request_of(execution, result, draft.context.now_us)
+    put_request(draft, request)
     end_attempt(draft, execution, ExecutionStatus.NEEDS_INPUT, delivery)
-    draft.change_task(execution.task_id, status=TaskStatus.BLOCKED, input_id=input_id)
-    draft.put_input(
-        InputRequest(
-            input_id=input_id,
-            task_id=execution.task_id,
-            execution_id=execution.execution_id,
-            kind=result.kind,
-            prompt=result.prompt,
-            schema=result.schema,
-            choices=result.choices,
-            expires_ms=result.expires_ms,
-            on_expiry=result.on_expiry,
-            created_us=draft.context.now_us,
-            status=InputStatus.OPEN,
-        )
-    )
-    if result.expires_ms:
-        name = INPUT_TIMER + input_id
-        draft.timers[name] = Timer(name=name, delay_ms=result.expires_ms)
+    draft.change_task(execution.task_id, status=TaskStatus.BLOCKED, input_id=request.input_id)
     return Reply()
 
 
@@ -99,7 +76,10 @@ def answer(draft: Draft, command: Answer) -> Reply:
         )
     )
     drop_timer(draft, INPUT_TIMER + request.input_id)
-    draft.change_task(request.task_id, status=TaskStatus.PENDING)
+    if request.call:
+        answer_call(draft, request, command.payload)
+    else:
+        draft.change_task(request.task_id, status=TaskStatus.PENDING)
     if command.replan:
         _replan(draft, command.reason)
     return Reply()
@@ -110,6 +90,8 @@ def _is_last_iteration(draft: Draft) -> bool:
     run = draft.run
     if run.phase is Phase.PLANNING:
         return False
+    if run.phase is Phase.SYNTHESIZING:
+        return True
     return run.stopping or run.iteration >= run.spec.max_iterations
 
 
@@ -118,20 +100,23 @@ def _replan(draft: Draft, reason: str) -> None:
 
     The iteration in progress is not completed: it has no checkpoint of its own, and leased steps count
     for the next one. If the run plans already, its PLAN step starts anew, because its assignment doesn't
-    hold this answer.
+    hold this answer; its journal, too, for what it has recorded was asked without this answer. A REFLECT step ends.
     """
     draft.event(EventType.REPLAN_REQUESTED, message=reason)
+    _end_step(draft)
     if draft.run.phase is Phase.PLANNING:
-        _plan_anew(draft)
         draft.change_run(reason=_joined(draft.run.reason, reason))
+        withdraw_inputs(draft, "")
+        renew(draft, "", "a person has asked for another plan")
         return
     withdraw_ready(draft)
     enter_phase(draft, Trigger.REPLAN, iteration=draft.run.iteration + 1, reason=reason)
 
 
-def _plan_anew(draft: Draft) -> None:
+def _end_step(draft: Draft) -> None:
+    """End the open attempt at the run's PLAN or REFLECT step."""
     for execution in tuple(draft.open_executions()):
-        if execution.kind is not StepKind.PLAN:
+        if execution.kind not in (StepKind.PLAN, StepKind.REFLECT):
             continue
         ready = execution.status is ExecutionStatus.READY
         status = ExecutionStatus.RELEASED if ready else ExecutionStatus.CANCELLED
@@ -164,11 +149,14 @@ def input_expired(draft: Draft, input_id: str) -> None:
         return
     now_us = draft.context.now_us
     draft.put_input(replace(request, status=InputStatus.EXPIRED, ended_us=now_us))
-    draft.change_task(request.task_id, input_id="")
     denied = request.on_expiry is ExpiryAction.DENY
     failure = Failure(
         kind="DENIED" if denied else "INPUT_EXPIRED",
         message=f"{input_id} was not answered in time",
         retryable=False,
     )
+    if request.call:
+        fail_asking_step(draft, request, failure)
+        return
+    draft.change_task(request.task_id, input_id="")
     fail_task(draft, request.task_id, failure)

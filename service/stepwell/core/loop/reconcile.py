@@ -24,6 +24,7 @@ def wanted(draft: Draft) -> Iterator[str]:
     for one in executions:
         if (
             one.status is ExecutionStatus.UNKNOWN_OUTCOME
+            and not one.unknown_call
             and one.task_id not in reconciling
             and draft.spec(one.task_id).reconcile
             and draft.task(one.task_id).reconciles_spent != LEFT_TO_A_PERSON

@@ -6,7 +6,7 @@ any delivery. The first of the three counts; the others find no unknown outcome 
 
 from __future__ import annotations
 
-from stepwell.core.loop import reconcile
+from stepwell.core.loop import reconcile, unknown_calls
 from stepwell.core.loop.attempts import carry_over, drop_carryover, end_attempt
 from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.closing import close, complete_task
@@ -35,7 +35,12 @@ def resolve(draft: Draft, command: Resolve) -> Reply:
     if draft.run.status is RunStatus.FAILED:
         return refused("RUN_ENDED", "the run has failed; resume it first")
     unknown = held.execution
+    if (refusal := unknown_calls.refusal(unknown, command)) is not None:
+        return refusal
     _write_resolved(draft, unknown, "a person", command.finding, command.reason)
+    if command.call:
+        unknown_calls.resolve_call(draft, unknown, command)
+        return Reply()
     _settle(draft, unknown, command.finding, command.result, command.failure)
     return Reply()
 

@@ -11,6 +11,7 @@ from stepwell.core.loop.changes import RunFields
 from stepwell.core.loop.closing import failed_for_the_run, run_again, skip_dependents
 from stepwell.core.loop.dispatch import settle
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.journals import count_tries_anew
 from stepwell.core.loop.signals import Resume
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Failure, Run, Task
@@ -53,6 +54,7 @@ def resume_run(draft: Draft, command: Resume) -> None:
         fields["allowance"] = run.allowance + 1
     if failed:
         fields |= {"failure": Failure(), "ended_us": 0, "step_spent": 0}
+        count_tries_anew(draft, "")
     if run.pause_reason is PauseReason.NO_PROGRESS:
         fields["tally"] = replace(run.tally, repeats=0)
     draft.change_run(**fields)
@@ -61,6 +63,8 @@ def resume_run(draft: Draft, command: Resume) -> None:
     if failed:
         budgets.arm_wall(draft)
         for task_id in draft.graph.specs:
+            if draft.task(task_id).status is TaskStatus.PENDING:
+                count_tries_anew(draft, task_id)
             if failed_for_the_run(draft, task_id) and draft.is_planned(task_id):
                 skip_dependents(draft, task_id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwell.core.port import JournalWrite
 from stepwell.core.records.model import (
     Budget,
     ExpiryAction,
@@ -110,6 +111,8 @@ class RetryTask(Command, frozen=True, kw_only=True):
     """Run a FAILED or SKIPPED task again, or end the back-off that a task waits for."""
 
     task_id: str
+    fresh: bool = False
+    """Its journal begins anew."""
 
 
 class SkipTask(Command, frozen=True, kw_only=True):
@@ -129,6 +132,10 @@ class Resolve(Command, frozen=True, kw_only=True):
     """With DONE."""
     failure: Failure = Failure()
     """With DONE, if not empty: the effect took place, and the task failed all the same."""
+    call: str = ""
+    """The call within the step whose outcome is unknown, and whose value `result` is then. Empty: the task's effect."""
+    begun: tuple[JournalWrite, ...] = ()
+    """With NOT_DONE: the call's BEGINs without END and TRY, as the caller found them in the store."""
 
 
 # --- deliveries ------------------------------------------------------------------------------------
@@ -259,6 +266,17 @@ class AppendMessages(Record, frozen=True, kw_only=True):
     """Number of messages that this execution has appended before these."""
 
 
+class Forget(Record, frozen=True, kw_only=True):
+    """Drop a call from the journal of a step that is still running."""
+
+    execution_id: str
+    token: str
+    call: str
+    """Its key in the step's journal."""
+    entries: tuple[JournalWrite, ...] = ()
+    """Its entries in the journal's generation, as the caller found them in the store."""
+
+
 class Begin(Record, frozen=True, kw_only=True):
     """Note that the worker of an AT_MOST_ONCE step is about to cause its effect."""
 
@@ -319,6 +337,7 @@ Signal = (
     | Delivery
     | AppendMessages
     | Begin
+    | Forget
     | LeaseExpired
     | TimerDue
     | GrantLease

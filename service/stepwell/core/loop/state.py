@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from stepwell.core.port import Commit, Lease, Loaded, OpenExecution
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.graph import Graph
+from stepwell.core.records.journal import Totals
 from stepwell.core.records.model import (
     Execution,
     InputRequest,
@@ -28,7 +29,7 @@ class RunState:
     `commit_id` names the commit that made this version; empty: it is unknown, or there is none yet.
     `checkpoint` is the run's newest one, without its base.
 
-    Four fields are derived from the rows rather than stored: `waiting` (the number of unsettled
+    Five fields are derived from the rows rather than stored: `suspended` (tasks that wait in a call), `waiting` (the number of unsettled
     dependencies of each unsettled task), `runnable` (PENDING tasks that wait for no dependency and for no
     other task of their idempotency key, in the order in which they became runnable), `plan_tasks` (the
     tasks of the plan in force) and `plan_fingerprint`.
@@ -45,6 +46,7 @@ class RunState:
         "requests",
         "run",
         "runnable",
+        "suspended",
         "tasks",
         "waiting",
     )
@@ -60,6 +62,7 @@ class RunState:
         self.requests: dict[str, RequestRecord] = {}
         self.waiting: dict[str, int] = {}
         self.runnable: OrderedDict[str, None] = OrderedDict()
+        self.suspended: set[str] = set()
         self.plan_tasks: frozenset[str] = frozenset()
         self.plan_fingerprint = ""
 
@@ -112,8 +115,9 @@ class RunState:
             self.requests[commit.request.request_id] = commit.request
 
     def rebuild_indexes(self) -> None:
-        """Derive `waiting` and `runnable` from the rows; changes keep them up to date afterwards."""
+        """Derive the indexes from the rows; changes keep them up to date afterwards."""
         tasks = self.tasks
+        self.suspended = {task_id for task_id, task in tasks.items() if task.waits}
         settled = {task_id for task_id, task in tasks.items() if task.status in SETTLED}
         self.waiting = self.graph.unsettled(settled)
         keys = self.graph.keys
@@ -146,7 +150,14 @@ class RunState:
             instance_id=before.instance_id,
             progress=before.progress,
             session=before.session,
+            recorded=before.recorded,
         )
+
+    def note_recorded(self, execution_id: str, token: str, totals: Totals) -> None:
+        """Take over what was recorded under a lease so far; a lease that is over, or sums that are old, change nothing."""
+        row = self.open.get(execution_id)
+        if row is not None and row.token == token and row.recorded.entries < totals.entries:
+            self.open[execution_id] = replace(row, recorded=totals)
 
     def _clear(self) -> None:
         self.graph = Graph({})
@@ -159,6 +170,7 @@ class RunState:
             self.requests,
             self.waiting,
             self.runnable,
+            self.suspended,
         ):
             rows.clear()
 
@@ -179,6 +191,10 @@ class RunState:
         task_id = task.task_id
         before = self.tasks.get(task_id)
         self.tasks[task_id] = task
+        if task.waits:
+            self.suspended.add(task_id)
+        elif self.suspended:
+            self.suspended.discard(task_id)
         was_settled = before is not None and before.status in SETTLED
         is_settled = task.status in SETTLED
         if was_settled is not is_settled:

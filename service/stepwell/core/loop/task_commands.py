@@ -7,12 +7,14 @@ from stepwell.core.loop.closing import (
     drop_total_timer,
     run_again,
     skip_dependents,
-    withdraw_inputs,
 )
 from stepwell.core.loop.dispatch import offer_task
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.journals import count_tries_anew
+from stepwell.core.loop.renewals import renew
 from stepwell.core.loop.signals import RetryTask, SkipTask
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
+from stepwell.core.loop.waits import withdraw_inputs
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import (
     SETTLED,
@@ -82,6 +84,8 @@ def retry_task(draft: Draft, command: RetryTask) -> Reply:
     draft.change_run(allowance=draft.run.allowance + 1)
     for one in again:
         run_again(draft, one)
+    if command.fresh:
+        renew(draft, task_id, "a person has asked for it")
     return Reply()
 
 
@@ -94,7 +98,10 @@ def _retry_now(draft: Draft, command: RetryTask) -> Reply:
         )
     draft.event(EventType.TASK_RETRY_REQUESTED, task_id=task_id, message=command.reason)
     close(draft, waiting[0], ExecutionStatus.RELEASED)
+    count_tries_anew(draft, task_id)
     offer_task(draft, task_id)
+    if command.fresh:
+        renew(draft, task_id, "a person has asked for it")
     return Reply()
 
 

@@ -21,12 +21,19 @@ class Journal(Record, frozen=True, kw_only=True):
     generation: int = 1
     """Entries of an earlier one are not replayed, except those of AT_MOST_ONCE calls."""
     entries: int = 0
-    """Number of entries of this generation. 0: there is nothing to read."""
+    """Number of entries that were recorded in this generation."""
     bytes: int = 0
     tries_from: int = 1
     """Tries of attempts before this one don't count any more: an attempt failed since, or a person asked for another."""
     sources: tuple[Source, ...] = ()
     """Read before its own entries."""
+    answered: tuple[str, ...] = ()
+    """Calls whose answer came while an attempt ran, which doesn't know it: it goes on at once if it waits for them."""
+
+    @property
+    def is_empty(self) -> bool:
+        """The step's next attempt has nothing to read."""
+        return not self.entries and not self.sources and self.generation == 1
 
 
 class Wait(Record, frozen=True, kw_only=True):

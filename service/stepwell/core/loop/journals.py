@@ -1,0 +1,130 @@
+"""Journals of steps: the rows that tell of them, and what a lease's entries add to the run when it ends.
+
+Entries are written without the loop, under a lease. The commit that ends the lease, however it ends, adds the
+usage and the messages of its entries, each once: it is refused if the store has further entries by then.
+
+A step is named by its task's id; an empty one names the PLAN, REFLECT or SYNTHESIZE step of the run's phase.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import conversations
+from stepwell.core.loop.changes import ReportFields
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.table import STEP_OF_PHASE
+from stepwell.core.port import Fence, JournalWrite
+from stepwell.core.records.journal import Entry, journal_of
+from stepwell.core.records.model import Execution, Payload, Run, Session, Task, Usage
+from stepwell.core.records.states import Effect, ExecutionStatus, StepKind
+from stepwell.core.records.step_journal import Journal
+
+_NO_SESSION, _NO_USAGE = Session(), Usage()
+
+
+def kind_of(run: Run, task_id: str) -> StepKind:
+    """Return the kind of a step."""
+    return StepKind.TASK if task_id else STEP_OF_PHASE[run.phase]
+
+
+def name_of(run: Run, task: Task | None) -> str:
+    """Return the name of the journal of a task, or of the run's current step."""
+    if task is not None:
+        return journal_of(StepKind.TASK, task.task_id, task.revision, 0)
+    return journal_of(STEP_OF_PHASE[run.phase], "", run.plan_revision, run.iteration)
+
+
+def journal_at(draft: Draft, task_id: str) -> Journal:
+    """Return the state of a step's journal."""
+    return draft.task(task_id).journal if task_id else draft.run.step_journal
+
+
+def put_journal(draft: Draft, task_id: str, journal: Journal) -> None:
+    """Change the state of a step's journal, within the current event."""
+    if task_id:
+        draft.change_task(task_id, journal=journal)
+    else:
+        draft.change_run(step_journal=journal)
+
+
+def named(draft: Draft, task_id: str) -> str:
+    """Return the name of a step's journal."""
+    return name_of(draft.run, draft.task(task_id) if task_id else None)
+
+
+def attempt_of(draft: Draft, task_id: str) -> int:
+    """Return the highest attempt number of a step."""
+    return draft.task(task_id).attempts if task_id else draft.run.step_attempt
+
+
+def execution_of(draft: Draft, task_id: str) -> str:
+    """Return the last attempt at a step."""
+    attempt = attempt_of(draft, task_id)
+    if task_id:
+        return f"task:{task_id}#{attempt}"
+    return f"{kind_of(draft.run, task_id).lower()}:{draft.run.iteration}#{attempt}"
+
+
+def end_lease(
+    draft: Draft, execution: Execution, status: ExecutionStatus, fields: ReportFields
+) -> None:
+    """Add what was recorded under a lease that ends within the current event; a second call adds nothing.
+
+    Adds to the execution's changed fields. `status` is that with which the lease ends.
+    """
+    execution_id = execution.execution_id
+    held = draft.state.open.get(execution_id)
+    if held is None or held.execution.status is not ExecutionStatus.LEASED:
+        return  # This very transition granted the lease.
+    fence = draft.fences.get(execution_id)
+    if fence is not None and fence.recorded >= 0:
+        return
+    totals = held.recorded
+    draft.fences[execution_id] = Fence(
+        execution_id=execution_id, token=held.token, recorded=totals.entries
+    )
+    if not totals.entries:
+        return
+    fields["recorded"] = totals.entries
+    if totals.usage != _NO_USAGE:
+        fields["usage"] = totals.usage
+        draft.change_run(usage=draft.run.usage + totals.usage)
+    if totals.messages:
+        messages = draft.context.messages.get(execution_id)
+        if messages is None:
+            draft.asked_messages.append(execution_id)
+        else:
+            conversations.append(draft, execution, messages, _NO_SESSION, fields)
+    if status is ExecutionStatus.COMPLETED and execution.kind is not StepKind.TASK:
+        return  # The run's row tells of the next step by now.
+    journal = journal_at(draft, execution.task_id)
+    _put_larger(draft, execution.task_id, journal, totals.entries, totals.bytes)
+
+
+def write_end(
+    draft: Draft, task_id: str, call: str, name: str, value: Payload | None, effect: Effect
+) -> None:
+    """Write a call's value by this commit, within the current event."""
+    journal = journal_at(draft, task_id)
+    draft.entries.append(
+        JournalWrite(
+            journal=named(draft, task_id),
+            generation=journal.generation,
+            entry=Entry(key=call, name=name, effect=effect, value=value),
+        )
+    )
+    _put_larger(draft, task_id, journal, 1, len(value.data) if value is not None else 0)
+
+
+def _put_larger(draft: Draft, task_id: str, journal: Journal, entries: int, size: int) -> None:
+    after = replace(journal, entries=journal.entries + entries, bytes=journal.bytes + size)
+    put_journal(draft, task_id, after)
+
+
+def count_tries_anew(draft: Draft, task_id: str) -> None:
+    """Let the tries of a step's calls so far count no more, within the current event."""
+    journal = journal_at(draft, task_id)
+    tries_from = attempt_of(draft, task_id) + 1
+    if journal.entries and journal.tries_from != tries_from:
+        put_journal(draft, task_id, replace(journal, tries_from=tries_from))

@@ -1,0 +1,178 @@
+"""Suspends steps that wait in calls, and gives the calls what they waited for.
+
+A suspended step has no open execution, takes no place and spends no attempt. A person's answer becomes the value of
+the call that asked, whether or not its step is suspended at that moment.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import budgets
+from stepwell.core.loop.attempts import end_attempt
+from stepwell.core.loop.closing import close, fail_run
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.failures import fail_task
+from stepwell.core.loop.journals import journal_at, kind_of, put_journal, write_end
+from stepwell.core.loop.signals import (
+    BudgetSpent,
+    Delivery,
+    NeedsInput,
+    Sleep,
+    Suspended,
+    SuspendedCall,
+)
+from stepwell.core.loop.transition import Reply
+from stepwell.core.loop.waits import INPUT_TIMER, put_waits, sleep_timer, waits_of, wake
+from stepwell.core.port import Timer
+from stepwell.core.records.model import Execution, Failure, InputRequest, Payload
+from stepwell.core.records.states import (
+    Effect,
+    EventType,
+    ExecutionStatus,
+    InputStatus,
+    TaskStatus,
+    WaitKind,
+)
+from stepwell.core.records.step_journal import Wait
+
+ASK = "ask"
+"""The name, for people, of the entry that holds an answer."""
+
+
+def suspend(draft: Draft, execution: Execution, delivery: Delivery, result: Suspended) -> Reply:
+    """Hand a step back until the first thing that it waits for is over; spends no attempt."""
+    task_id = execution.task_id
+    calls = {one.call: one for one in reversed(result.waits)}
+    calls = {one.call: calls[one.call] for one in result.waits}
+    draft.event(
+        EventType.STEP_SUSPENDED,
+        task_id=task_id,
+        execution_id=execution.execution_id,
+        message=_described(tuple(calls.values())),
+    )
+    end_attempt(draft, execution, ExecutionStatus.SUSPENDED, delivery)
+    journal = journal_at(draft, task_id)
+    answered = [call for call in calls if call in journal.answered]
+    if journal.answered:
+        put_journal(draft, task_id, replace(journal, answered=()))
+    asked = _ask(draft, execution, [one for one in calls.values() if one.call not in answered])
+    over = next((one.call for one in calls.values() if _is_over(draft, one, answered)), None)
+    waits = tuple(_wait(one, asked) for one in calls.values() if one.call not in answered)
+    if over is None and waits:
+        put_waits(draft, task_id, waits)
+        for one in calls.values():
+            if isinstance(one.wait, Sleep):
+                name = sleep_timer(draft, task_id, one.call)
+                draft.timers[name] = Timer(name=name, delay_ms=one.wait.remaining_ms)
+    elif task_id:
+        draft.change_task(task_id, status=TaskStatus.PENDING)
+    return Reply()
+
+
+def _described(calls: tuple[SuspendedCall, ...]) -> str:
+    """Return what a step waits for, for people."""
+    kinds = {_kind(one).lower() for one in calls}
+    return f"{', '.join(sorted(kinds))}: {', '.join(one.call for one in calls)}"
+
+
+def _kind(call: SuspendedCall) -> WaitKind:
+    match call.wait:
+        case Sleep():
+            return WaitKind.SLEEP
+        case NeedsInput():
+            return WaitKind.INPUT
+        case BudgetSpent():
+            return WaitKind.BUDGET
+
+
+def _wait(call: SuspendedCall, asked: dict[str, str]) -> Wait:
+    return Wait(key=call.call, kind=_kind(call), input_id=asked.get(call.call, ""))
+
+
+def _is_over(draft: Draft, call: SuspendedCall, answered: list[str]) -> bool:
+    match call.wait:
+        case Sleep(remaining_ms=ms):
+            return ms == 0
+        case NeedsInput():
+            return call.call in answered
+        case BudgetSpent():
+            # The run is paused by its own rule; the step goes on when it is resumed.
+            return bool(budgets.used_up(draft.run))
+
+
+def _ask(draft: Draft, execution: Execution, calls: list[SuspendedCall]) -> dict[str, str]:
+    """Ask what is not asked yet, an event for each; return the request of each call that asks."""
+    task_id = execution.task_id
+    asked = {
+        one.call: one.input_id for one in draft.open_inputs() if one.call and one.task_id == task_id
+    }
+    for number, call in enumerate(calls, 1):
+        if not isinstance(call.wait, NeedsInput) or call.call in asked:
+            continue
+        request = request_of(execution, call.wait, draft.context.now_us)
+        input_id = asked[call.call] = f"{request.input_id}.{number}"
+        put_request(draft, replace(request, input_id=input_id, call=call.call))
+    return asked
+
+
+def request_of(execution: Execution, question: NeedsInput, now_us: int) -> InputRequest:
+    """Return the input request for a question of an execution."""
+    return InputRequest(
+        input_id=f"input:{execution.execution_id}",
+        task_id=execution.task_id,
+        execution_id=execution.execution_id,
+        kind=question.kind,
+        prompt=question.prompt,
+        schema=question.schema,
+        choices=question.choices,
+        expires_ms=question.expires_ms,
+        on_expiry=question.on_expiry,
+        created_us=now_us,
+        status=InputStatus.OPEN,
+    )
+
+
+def put_request(draft: Draft, request: InputRequest) -> None:
+    """Write a new input request with an event of its own, and the timer of its expiry."""
+    draft.event(
+        EventType.INPUT_REQUESTED,
+        task_id=request.task_id,
+        execution_id=request.execution_id,
+        input_id=request.input_id,
+        message=request.prompt,
+    )
+    draft.put_input(request)
+    if request.expires_ms:
+        name = INPUT_TIMER + request.input_id
+        draft.timers[name] = Timer(name=name, delay_ms=request.expires_ms)
+
+
+def answer_call(draft: Draft, request: InputRequest, answer: Payload) -> None:
+    """Make an answer the value of the call that asked, within the current event; wake the step if it waits for it."""
+    task_id, call = request.task_id, request.call
+    write_end(draft, task_id, call, ASK, answer, Effect.IDEMPOTENT)
+    if any(one.key == call for one in waits_of(draft, task_id)):
+        wake(draft, task_id, call)
+    elif _is_leased(draft, task_id):
+        journal = journal_at(draft, task_id)
+        put_journal(draft, task_id, replace(journal, answered=(*journal.answered, call)))
+
+
+def _is_leased(draft: Draft, task_id: str) -> bool:
+    kind, leased = kind_of(draft.run, task_id), ExecutionStatus.LEASED
+    return any(
+        one.status is leased and one.kind is kind and one.task_id == task_id
+        for one in draft.open_executions()
+    )
+
+
+def fail_asking_step(draft: Draft, request: InputRequest, failure: Failure) -> None:
+    """Fail the step of a call that has no answer; an attempt that goes on without it ends."""
+    if not request.task_id:
+        fail_run(draft, failure)
+        return
+    for execution in tuple(draft.open_executions()):
+        if execution.task_id == request.task_id:
+            close(draft, execution, ExecutionStatus.CANCELLED, reason=failure.message)
+    fail_task(draft, request.task_id, failure)

@@ -1,0 +1,143 @@
+"""Waits of suspended steps, and questions: what a step waits for, and how that ends.
+
+A step that waits in a call is suspended: it has no open execution, and its row tells its waits. The first that is
+over wakes it. A question that a call asked stays open then; the step may go on without its answer, or be suspended
+again. Whatever ends the step, or begins its journal anew, ends its questions and its waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import budgets, journals
+from stepwell.core.loop.draft import Draft
+from stepwell.core.port import Timer
+from stepwell.core.records.model import InputRequest, Usage
+from stepwell.core.records.states import (
+    EventType,
+    ExecutionStatus,
+    InputStatus,
+    TaskStatus,
+    WaitKind,
+)
+from stepwell.core.records.step_journal import Wait
+
+INPUT_TIMER = "input:"
+"""Prefix of an input request's expiry; the request's id follows."""
+WAIT_TIMER = "wait:"
+"""Prefix of a sleep's end; the journal's name, a colon and the call's key follow."""
+
+
+def drop_timer(draft: Draft, name: str) -> None:
+    """Remove a timer."""
+    draft.timers[name] = Timer(name=name, delay_ms=-1)
+
+
+def waits_of(draft: Draft, task_id: str) -> tuple[Wait, ...]:
+    """Return what a step waits for; nothing: it isn't suspended."""
+    return draft.task(task_id).waits if task_id else draft.run.step_waits
+
+
+def suspended(draft: Draft) -> Iterator[str]:
+    """Yield the steps that are suspended."""
+    if draft.run.step_waits:
+        yield ""
+    yield from sorted(draft.suspended)
+
+
+def sleep_timer(draft: Draft, task_id: str, call: str) -> str:
+    """Return the name of the timer of a sleep's end."""
+    return f"{WAIT_TIMER}{journals.named(draft, task_id)}:{call}"
+
+
+def put_waits(draft: Draft, task_id: str, waits: tuple[Wait, ...]) -> None:
+    """Set what a step waits for, within the current event."""
+    if not task_id:
+        draft.change_run(step_waits=waits)
+        return
+    if waits:
+        draft.suspended.add(task_id)
+        draft.change_task(task_id, waits=waits, status=TaskStatus.BLOCKED)
+    else:
+        draft.suspended.discard(task_id)
+        draft.change_task(task_id, waits=())
+
+
+def wake(draft: Draft, task_id: str, call: str) -> None:
+    """Let a suspended step go on, since this call need not wait any more."""
+    draft.event(
+        EventType.STEP_WOKEN,
+        task_id=task_id,
+        execution_id=journals.execution_of(draft, task_id),
+        message=call,
+    )
+    _end_waits(draft, task_id)
+    if task_id:
+        draft.change_task(task_id, status=TaskStatus.PENDING)
+
+
+def sleep_over(draft: Draft, timer: str) -> None:
+    """Wake the step whose sleep is over, by its timer."""
+    for task_id in tuple(suspended(draft)):
+        for wait in waits_of(draft, task_id):
+            if wait.kind is WaitKind.SLEEP and sleep_timer(draft, task_id, wait.key) == timer:
+                wake(draft, task_id, wait.key)
+                return
+
+
+def wake_by_budget(draft: Draft) -> None:
+    """Wake the steps that wait for a budget, where there is one, or where the run is to be paused without it.
+
+    Until then what other steps have recorded under their leases may still show that there is none.
+    """
+    for task_id in tuple(suspended(draft)):
+        call = next(
+            (one.key for one in waits_of(draft, task_id) if one.kind is WaitKind.BUDGET), None
+        )
+        if call is not None and (budgets.used_up(draft.run) or not _is_spent(draft)):
+            wake(draft, task_id, call)
+
+
+def _is_spent(draft: Draft) -> bool:
+    recorded = [
+        row.recorded.usage
+        for execution_id, row in draft.state.open.items()
+        if row.recorded.entries and _is_leased(draft, execution_id)
+    ]
+    usage = sum(recorded, start=Usage()) + draft.run.usage
+    return bool(budgets.used_up(replace(draft.run, usage=usage)))
+
+
+def _is_leased(draft: Draft, execution_id: str) -> bool:
+    held = draft.held(execution_id)
+    return held is not None and held.execution.status is ExecutionStatus.LEASED
+
+
+def withdraw_inputs(draft: Draft, task_id: str) -> bool:
+    """End a step's questions and waits, within the current event; return whether the task itself had asked.
+
+    A call asks for its step, by its key; the task itself asks by ending its attempt.
+    """
+    own = False
+    for request in tuple(draft.open_inputs()):
+        if request.task_id == task_id:
+            own = own or not request.call
+            _cancel(draft, request)
+    if waits_of(draft, task_id):
+        _end_waits(draft, task_id)
+    return own
+
+
+def _cancel(draft: Draft, request: InputRequest) -> None:
+    ended_us = draft.context.now_us
+    draft.put_input(replace(request, status=InputStatus.CANCELLED, ended_us=ended_us))
+    drop_timer(draft, INPUT_TIMER + request.input_id)
+
+
+def _end_waits(draft: Draft, task_id: str) -> None:
+    for wait in waits_of(draft, task_id):
+        if wait.kind is WaitKind.SLEEP:
+            drop_timer(draft, sleep_timer(draft, task_id, wait.key))
+    put_waits(draft, task_id, ())
