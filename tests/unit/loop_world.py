@@ -18,6 +18,7 @@ from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.signals import (
     Answer,
     Begin,
+    BudgetSpent,
     Called,
     Completed,
     Delivery,
@@ -28,7 +29,10 @@ from stepwell.core.loop.signals import (
     Planned,
     Result,
     Signal,
+    Sleep,
     Start,
+    Suspended,
+    SuspendedCall,
     TimerDue,
 )
 from stepwell.core.loop.state import RunState
@@ -37,10 +41,12 @@ from stepwell.core.port import Commit, OpenExecution
 from stepwell.core.records.checkpoints import run_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
+from stepwell.core.records.journal import Totals
 from stepwell.core.records.model import (
     AttemptCounts,
     Execution,
     Failure,
+    Message,
     Payload,
     Plan,
     RetryPolicy,
@@ -48,6 +54,7 @@ from stepwell.core.records.model import (
     RunSpec,
     Task,
     TaskSpec,
+    Usage,
 )
 from stepwell.core.records.states import (
     OPEN,
@@ -62,6 +69,7 @@ BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
 ONCE = RetryPolicy(max_attempts=1)
 AT_ONCE = RetryPolicy(initial_backoff_ms=0)
 YES = Payload(data=b"true")
+NO_USAGE = Usage()
 
 
 class World:
@@ -74,6 +82,8 @@ class World:
         self.timers: dict[str, int] = {}
         self.keys: dict[str, KeyFound] = {}
         """The store's findings by key; it lets the run have all others."""
+        self.said: dict[str, list[Message]] = {}
+        """The messages of journal entries, by the execution that recorded them."""
         self.now_us = 1_000_000
         self._minted = 0
 
@@ -91,11 +101,12 @@ class World:
         )
         before = _picture(self.state)
         transition = advance(self.state, signals, context)
-        while transition.asked_keys:
+        while transition.asked_keys or transition.asked_messages:
             found = {
                 key: self._found(key, reserve) for key, reserve in transition.asked_keys.items()
             }
-            context = replace(context, keys=context.keys | found)
+            said = {one: tuple(self.said[one]) for one in transition.asked_messages}
+            context = replace(context, keys=context.keys | found, messages=context.messages | said)
             transition = advance(self.state, signals, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"
         assert advance(self.state, signals, context) == transition, "advance is not a function"
@@ -189,6 +200,29 @@ class World:
             self.lease(execution_id)
         token = self.held(execution_id).token
         return self.do(LeaseExpired(execution_id=execution_id, token=token, **fields))[0]
+
+    def record(
+        self, execution_id: str, *, size: int = 1, usage: Usage = NO_USAGE, says: Sequence[str] = ()
+    ) -> None:
+        """Record an entry under the lease of an execution, leasing it first if it is only ready."""
+        if self.held(execution_id).execution.status is ExecutionStatus.READY:
+            self.lease(execution_id)
+        held = self.held(execution_id)
+        messages = [Message(role="assistant", content=text) for text in says]
+        self.said.setdefault(execution_id, []).extend(messages)
+        before = held.recorded
+        totals = Totals(
+            entries=before.entries + 1,
+            bytes=before.bytes + size,
+            usage=before.usage + usage,
+            messages=before.messages + len(messages),
+        )
+        self.state.note_recorded(execution_id, held.token, totals)
+
+    def suspend(self, execution_id: str, **waits: Sleep | NeedsInput | BudgetSpent) -> None:
+        """Hand a step back that waits for these, by the keys of their calls."""
+        calls = tuple(SuspendedCall(call=call, wait=wait) for call, wait in waits.items())
+        assert self.deliver(execution_id, Suspended(waits=calls)).status == "ACCEPTED"
 
     def late(self, execution_id: str, token: str, result: Result | None = None) -> str:
         """Deliver with an earlier token; returns the reply's status. A refused result changes nothing."""
@@ -296,6 +330,7 @@ class World:
         unsettled = {k for k, t in state.tasks.items() if t.status not in SETTLED}
         assert {k: state.waiting[k] for k in unsettled} == {k: anew.waiting[k] for k in unsettled}
         assert set(state.runnable) == set(anew.runnable)
+        assert state.suspended == anew.suspended
         tally = [str(t.status) for t in state.tasks.values()]
         assert state.run.counts.total == len(tally)
         for status in ("completed", "failed", "skipped", "cancelled"):
@@ -310,6 +345,7 @@ def _picture(state: RunState) -> tuple[object, ...]:
         dict(state.inputs),
         dict(state.waiting),
         tuple(state.runnable),
+        frozenset(state.suspended),
         dict(state.requests),
     )
 

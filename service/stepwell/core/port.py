@@ -690,7 +690,8 @@ class Store(Protocol):
         One result per recording, in order. The check of the token and the write are atomic against
         whatever ends the lease: an entry that was accepted is in every read after that, and is counted
         in the `recorded` of the lease. An expired lease still records in its holder's favour until a
-        commit ends it. Changes no version, makes no event and no feed entry, and moves no deadline.
+        commit ends it; one that makes its outcome unknown does. Changes no version, makes no event and no feed
+        entry, and moves no deadline.
 
         An entry's name (`key`, `mark`, `number`) is unique in its journal and generation; that of an
         AT_MOST_ONCE call in all generations of its journal. The same entry again is accepted and written once.

@@ -8,6 +8,8 @@ from msgspec import UnsetType
 
 from stepwell.core.loop.budgets import used_up
 from stepwell.core.loop.idempotency import KEY_TIMER, MORE_TIMER
+from stepwell.core.loop.journals import name_of
+from stepwell.core.loop.waits import WAIT_TIMER
 from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.states import (
     ENDED,
@@ -15,11 +17,13 @@ from stepwell.core.records.states import (
     SETTLED,
     EventType,
     ExecutionStatus,
+    InputStatus,
     OnFailure,
     PauseReason,
     RunStatus,
     StepKind,
     TaskStatus,
+    WaitKind,
 )
 from tests.simulation.simulator.run_model import Applied, RunModel, step_of
 from tests.simulation.simulator.violation import holds
@@ -215,8 +219,27 @@ def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
         holds(not model.timers, "S14", applied, "timers are left:", model.timers)
     elif run.status is not RunStatus.PAUSED:
         waits = model.waits_for_an_answer() or {MORE_TIMER, KEY_TIMER} & model.timers.keys()
-        moves = bool(model.open()) or waits
+        sleeps = any(name.startswith(WAIT_TIMER) for name in model.timers)
+        moves = bool(model.open()) or waits or sleeps
         holds(moves, "L1", applied, "nothing of it can ever move again")
+
+
+def _what_is_waited_for_can_come(model: RunModel, applied: Applied) -> None:
+    """A sleep that a suspended step waits for has a timer, and a question is open (L3)."""
+    run = applied.commit.run
+    steps = [(name_of(run, task), task.waits) for task in model.tasks.values() if task.waits]
+    if run.step_waits:
+        steps.append((name_of(run, None), run.step_waits))
+    for journal, waits in steps:
+        for wait in waits:
+            asked = model.inputs.get(wait.input_id)
+            is_open = asked is not None and asked.status is InputStatus.OPEN
+            comes = {
+                WaitKind.SLEEP: f"{WAIT_TIMER}{journal}:{wait.key}" in model.timers,
+                WaitKind.INPUT: is_open,
+                WaitKind.BUDGET: True,
+            }
+            holds(comes[wait.kind], "L3", applied, journal, "waits for nothing:", wait)
 
 
 _LAST = {
@@ -238,4 +261,5 @@ _AFTER: tuple[Callable[[RunModel, Applied], None], ...] = (
     _one_lease_a_step,
     _attempts_are_bounded,
     _the_end_is_clean,
+    _what_is_waited_for_can_come,
 )
