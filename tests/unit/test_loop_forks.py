@@ -77,7 +77,7 @@ def finished(*plan: TaskSpec, **spec: Any) -> World:
 def test_fork_keeps_completed_results_by_reference_and_runs_the_rest() -> None:
     parent = planned(*chain("a", "b", "c"))
     parent.complete("a")
-    assert base(parent)[-3:] == (("a",), (), ("b", "c")), "kept, run again, still to do"
+    assert base(parent)[2:5] == (("a",), (), ("b", "c")), "kept, run again, still to do"
     world = fork(parent)
 
     kept = world.task("a")

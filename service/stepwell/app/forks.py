@@ -12,13 +12,15 @@ from stepwell.app.history import History, check_version
 from stepwell.app.runs import read_run
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.compat import Misfit
-from stepwell.core.fork.fork import Base, base_of
-from stepwell.core.port import INPUT_KEY, Presence, PresenceQuery, Store
+from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
+from stepwell.core.port import INPUT_KEY, JournalQuery, Presence, PresenceQuery, Store
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
+from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import ANY, WorkerVersion
 from stepwell.core.records.states import ForkMode, StepKind
+from stepwell.core.records.step_journal import Source
 from stepwell.engine.executor import Executor
 
 T = TypeVar("T")
@@ -86,6 +88,9 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
     plans = await history.plans_at(parent, rows.run.plan_revision)
     rows = await history.with_ended(parent, rows, plans)
     spec = _spec(rows.run, order)
+    stored = await store.read_payloads(order.tenant_id, order.parent_run_id, [INPUT_KEY])
+    before = stored[0].payload if stored else None
+    given = before if order.input is None else order.input
     changes = Changes(
         mode=order.mode,
         plan=order.plan,
@@ -93,11 +98,13 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
         roles=_roles(
             (await store.page(PresenceQuery(tenant_id=order.tenant_id))).items, spec.queue
         ),
+        same_input=given == before,
     )
     base = base_of(spec, rows, plans, changes)
-    stored = await store.read_payloads(order.tenant_id, order.parent_run_id, [INPUT_KEY])
-    before = stored[0].payload if stored else None
-    given = before if order.input is None else order.input
+    base = with_calls(
+        base,
+        {one: await _at_most_once(store, order.tenant_id, one) for one in sources_of(base)},
+    )
     changed = [
         *(["with another input"] if given != before else []),
         *(["for another goal"] if spec.goal != rows.run.spec.goal else []),
@@ -106,6 +113,26 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
     fork = replace(base.fork, input=given, actor=order.actor, on_behalf_of=order.executor_id)
     base = base._replace(fork=fork)
     return PreparedFork(base, tuple(warnings))
+
+
+async def _at_most_once(store: Store, tenant_id: str, source: Source) -> Sequence[StoredEntry]:
+    """Return what AT_MOST_ONCE calls left in a journal."""
+    found: list[StoredEntry] = []
+    query = JournalQuery(
+        tenant_id=tenant_id,
+        run_id=source.run_id,
+        journal=source.journal,
+        # Of the generations before one that isn't there yet, only such calls are returned.
+        generation=source.generation + 1,
+        version=source.version,
+        names_only=True,
+    )
+    while True:
+        page = await store.page(query)
+        found.extend(page.items)
+        if not page.items:
+            return found
+        query = replace(query, cursor=page.cursor)
 
 
 def _warning(kept: int, changed: Sequence[str]) -> str:

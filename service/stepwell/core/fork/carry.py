@@ -34,6 +34,8 @@ class Changes(NamedTuple):
     replan: bool = False
     roles: frozenset[str] | None = None
     """Roles of the workers connected to its queue; None: no worker is connected."""
+    same_input: bool = True
+    """Its input is the parent's."""
 
 
 class Parent:

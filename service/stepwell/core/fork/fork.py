@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.core.fork.carry import Carry, Changes, Parent
-from stepwell.core.fork.compat import Misfit, misfits_of
+from stepwell.core.fork.compat import Misfit, MisfitKind, misfits_of
+from stepwell.core.fork.journals import Calls, StepJournal, journals_of, repeated_call
 from stepwell.core.loop.signals import Fork
 from stepwell.core.records import graph, limits
 from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, Violation
@@ -23,6 +26,7 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
+from stepwell.core.records.step_journal import Source
 
 _ID_TAIL_CHARS = 12
 
@@ -44,6 +48,8 @@ class Base(NamedTuple):
     """Tasks that the parent completed and the fork runs again."""
     pending: tuple[str, ...] = ()
     """Tasks that the parent had not completed and that are still to do."""
+    journals: tuple[tuple[StepJournal, str], ...] = ()
+    """The parent's journals of the steps that the fork runs, each with its task's path in the request."""
 
 
 def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Changes) -> Base:
@@ -60,7 +66,13 @@ def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Chang
     carry = Carry(parent, changes, executing=phase is Phase.EXECUTING)
     _check_plan(carry, changes)
     run = _run(spec, parent, phase, changes)
-    tasks = tuple(carry.tasks(spec.parent_run_id))
+    journals = tuple(journals_of(spec, parent, carry, changes, run))
+    begun = {one.task_id: one.journal for one in journals if one.goes_on}
+    run = replace(run, step_journal=begun.get("", run.step_journal))
+    tasks = tuple(
+        replace(one, journal=begun.get(one.task_id, one.journal))
+        for one in carry.tasks(spec.parent_run_id)
+    )
     asked = {task.input_id for task in tasks if task.input_id}
     fork = Fork(
         spec=spec,
@@ -80,7 +92,23 @@ def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Chang
             for k in carry.specs
             if k not in carry.carried and parent.status(k) is not TaskStatus.COMPLETED
         ),
+        journals=tuple((one, carry.path(one.task_id)) for one in journals),
     )
+
+
+def sources_of(base: Base) -> list[Source]:
+    """Return the journals whose AT_MOST_ONCE calls decide on a fork: read those for `with_calls`."""
+    return [source for step, _ in base.journals for source in step.journal.sources]
+
+
+def with_calls(base: Base, calls: Calls) -> Base:
+    """Return the base with the incompatibilities that the calls in its journals are."""
+    misfits = [
+        Misfit(MisfitKind.EFFECT_REPEATED, step.task_id, path, repeated)
+        for step, path in base.journals
+        if (repeated := repeated_call(step, calls))
+    ]
+    return base._replace(misfits=(*base.misfits, *misfits)[: limits.VIOLATIONS_MAX])
 
 
 # --- the run ------------------------------------------------------------------------------------

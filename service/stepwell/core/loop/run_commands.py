@@ -29,11 +29,11 @@ from stepwell.core.records.states import (
 
 _OF_A_FORKED_RUN = (
     *("phase", "iteration", "stages", "stages_fixed", "step_attempt", "finish_reason", "reason"),
-    "tally",
+    *("tally", "step_journal"),
 )
 _OF_A_FORKED_TASK = (
     *("status", "attempts", "result_id", "result_run_id", "deduplicated_from", "failure"),
-    *("input_id", "started_us", "ended_us"),
+    *("input_id", "started_us", "ended_us", "journal"),
 )
 """Fields that a fork may take over from its parent."""
 
