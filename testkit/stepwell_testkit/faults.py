@@ -20,6 +20,8 @@ from stepwell_testkit.proxy import StoreProxy
 
 T = TypeVar("T")
 
+_MAY_BE_UNKNOWN = frozenset({"commit", "record"})
+
 
 class Mode(StrEnum):
     """A kind of fault."""
@@ -29,7 +31,7 @@ class Mode(StrEnum):
     TIME_OUT = "time_out"
     """Done, or for a commit done in part or not at all, and nobody is notified: OutcomeUnknown.
 
-    From the other methods, which may be repeated without harm, StoreUnavailable.
+    From the other methods but `record`, which may be repeated without harm, StoreUnavailable.
     """
     DELAY = "delay"
     """Slow before it is done, or after."""
@@ -158,7 +160,7 @@ class FaultyStore(StoreProxy):
     async def _suffer(self, mode: Mode, method: str, *args: Any, **kwargs: Any) -> Any:
         await self._begin(mode, method)
         pass_on = partial(super().call, method, *args, **kwargs)
-        unknown = OutcomeUnknown if method == "commit" else StoreUnavailable
+        unknown = OutcomeUnknown if method in _MAY_BE_UNKNOWN else StoreUnavailable
         if mode is Mode.TIME_OUT:
             await (self._commit_some(*args, **kwargs) if method == "commit" else pass_on())
             raise unknown("no answer came in time")

@@ -1,4 +1,4 @@
-"""The rows that the conformance suite stores and reads back leave no field of a run at its default."""
+"""The rows that the conformance suite stores and reads back leave no field of a run, or of a journal's entry, at its default."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import fields
 
 from stepwell.core.records.record import UNKNOWN
-from stepwell_testkit.conformance.odd_rows import full_commit
+from stepwell_testkit.conformance.odd_rows import full_commit, odd_entry
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> object:
@@ -16,7 +16,11 @@ def default_of(field: msgspec.structs.FieldInfo) -> object:
     return field.default
 
 
-@pytest.mark.parametrize("record", [full_commit().run, full_commit().run.spec], ids=["run", "spec"])
+@pytest.mark.parametrize(
+    "record",
+    [full_commit().run, full_commit().run.spec, odd_entry()],
+    ids=["run", "spec", "entry"],
+)
 def test_odd_rows_set_every_field(record: msgspec.Struct) -> None:
     unset = [one.name for one in fields(record) if getattr(record, one.name) == default_of(one)]
 

@@ -13,6 +13,7 @@ from stepwell.core.port import (
     FeedQuery,
     FoundInput,
     InputQuery,
+    JournalQuery,
     LeaseQuery,
     LogQuery,
     MessageQuery,
@@ -26,6 +27,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
 from stepwell_drivers.memory.rows import RunRows, newest_before, page_of
 from stepwell_drivers.memory.state import State
@@ -106,6 +108,14 @@ def _logs(state: State, query: LogQuery) -> Page[LogEntry]:
     return rows.log.page(query.execution_id, place, query.limit)
 
 
+def _journals(state: State, query: JournalQuery) -> Page[StoredEntry]:
+    journals = state.journals(query.tenant_id, query.run_id)
+    place = _place(query.cursor)
+    if journals is None:
+        return Page(cursor=str(place))
+    return journals.page(query, place)
+
+
 def _inputs(state: State, query: InputQuery) -> Page[FoundInput]:
     place = _place(query.cursor)
     if not query.run_id:
@@ -153,6 +163,7 @@ _READERS: Mapping[type[Query[Any]], Callable[[State, Any], Page[Any]]] = {
     MessageQuery: _messages,
     CheckpointQuery: _checkpoints,
     LogQuery: _logs,
+    JournalQuery: _journals,
     InputQuery: _inputs,
     EndedQuery: _ended,
     PresenceQuery: _presences,

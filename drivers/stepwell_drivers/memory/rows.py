@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from stepwell.core.port import EventPage, Loaded, OpenExecution
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
+from stepwell.core.records.journal import Totals
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import (
     Execution,
@@ -29,8 +30,9 @@ from stepwell.core.records.model import (
     Session,
     Task,
 )
-from stepwell.core.records.states import InputStatus
+from stepwell.core.records.states import ExecutionStatus, InputStatus
 from stepwell_drivers.memory.agenda import Deadline, Ready
+from stepwell_drivers.memory.journals import RunJournals
 from stepwell_drivers.memory.logs import RunLog
 
 
@@ -66,9 +68,17 @@ class InputRow:
 
 
 class Lease:
-    """The holder of an execution, with the last progress and session of its heartbeats."""
+    """The holder of an execution, with what its heartbeats brought last and the sums of what it recorded."""
 
-    __slots__ = ("deadline", "instance_id", "progress", "session", "token", "worker_id")
+    __slots__ = (
+        "deadline",
+        "instance_id",
+        "progress",
+        "recorded",
+        "session",
+        "token",
+        "worker_id",
+    )
 
     def __init__(self, token: str, worker_id: str, instance_id: str, deadline: Deadline) -> None:
         self.token = token
@@ -77,6 +87,7 @@ class Lease:
         self.deadline = deadline
         self.progress: Payload | None = None
         self.session = Session()
+        self.recorded = Totals()
 
 
 class ExecutionRow:
@@ -91,6 +102,12 @@ class ExecutionRow:
         self.lease: Lease | None = None
         self.ready: Ready | None = None
 
+    def has_recorded_since(self, version: int) -> bool:
+        """Say whether it has not changed since a version, but has recorded something under its lease."""
+        return (
+            self.changed <= version and self.lease is not None and self.lease.recorded.entries > 0
+        )
+
     def as_open(self) -> OpenExecution:
         """Return the execution with its lease, if it has one."""
         lease = self.lease
@@ -103,6 +120,7 @@ class ExecutionRow:
             instance_id=lease.instance_id,
             progress=lease.progress,
             session=lease.session,
+            recorded=lease.recorded,
         )
 
 
@@ -142,8 +160,13 @@ class RunRows:
         self.messages: list[Message] = []
         self.messages_of_task: dict[str, list[Message]] = {}
         self.log = RunLog()
+        self.journals = RunJournals()
         self._places: dict[int, Mapping[str, int]] = {}
         self._order: list[str] | None = None
+
+    def is_leased(self, execution_id: str) -> bool:
+        """Say whether a worker has this execution, which must be there."""
+        return self.executions[execution_id].execution.status is ExecutionStatus.LEASED
 
     def put_plan(self, plan: Plan) -> None:
         """Keep a plan revision, and where in it each task stands."""
@@ -212,6 +235,7 @@ class RunRows:
         else:
             tasks = _changed(self.tasks, since)
             executions = _changed(self.executions, since)
+            executions += [row for row in self.open.values() if row.has_recorded_since(since)]
             inputs = _changed(self.inputs, since)
         return Loaded(
             run=self.run,

@@ -17,22 +17,30 @@ from stepwell.core.port import (
     EndedRun,
     FeedEntry,
     FeedQuery,
+    Fence,
+    JournalWrite,
     Lease,
     Page,
     Presence,
+    Recorded,
+    Recording,
     Renewal,
     Runtime,
     Timer,
     WorkerLease,
+    Written,
 )
 from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution, InputRequest, LogEntry, Outcome
 from stepwell.core.records.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
+from stepwell_drivers.journals import summed
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
-from stepwell_drivers.memory.families import Families
+from stepwell_drivers.memory.families import Families, Left
 from stepwell_drivers.memory.indexes import EndedRuns, Keys, OpenInputs
+from stepwell_drivers.memory.journals import RunJournals
 from stepwell_drivers.memory.logs import LogBook
 from stepwell_drivers.memory.rows import ExecutionRow, RunRows, newest_before
 from stepwell_drivers.memory.rows import Lease as LeaseRow
@@ -108,8 +116,18 @@ class State:
         for fence in commit.fences:
             if self._lease_of(rows, fence.execution_id, fence.token) is None:
                 return CommitResult(verdict=Verdict.LEASE_LOST, now_us=now_us)
+        if rows is not None and not self._knows_all(rows, commit.fences):
+            return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
         self._apply(commit, rows if rows is not None else self._new_rows(commit), now_us)
         return CommitResult(verdict=Verdict.COMMITTED, now_us=now_us)
+
+    def _knows_all(self, rows: RunRows, fences: Sequence[Fence]) -> bool:
+        """Say whether each fence knows of all entries that were recorded under its lease."""
+        for fence in fences:
+            lease = self._lease_of(rows, fence.execution_id, fence.token)
+            if lease is not None and fence.recorded not in (-1, lease.recorded.entries):
+                return False
+        return True
 
     @staticmethod
     def _was_applied(rows: RunRows, commit: Commit) -> bool:
@@ -167,6 +185,10 @@ class State:
             self._put_timer(rows, timer, now_us)
         for request in commit.inputs:
             self._put_input(rows, request)
+        for write in commit.forgotten:
+            rows.journals.forget(write)
+        for write in commit.entries:
+            rows.journals.put(write, version=rows.version, now_us=now_us)
         rows.put_events(commit.events)
         for message in commit.messages:
             rows.put_message(message)
@@ -286,7 +308,7 @@ class State:
         now_us = self.clock.now_us()
         deadline = lease.deadline
         when_us = _capped(now_us + renewal.lease_ms * 1_000, deadline.limit_us)
-        if rows.executions[renewal.execution_id].execution.status is ExecutionStatus.LEASED:
+        if rows.is_leased(renewal.execution_id):
             self.agenda.move(deadline, when_us, now_us)
         else:
             deadline.when_us = when_us
@@ -295,6 +317,30 @@ class State:
         if renewal.session.backend or renewal.session.session_id:
             lease.session = renewal.session
         return True
+
+    def record(self, recording: Recording) -> Recorded:
+        """Keep journal entries, if the token is the lease's."""
+        now_us = self.clock.now_us()
+        rows = self.runs.get((recording.tenant_id, recording.run_id))
+        lease = self._lease_of(rows, recording.execution_id, recording.token)
+        if rows is None or lease is None or not rows.is_leased(recording.execution_id):
+            return Recorded(live=False, now_us=now_us)
+        written: list[Written] = []
+        new: list[Entry] = []
+        for entry in recording.entries:
+            answer, is_new = rows.journals.put(
+                JournalWrite(
+                    journal=recording.journal, generation=recording.generation, entry=entry
+                ),
+                version=rows.version,
+                now_us=now_us,
+                execution_id=recording.execution_id,
+            )
+            written.append(answer)
+            if is_new:
+                new.append(entry)
+        lease.recorded = summed(lease.recorded, new)
+        return Recorded(live=True, written=tuple(written), totals=lease.recorded, now_us=now_us)
 
     def put_presence(self, presence: Presence, ttl_ms: int) -> None:
         """Remember a worker for a while."""
@@ -360,7 +406,7 @@ class State:
         tenant.births.pop(newest_before(tenant.births, rows.birth))
         rows.log.clear()
         self._ended.drop(tenant_id, run_id, rows.run)
-        self._families.leave(rows.family, run_id, rows.outcomes)
+        self._families.leave(rows.family, run_id, Left(rows.outcomes, rows.journals))
         del self.runs[key]
         until_us = self.clock.now_us() + _TOMBSTONE_US
         self._tombstones[key] = until_us
@@ -372,8 +418,18 @@ class State:
     def outcomes(self, tenant_id: str, run_id: str) -> Mapping[str, Outcome]:
         """Return what a run's executions left behind, or what it left to its family."""
         rows = self.runs.get((tenant_id, run_id))
-        left = self._families.left_by(tenant_id, run_id) if rows is None else rows.outcomes
-        return left or {}
+        if rows is not None:
+            return rows.outcomes
+        left = self._families.left_by(tenant_id, run_id)
+        return left.outcomes if left is not None else {}
+
+    def journals(self, tenant_id: str, run_id: str) -> RunJournals | None:
+        """Return a run's journals, or those that it left to its family."""
+        rows = self.runs.get((tenant_id, run_id))
+        if rows is not None:
+            return rows.journals
+        left = self._families.left_by(tenant_id, run_id)
+        return left.journals if left is not None else None
 
     def ended(self, query: EndedQuery) -> list[EndedRun]:
         """Return ended runs, those that ended first before the others."""

@@ -24,6 +24,8 @@ from stepwell.core.port import (
     Page,
     Presence,
     Query,
+    Recorded,
+    Recording,
     Renewal,
     Reservation,
     StoredPayload,
@@ -73,6 +75,10 @@ class MemoryStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         state = self._state
         return [state.renew(renewal) for renewal in renewals]
+
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        state = self._state
+        return [state.record(recording) for recording in recordings]
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         for presence in presences:

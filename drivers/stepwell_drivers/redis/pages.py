@@ -20,6 +20,7 @@ from stepwell.core.port import (
     FeedQuery,
     FoundInput,
     InputQuery,
+    JournalQuery,
     LeaseQuery,
     LogQuery,
     MessageQuery,
@@ -30,6 +31,8 @@ from stepwell.core.port import (
     TaskQuery,
 )
 from stepwell.core.records.checkpoints import Checkpoint
+from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Execution, Message, Run, Task
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
@@ -56,6 +59,15 @@ _Birth = tuple[int, int, str]
 """Stamp, partition, run."""
 
 
+def no_journals() -> StoreRefused:
+    """Return the refusal of whatever asks for journals."""
+    return StoreRefused("Redis keeps no journals: agents that record calls need SQLite or Postgres")
+
+
+async def _journals(_query: JournalQuery) -> Page[StoredEntry]:
+    raise no_journals()
+
+
 class Pages:
     """Pages of each kind of row."""
 
@@ -68,6 +80,7 @@ class Pages:
             MessageQuery: self._messages,
             CheckpointQuery: self._checkpoints,
             LogQuery: logs.page,
+            JournalQuery: _journals,
             InputQuery: lambda query: (
                 self._inputs(query) if query.run_id else search.open_inputs(query)
             ),

@@ -19,6 +19,8 @@ from stepwell.core.port import (
     Page,
     Presence,
     Query,
+    Recorded,
+    Recording,
     Renewal,
     Reservation,
     StoredPayload,
@@ -33,7 +35,7 @@ from stepwell_drivers.redis.commits import Commits
 from stepwell_drivers.redis.hints import RedisHints
 from stepwell_drivers.redis.logs import Logs
 from stepwell_drivers.redis.opening import Opened
-from stepwell_drivers.redis.pages import Pages
+from stepwell_drivers.redis.pages import Pages, no_journals
 from stepwell_drivers.redis.presence import PresenceRows
 from stepwell_drivers.redis.reads import Reads
 from stepwell_drivers.redis.reservations import Reservations
@@ -80,6 +82,12 @@ class RedisStore:
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         return await self._commits.renew(renewals)
+
+    async def record(
+        self,
+        recordings: Sequence[Recording],  # noqa: ARG002 - the port has it
+    ) -> Sequence[Recorded]:
+        raise no_journals()
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         self._network.check_open()

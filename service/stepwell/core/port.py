@@ -9,8 +9,8 @@ tenant is a missing run. Tenants, runs, queues, roles, workers, pipelines and ex
 by names that match `NAME_PATTERN`, of at most 128 characters. Ids, keys and all other texts hold any
 characters but NUL and halves of surrogate pairs.
 
-**Errors.** Every method may raise `StoreUnavailable` (nothing was done). `commit` may also raise
-`OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A
+**Errors.** Every method may raise `StoreUnavailable` (nothing was done). `commit` and
+`record` may also raise `OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A
 store that was closed is unavailable. A cursor that no store made raises `InvalidArgument`.
 
 **Time.** A store has one clock. Durations come in, moments go out, and only the store compares
@@ -151,7 +151,7 @@ class Commit(Record, frozen=True, kw_only=True):
     entries: tuple[JournalWrite, ...] = ()
     """Journal entries that the commit itself writes, such as a person's answer; one of the same name stays."""
     forgotten: tuple[JournalWrite, ...] = ()
-    """Journal entries to be removed, by their names, in the generation given."""
+    """Journal entries to be removed, by their names, in the generation given, before `entries` are written."""
 
 
 class CommitResult(Record, frozen=True, kw_only=True):
@@ -326,7 +326,8 @@ class Loaded(Record, frozen=True, kw_only=True):
     """Its plans, ordered by revision."""
     tasks: tuple[Task, ...] = ()
     executions: tuple[OpenExecution, ...] = ()
-    """All that are open; with `since`, also those closed since."""
+    """All that are open; with `since`, also those closed since, and in any case those that recorded something under
+    their lease."""
     inputs: tuple[InputRequest, ...] = ()
     """All that are open; with `since`, also those ended since."""
     requests: tuple[RequestRecord, ...] = ()
@@ -476,7 +477,7 @@ class JournalQuery(Query[StoredEntry], frozen=True, kw_only=True):
 
     A page's cursor is always set, also at the end: reading on from it later returns what was written since.
     A page has at least one entry where there is one, and ends before the one that would take its values over
-    `bytes_limit`.
+    `bytes_limit`. What a deleted run left to its family (`Store.delete_run`) is read as before.
     """
 
     tenant_id: str
@@ -659,9 +660,10 @@ class Store(Protocol):
         entries. LEASE_LOST: a fence's token is not that of the execution's lease. A commit that was
         refused left nothing behind and never will.
 
-        The version is checked before the fences. A commit whose `(run, version, commit_id)` was
-        applied before is not applied again: it answers COMMITTED, at any later version, as long as
-        the run is there. Several commits of one run in one call are applied in the order given.
+        The version is checked before the fences, and their tokens before what was recorded. A commit
+        whose `(run, version, commit_id)` was applied before is not applied again: it answers COMMITTED,
+        at any later version, as long as the run is there. Several commits of one run in one call are
+        applied in the order given.
 
         A run that is created with a `spec.parent_run_id` answers CONFLICT where no run of its family
         is there any more (the parent itself, or one whose `family_id`, or whose own id, is its
@@ -720,8 +722,8 @@ class Store(Protocol):
         """Remove a run with all that belongs to it, if it is at `version`. Otherwise False.
 
         A tombstone refuses commits to this id for at least an hour. As long as another run of its
-        family is there, what its executions left behind (`read_payloads`, but for its input) can
-        still be read, and the id is refused, too; with the last of the family it is removed. The
+        family is there, what its executions left behind (`read_payloads`, but for its input, and its
+        journals) can still be read, and the id is refused, too; with the last of the family it is removed. The
         family of a run are those with its `spec.family_id` and the one whose id that is; a run
         without one is its own.
 

@@ -33,6 +33,8 @@ pytest.register_assert_rewrite(
             "fidelity",
             "inputs",
             "itself",
+            "journal_reads",
+            "journal_writes",
             "leases",
             "loads",
             "logs",
@@ -57,6 +59,12 @@ from stepwell_testkit.conformance.fidelity import TestDurability, TestFidelity  
 from stepwell_testkit.conformance.harness import StoreFactory, excused, store  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.inputs import TestInputs  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.itself import TestHints, TestStore  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.journal_reads import TestJournals, TestRecorded  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.journal_writes import (  # noqa: E402 - after the rewriting
+    TestCommitEntries,
+    TestRecord,
+    TestRecordRaces,
+)
 from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting
@@ -74,6 +82,7 @@ __all__ = [
     "TestByKey",
     "TestCheckpoints",
     "TestClocks",
+    "TestCommitEntries",
     "TestCommits",
     "TestDelete",
     "TestDue",
@@ -91,6 +100,7 @@ __all__ = [
     "TestHolds",
     "TestHostileNames",
     "TestInputs",
+    "TestJournals",
     "TestLeases",
     "TestLoad",
     "TestLoadSince",
@@ -99,6 +109,9 @@ __all__ = [
     "TestPages",
     "TestPresence",
     "TestReady",
+    "TestRecord",
+    "TestRecordRaces",
+    "TestRecorded",
     "TestReservations",
     "TestRows",
     "TestRuns",

@@ -11,9 +11,20 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Fence, Lease, Presence, Renewal, Timer, Want
+from stepwell.core.port import (
+    Commit,
+    Fence,
+    JournalWrite,
+    Lease,
+    Presence,
+    Recording,
+    Renewal,
+    Timer,
+    Want,
+)
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, NamedEvent
 from stepwell.core.records.events import Event
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import (
     Execution,
     Failure,
@@ -32,9 +43,11 @@ from stepwell.core.records.model import (
 )
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import (
+    Effect,
     EventType,
     ExecutionStatus,
     InputStatus,
+    JournalMark,
     LogKind,
     RunStatus,
     StepKind,
@@ -45,6 +58,8 @@ TENANT = "acme"
 RUN = "run-1"
 STEP = "task:a#1"
 """The execution that most tests are about."""
+JOURNAL = "task:a@1"
+"""The journal of its step."""
 ALL_KINDS = tuple(StepKind)
 EPOCH_US = 1_700_000_000_000_000
 
@@ -264,9 +279,9 @@ def created_leased(
     )
 
 
-def fence(execution_id: str = STEP, *, token: str = "t1") -> Fence:
+def fence(execution_id: str = STEP, *, token: str = "t1", recorded: int = -1) -> Fence:
     """Return the demand that the lease is still this one."""
-    return Fence(execution_id=execution_id, token=token)
+    return Fence(execution_id=execution_id, token=token, recorded=recorded)
 
 
 def renewal(
@@ -289,6 +304,43 @@ def renewal(
         progress=progress,
         session=session or Session(),
     )
+
+
+def entry(key: str = "call#1", data: bytes | None = b"{}", *, number: int = 0) -> Entry:
+    """Return the END of a call with these bytes."""
+    value = Payload(data=data) if data is not None else None
+    return Entry(key=key, number=number, name="call", value=value)
+
+
+def mark(mark: JournalMark, key: str = "call#1", *, number: int = 1) -> Entry:
+    """Return an entry of an AT_MOST_ONCE call."""
+    return Entry(key=key, mark=mark, number=number, effect=Effect.AT_MOST_ONCE)
+
+
+def recording(
+    *entries: Entry,
+    run_id: str = RUN,
+    tenant: str = TENANT,
+    execution_id: str = STEP,
+    token: str = "t1",
+    journal: str = JOURNAL,
+    generation: int = 1,
+) -> Recording:
+    """Return entries that a worker writes while it holds a lease."""
+    return Recording(
+        tenant_id=tenant,
+        run_id=run_id,
+        execution_id=execution_id,
+        token=token,
+        journal=journal,
+        generation=generation,
+        entries=entries,
+    )
+
+
+def write(entry: Entry, *, journal: str = JOURNAL, generation: int = 1) -> JournalWrite:
+    """Return an entry that a commit writes or forgets."""
+    return JournalWrite(journal=journal, generation=generation, entry=entry)
 
 
 def timer(delay_ms: int, name: str = "timer") -> Timer:

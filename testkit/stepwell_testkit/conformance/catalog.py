@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 STORE_INVARIANTS = (
     *("S1", "S2", "S3", "S4", "S5", "S7", "S8", "S9", "S10", "E1", "E3", "E4", "E8", "L5"),
-    *("C1", "C2", "C3", "D2", "T1", "T2", "T3", "T4", "R1", "K1"),
+    *("C1", "C2", "C3", "D2", "T1", "T2", "T3", "T4", "R1", "K1", "J1", "J2", "J4"),
 )
 """The service's invariants that a store alone can keep or break."""
 
@@ -28,11 +28,13 @@ _OTHER_PORTS = {
     "AssignedRun",
     "Assignment",
     "DependencyResult",
+    "HeldEntry",
+    "JournalPage",
     "Principal",
     "Authenticator",
     "Runtime",
 }
-_INVARIANT = re.compile(r"(?<=_)([SELCDTRK]\d+)(?=_)")
+_INVARIANT = re.compile(r"(?<=_)([SELCDTRKJ]\d+)(?=_)")
 _SENTENCE_END = re.compile(r"(?<=[.:])\n{2}|(?<=\.)\s+(?=[A-Z`\"*])")
 
 

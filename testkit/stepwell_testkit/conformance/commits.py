@@ -109,7 +109,7 @@ _KINDS = (
 class TestCommits(Cases):
     """Verdicts and effects of `commit`."""
 
-    @promises("commit", "or it was made by another commit than the one that this one `follows`.")
+    @promises("commit", "or it was made by another commit than the one that this one `follows`")
     @promises("Commit.follows", "empty: it isn't known.")
     @promises(
         "Commit.follows",

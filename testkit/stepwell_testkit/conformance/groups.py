@@ -52,6 +52,11 @@ GROUPS: Mapping[str, Group] = {
         "`append_logs`, and `page` for a LogQuery, raise StoreRefused, `remove_logs` returns 0; what"
         " workers write is not kept.",
     ),
+    "journal": Group(
+        ("TestRecord", "TestRecordRaces", "TestRecorded", "TestCommitEntries", "TestJournals"),
+        "`record`, and `page` for a JournalQuery, raise StoreRefused; calls within a step fail, and steps"
+        " that make none go on as ever.",
+    ),
     "retention": Group(
         ("TestEnded",),
         "`page` raises StoreRefused for an EndedQuery; PurgeRuns fails, and nothing is removed by age.",
@@ -81,6 +86,10 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "test_run_deleted_before_its_fork_frees_its_keys": ("delete",),
     "test_input_requests_of_a_deleted_run_are_gone": ("delete",),
     "test_lines_of_a_deleted_run_are_not_counted_by_a_purge": ("delete",),
+    "test_deleted_run_has_no_journal": ("delete",),
+    "test_journal_of_a_deleted_parent_is_read_as_long_as_a_fork_is_there": ("delete",),
+    "test_J4_run_created_anew_under_a_deleted_id_has_no_journal": ("delete",),
+    "test_J4_record_beside_a_deletion_writes_before_it_or_not_at_all": ("delete",),
 }
 """Cases that need optional groups besides the group that they stand in."""
 

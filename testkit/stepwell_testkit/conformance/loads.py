@@ -58,7 +58,7 @@ class TestLoad(Cases):
         assert rows.requests == (second.request,)
         assert rows.now_us > 0
 
-    @promises("Loaded.executions", "All that are open; with `since`, also those closed since.")
+    @promises("Loaded.executions", "All that are open; with `since`, also those closed since")
     @promises("Loaded.inputs", "All that are open; with `since`, also those ended since.")
     async def test_a_load_brings_only_what_is_open(self, store: Store) -> None:
         first = await ask.must(
@@ -103,7 +103,7 @@ class TestLoadSince(Cases):
         "only the rows that changed after that version (`complete` is False), or all of them",
     )
     @promises("Loaded.complete", "False: only what changed since the version asked for.")
-    @promises("Loaded.executions", "with `since`, also those closed since.")
+    @promises("Loaded.executions", "with `since`, also those closed since")
     @promises("Loaded.inputs", "with `since`, also those ended since.")
     @promises("Loaded.requests", "with `since`, those made since.")
     async def test_a_cached_copy_is_brought_up_to_date_from_any_version(self, store: Store) -> None:

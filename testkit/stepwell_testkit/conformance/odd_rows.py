@@ -12,6 +12,7 @@ from stepwell.core.records.checkpoints import (
     NamedEvent,
 )
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import (
     AttemptCounts,
     Budget,
@@ -45,6 +46,7 @@ from stepwell.core.records.states import (
     FinishReason,
     InputKind,
     InputStatus,
+    JournalMark,
     OnFailure,
     PauseReason,
     Phase,
@@ -363,6 +365,29 @@ def _execution() -> Execution:
         offered_us=1,
         leased_us=2,
         ended_us=LARGEST,
+    )
+
+
+def odd_entry() -> Entry:
+    """Return a journal entry in which every field is odd."""
+    session = Session(backend=ODD, session_id=NAME)
+    message = Message(
+        role=ODD, content=ODD, task_id=NAME, execution_id=ODD, number=BEYOND_FLOAT, session=session
+    )
+    return Entry(
+        key=ODD,
+        mark=JournalMark.TRY,
+        number=BEYOND_FLOAT,
+        attempt=3,
+        name=ODD,
+        arguments=ODD,
+        effect=Effect.AT_MOST_ONCE,
+        value=Payload(data=b"\x00{\xff", media_type=ODD),
+        failure=_failure(),
+        usage=Usage(input_tokens=1, output_tokens=2, cost_micros=BEYOND_FLOAT, model=ODD),
+        messages=(message, Message(role="user", content="")),
+        took_ms=BEYOND_FLOAT,
+        sleep_ms=7,
     )
 
 

@@ -23,7 +23,7 @@ class TestSentAgain(Cases):
 
     @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
     @promises("commit", "OutcomeUnknown: each of them may or may not have been")
-    @promises("Errors", "`commit` may also raise `OutcomeUnknown`.")
+    @promises("Errors", "`commit` and `record` may also raise `OutcomeUnknown`.")
     async def test_S4_a_commit_sent_again_answers_committed(self, store: Store) -> None:
         first = await ask.must(store, b.created())
         assert await ask.verdicts(store, first) == [COMMITTED]
@@ -111,7 +111,7 @@ class TestSentAgain(Cases):
             assert await ask.verdicts(store, replace(commit, commit_id=used)) == [CONFLICT]
         assert await ask.version_of(store) == 2
 
-    @promises("commit", "The version is checked before the fences.")
+    @promises("commit", "The version is checked before the fences")
     async def test_late_and_fenced_commit_answers_conflict(self, store: Store) -> None:
         first = await ask.must(store, b.created_leased())
         await ask.must(store, b.step(first))

@@ -7,12 +7,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.core.port import EndedQuery, FeedQuery, Hint, LogQuery, Page, PresenceQuery, RunQuery
+from stepwell.core.port import (
+    EndedQuery,
+    FeedQuery,
+    Hint,
+    JournalQuery,
+    LogQuery,
+    Page,
+    PresenceQuery,
+    RunQuery,
+)
 from stepwell.core.records.errors import StoreRefused
 from stepwell_testkit.proxy import StoreProxy
 
 ANSWERS = {"put_presence": None, "remove_logs": 0}
-REFUSED = ("delete_run", "append_logs")
+REFUSED = ("delete_run", "append_logs", "record")
 
 
 class BareStore(StoreProxy):
@@ -37,4 +46,4 @@ def _is_optional(query: Any) -> bool:
     if isinstance(query, RunQuery):
         plain = RunQuery(tenant_id=query.tenant_id)
         return replace(query, cursor="", limit=plain.limit) != plain
-    return isinstance(query, FeedQuery | LogQuery | EndedQuery)
+    return isinstance(query, FeedQuery | LogQuery | JournalQuery | EndedQuery)

@@ -1,0 +1,39 @@
+"""The rules of journal entries that every driver shares: which count in a generation, and what they sum up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from stepwell.core.records.journal import Entry, StoredEntry, Totals
+from stepwell.core.records.states import Effect
+
+
+def size_of(entry: Entry) -> int:
+    """Return the bytes of an entry's value."""
+    return len(entry.value.data) if entry.value is not None else 0
+
+
+def seen_in(stored_generation: int, effect: Effect, generation: int) -> bool:
+    """Say whether an entry's name is taken in a generation: it is of this one, or of an AT_MOST_ONCE call."""
+    return stored_generation == generation or effect is Effect.AT_MOST_ONCE
+
+
+def summed(before: Totals, entries: Iterable[Entry]) -> Totals:
+    """Return a lease's sums with these entries besides."""
+    count, size, usage, messages = before.entries, before.bytes, before.usage, before.messages
+    for entry in entries:
+        count += 1
+        size += size_of(entry)
+        usage += entry.usage
+        messages += len(entry.messages)
+    return Totals(entries=count, bytes=size, usage=usage, messages=messages)
+
+
+def without_bytes(stored: StoredEntry) -> StoredEntry:
+    """Return an entry without the bytes of its value."""
+    value = stored.entry.value
+    if value is None:
+        return stored
+    return replace(stored, entry=replace(stored.entry, value=replace(value, data=b"")))

@@ -1,0 +1,538 @@
+"""Journal entries: written under a lease, once each, and never by one who has lost it."""
+# ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from stepwell.core.port import FeedQuery, JournalQuery, Recorded, Recording, Store, Written
+from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.journal import Entry, StoredEntry
+from stepwell.core.records.model import Payload
+from stepwell.core.records.states import DueKind, ExecutionStatus, JournalMark, Verdict
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
+
+COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
+ROUNDS = 20
+"""Rounds of the cases that leave something to chance."""
+
+
+async def recorded(store: Store, *recordings: Recording) -> list[Recorded]:
+    """Record in one call."""
+    answers = await store.record(recordings)
+    assert len(answers) == len(recordings)
+    return list(answers)
+
+
+async def accepts(store: Store, recording: Recording) -> list[bool]:
+    """Record under a lease that is there, and say which entries were accepted."""
+    (answer,) = await recorded(store, recording)
+    assert answer.live
+    return [written.accepted for written in answer.written]
+
+
+async def journal(
+    store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT
+) -> list[StoredEntry]:
+    """Read all entries of a run."""
+    page = await store.page(JournalQuery(tenant_id=tenant, run_id=run_id))
+    return list(page.items)
+
+
+async def kept(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> list[Entry]:
+    """Read all entries of a run as they were given."""
+    return [stored.entry for stored in await journal(store, run_id, tenant=tenant)]
+
+
+class TestRecord(Cases):
+    """A worker that holds a lease writes entries; nobody else does."""
+
+    @promises("record", "Keep journal entries, each under its lease;")
+    @promises("Recording.journal", "The journal of the execution's step")
+    @promises("record", "One result per recording, in order.")
+    @promises("Recorded.written", "One for each entry, in order.")
+    @promises("record", "an entry that was accepted is in every read after that")
+    async def test_J1_an_accepted_entry_is_in_every_later_read(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.created_leased(), b.created_leased("other", token="t2"))
+        first, second, third = b.entry("a"), b.entry("b", b""), b.entry("c", None)
+        answers = await recorded(
+            store,
+            b.recording(first, second),
+            b.recording(first, run_id="other", token="t2"),
+            b.recording(third),
+        )
+        assert [answer.live for answer in answers] == [True] * 3
+        assert [len(answer.written) for answer in answers] == [2, 1, 1]
+        assert all(written == Written() for answer in answers for written in answer.written)
+        door = await open_store.join(store)
+        assert await kept(door) == [first, second, third]
+        for _ in range(2):
+            assert await kept(store) == [first, second, third]
+            assert await kept(store, "other") == [first]
+            store = await open_store.reopen(store)
+
+    @promises("record", "make all that were kept durable together.")
+    async def test_J1_S3_entries_are_there_after_a_restart_with_what_was_stamped(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a", b"123")))
+        await ask.must(store, b.step(first, fences=[b.fence()]))
+        (answer,) = await recorded(store, b.recording(b.entry("b")))
+        before = await journal(store)
+        assert [
+            (one.journal, one.generation, one.execution_id, one.version, one.size) for one in before
+        ] == [(b.JOURNAL, 1, b.STEP, 1, 3), (b.JOURNAL, 1, b.STEP, 2, 2)]
+        assert before[0].written_us <= before[1].written_us <= answer.now_us
+        store = await open_store.reopen(store)
+        assert await journal(store) == before
+
+    @promises("Recorded.live", "False: the token isn't that of the execution's lease")
+    async def test_J4_a_token_that_is_not_the_leases_writes_nothing(self, store: Store) -> None:
+        first = await ask.must(
+            store, b.created_leased(), b.created(executions=[b.ready()], run_id="r")
+        )
+        del first
+        for token in ("t2", "", "T1", "t1 "):
+            (answer,) = await recorded(store, b.recording(b.entry(), token=token))
+            assert (answer.live, answer.written, answer.totals.entries) == (False, (), 0), token
+        for where in (
+            b.recording(b.entry(), execution_id="task:unknown#1"),
+            b.recording(b.entry(), run_id="missing"),
+            b.recording(b.entry(), run_id="r"),
+            b.recording(b.entry(), run_id="r", token=""),
+        ):
+            assert [answer.live for answer in await recorded(store, where)] == [False]
+        assert await kept(store) == []
+        assert await kept(store, "r") == []
+
+    @promises("Names", "one tenant's id under another tenant is a missing run.")
+    async def test_T3_J4_a_token_of_another_tenant_writes_nothing(self, store: Store) -> None:
+        await ask.must(store, b.created_leased(tenant="b", token="theirs"))
+        await ask.must(store, b.created_leased(tenant="a", token="mine"))
+        foreign = b.recording(b.entry(), tenant="a", token="theirs")
+        assert [answer.live for answer in await recorded(store, foreign)] == [False]
+        for tenant in ("a", "b"):
+            assert await kept(store, tenant=tenant) == []
+
+    @promises(
+        "record", "The check of the token and the write are atomic against whatever ends the lease"
+    )
+    async def test_J4_a_lease_that_a_commit_ended_writes_no_more(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased(token="old"))
+        await recorded(store, b.recording(b.entry("a"), token="old"))
+        second = await ask.must(
+            store, b.step(first, executions=[b.leased()], leases=[b.lease(token="new")])
+        )
+        (answer,) = await recorded(store, b.recording(b.entry("b"), token="old"))
+        assert not answer.live
+        assert await accepts(store, b.recording(b.entry("c"), token="new")) == [True]
+        await ask.must(store, b.step(second, executions=[b.ended()]))
+        for token in ("old", "new"):
+            (answer,) = await recorded(store, b.recording(b.entry("d"), token=token))
+            assert not answer.live
+        store = await open_store.reopen(store)
+        assert [entry.key for entry in await kept(store)] == ["a", "c"]
+
+    @promises(
+        "record", "An expired lease still records in its holder's favour until a commit ends it;"
+    )
+    async def test_J1_C1_an_expired_lease_still_records(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.created_leased(lease_ms=1_000))
+        await open_store.advance(60_000)
+        assert [due.kind for due in await ask.due_now(store)] == [DueKind.LEASE_EXPIRED]
+        assert await accepts(store, b.recording(b.entry())) == [True]
+        assert await kept(store) == [b.entry()]
+
+    @promises("record", "one that makes its outcome unknown does.")
+    async def test_J4_lease_of_an_unknown_outcome_writes_no_more(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a")))
+        unknown = b.ended(status=ExecutionStatus.UNKNOWN_OUTCOME)
+        second = await ask.must(store, b.step(first, executions=[unknown]))
+        for _ in range(2):
+            (answer,) = await recorded(store, b.recording(b.entry("b")))
+            assert not answer.live
+            store = await open_store.reopen(store)
+        assert await kept(store) == [b.entry("a")]
+        await ask.must(store, b.step(second, fences=[b.fence(recorded=1)]))
+
+    @promises(
+        "record", "Changes no version, makes no event and no feed entry, and moves no deadline."
+    )
+    async def test_recording_is_no_commit(self, store: Store, open_store: StoreFactory) -> None:
+        await ask.must(store, b.created_leased(lease_ms=10_000))
+        before = await store.get_run(b.TENANT, b.RUN)
+        await open_store.advance(9_000)
+        assert await accepts(store, b.recording(b.entry())) == [True]
+        assert await store.get_run(b.TENANT, b.RUN) == before
+        page = await store.read_events(b.TENANT, b.RUN, after=0, limit=100)
+        assert page is not None
+        assert page.latest == 1
+        assert not keeps("feed") or len((await store.page(FeedQuery())).items) == 1
+        await open_store.advance(1_000)
+        assert [due.token for due in await ask.due_now(store)] == ["t1"]
+
+    @promises("record", "The same entry again is accepted and written once.")
+    @promises(
+        "record", "OutcomeUnknown: each of them may or may not have been; send the same ones again."
+    )
+    @promises("Written.accepted", "It is kept, now or before.")
+    async def test_J2_the_same_entry_again_is_accepted_and_written_once(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        again = b.recording(b.entry("a"), b.entry("b"), b.entry("a"))
+        assert await accepts(store, again) == [True] * 3
+        for _ in range(2):
+            answers = await recorded(store, again, again)
+            assert [one.accepted for answer in answers for one in answer.written] == [True] * 6
+            assert [answer.totals.entries for answer in answers] == [2, 2]
+            store = await open_store.reopen(store)
+        # Another attempt has what the one before recorded, and may say it again.
+        await ask.must(store, b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")]))
+        (answer,) = await recorded(store, replace(again, token="t2"))
+        assert [one.accepted for one in answer.written] == [True] * 3
+        assert answer.totals.entries == 0
+        assert [entry.key for entry in await kept(store)] == ["a", "b"]
+
+    @promises(
+        "record", "Another one under that name is not accepted, and stops none of the others."
+    )
+    @promises(
+        "Written.accepted",
+        "False: another one of the same name is, with other bytes; that one stays.",
+    )
+    async def test_J2_another_value_under_a_name_is_refused_and_the_first_stays(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.created_leased())
+        mine = b.entry("a", b"first")
+        others = [
+            b.entry("a", b"other"),
+            b.entry("a", b""),
+            b.entry("a", None),
+            replace(mine, value=Payload(data=b"first", media_type="text/plain")),
+            replace(mine, arguments="digest"),
+            replace(mine, took_ms=1),
+        ]
+        assert await accepts(store, b.recording(mine, others[0], b.entry("b"))) == [
+            True,
+            False,
+            True,
+        ]
+        for _ in range(2):
+            for other in others:
+                assert await accepts(store, b.recording(other)) == [False]
+            (answer,) = await recorded(
+                store, b.recording(b.entry("c"), others[0], mine, b.entry("d"))
+            )
+            assert [one.accepted for one in answer.written] == [True, False, True, True]
+            assert answer.totals.entries == 4
+            store = await open_store.reopen(store)
+        assert await kept(store) == [mine, b.entry("b"), b.entry("c"), b.entry("d")]
+
+    @promises(
+        "record",
+        "An entry's name (`key`, `mark`, `number`) is unique in its journal and generation;",
+    )
+    async def test_J2_entries_of_other_names_journals_and_generations_stand_beside_each_other(
+        self, store: Store
+    ) -> None:
+        await ask.must(store, b.created_leased())
+        one = b.entry("a", b"1")
+        beside = [
+            b.entry("A", b"2"),
+            b.entry("a ", b"3"),
+            b.entry("", b"4"),
+            b.entry("a", b"5", number=1),
+            replace(one, mark=JournalMark.TRY),
+            replace(one, mark=JournalMark.WAIT),
+        ]
+        assert await accepts(store, b.recording(one, *beside)) == [True] * 7
+        for journal_, generation in ((b.JOURNAL, 2), ("task:a@2", 1), ("plan@1", 1)):
+            other = b.entry("a", f"{journal_} {generation}".encode())
+            recording = b.recording(other, journal=journal_, generation=generation)
+            assert await accepts(store, recording) == [True]
+            assert await accepts(
+                store, b.recording(one, journal=journal_, generation=generation)
+            ) == [False]
+        assert len(await kept(store)) == 10
+
+    @promises("record", "that of an AT_MOST_ONCE call in all generations of its journal.")
+    async def test_J2_name_of_an_at_most_once_call_is_taken_in_all_generations(
+        self, store: Store
+    ) -> None:
+        await ask.must(store, b.created_leased())
+        begin, end = b.mark(JournalMark.BEGIN), b.mark(JournalMark.END, number=0)
+        await accepts(store, b.recording(begin))
+        assert await accepts(store, b.recording(end, generation=2)) == [True]
+        for generation in (1, 2, 3):
+            again = b.recording(begin, end, generation=generation)
+            assert await accepts(store, again) == [True, True]
+            other = b.recording(
+                replace(begin, arguments="x"),
+                replace(end, value=Payload(data=b"x")),
+                b.entry(),
+                generation=generation,
+            )
+            assert await accepts(store, other) == [False] * 3
+        assert await accepts(store, b.recording(begin, journal="task:a@2")) == [True]
+        assert [(one.generation, one.entry) for one in await journal(store)] == [
+            (1, begin),
+            (2, end),
+            (1, begin),
+        ]
+
+    @promises("Written.until_us", "The end of a WAIT's sleep, as it was stamped the first time.")
+    async def test_C2_the_end_of_a_sleep_is_stamped_once(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=5_000)
+        (answer,) = await recorded(store, b.recording(wait))
+        until_us = answer.written[0].until_us
+        assert until_us == answer.now_us + 5_000_000
+        await open_store.advance(2_000)
+        await ask.must(store, b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")]))
+        store = await open_store.reopen(store)
+        (answer,) = await recorded(store, b.recording(wait, b.entry(), token="t2"))
+        assert [(one.accepted, one.until_us) for one in answer.written] == [
+            (True, until_us),
+            (True, 0),
+        ]
+        (answer,) = await recorded(store, b.recording(replace(wait, sleep_ms=1), token="t2"))
+        assert [(one.accepted, one.until_us) for one in answer.written] == [(False, until_us)]
+        assert [one.until_us for one in await journal(store)] == [until_us, 0]
+
+    @promises("record", "One result per recording, in order.")
+    async def test_recording_without_entries_tells_of_the_lease(self, store: Store) -> None:
+        assert await recorded(store) == []
+        await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry()))
+        alive, stale = await recorded(store, b.recording(), b.recording(token="t2"))
+        assert (alive.live, alive.written, alive.totals.entries) == (True, (), 1)
+        assert not stale.live
+
+    @promises("record", "StoreUnavailable: nothing of it was written.")
+    @promises("Errors", "A store that was closed is unavailable.")
+    async def test_closed_store_records_nothing(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.created_leased())
+        again = await open_store.reopen(store)
+        with pytest.raises(StoreUnavailable):
+            await store.record([b.recording(b.entry())])
+        assert await kept(again) == []
+
+    @promises("delete_run", "Remove a run with all that belongs to it")
+    async def test_J4_run_created_anew_under_a_deleted_id_has_no_journal(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a", b"old")))
+        assert await store.delete_run(b.TENANT, b.RUN, version=1)
+        await open_store.advance(2 * 3_600 * 1_000)
+        await ask.must(store, replace(b.created_leased(token="t2"), commit_id="anew"))
+        assert [one.live for one in await recorded(store, b.recording(b.entry()))] == [False]
+        assert await kept(store) == []
+        assert await accepts(store, b.recording(b.entry("a", b"new"), token="t2")) == [True]
+
+
+class TestRecordRaces(Cases):
+    """A recording beside the commit that ends its lease: before it, or not at all."""
+
+    @promises(
+        "record", "The check of the token and the write are atomic against whatever ends the lease"
+    )
+    @promises("commit", "or a fence's lease has `recorded` another number of journal entries.")
+    async def test_J1_J4_record_beside_the_end_of_its_lease_is_known_to_it_or_refused(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        ends = 0
+        for at in range(ROUNDS):
+            run_id = f"r{at}"
+            first = await ask.must(store, b.created_leased(run_id))
+            end = b.step(first, executions=[b.ended()], fences=[b.fence(recorded=0)])
+            calls = (
+                recorded(door, b.recording(b.entry("a"), run_id=run_id)),
+                ask.verdicts(store, end),
+                recorded(store, b.recording(b.entry("b"), run_id=run_id)),
+            )
+            (one,), (verdict,), (two,) = await asyncio.gather(*calls)
+            keys = [key for key, answer in (("a", one), ("b", two)) if answer.live]
+            assert sorted(entry.key for entry in await kept(store, run_id)) == keys
+            if verdict is COMMITTED:
+                assert keys == []
+                ends += 1
+                continue
+            assert verdict is CONFLICT
+            assert keys
+            known = b.fence(recorded=len(keys))
+            await ask.must(store, replace(end, commit_id="again", fences=(known,)))
+            late = b.recording(b.entry("c"), run_id=run_id)
+            assert [answer.live for answer in await recorded(door, late)] == [False]
+
+    @promises("record", "The same entry again is accepted and written once.")
+    @promises(
+        "record", "Another one under that name is not accepted, and stops none of the others."
+    )
+    async def test_J2_of_values_recorded_at_once_under_one_name_one_is_kept(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        await ask.must(store, b.created_leased())
+        for at in range(ROUNDS):
+            values = [b.entry(f"k{at}", f"{which}".encode()) for which in range(4)]
+            answers = await asyncio.gather(
+                *(
+                    accepts(store if which % 2 else door, b.recording(value))
+                    for which, value in enumerate(values)
+                )
+            )
+            assert sorted(answers) == [[False]] * 3 + [[True]]
+            taken = values[answers.index([True])]
+            assert [entry for entry in await kept(store) if entry.key == f"k{at}"] == [taken]
+
+    @promises("record", "and is counted in the `recorded` of the lease.")
+    async def test_J1_entries_recorded_at_once_are_all_kept_and_counted(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        names = [f"r{at}" for at in range(8)]
+        for run_id in names:
+            await ask.must(store, b.created_leased(run_id))
+        calls = [
+            recorded(door if at % 3 else store, b.recording(b.entry(f"{at}"), run_id=run_id))
+            for at in range(10)
+            for run_id in names
+        ]
+        await asyncio.gather(*calls)
+        for run_id in names:
+            assert sorted(entry.key for entry in await kept(store, run_id)) == [
+                str(at) for at in range(10)
+            ]
+            (row,) = (await ask.loaded(store, run_id)).executions
+            assert row.recorded.entries == 10
+
+    @promises(
+        "record", "The check of the token and the write are atomic against whatever ends the lease"
+    )
+    async def test_J4_record_beside_a_deletion_writes_before_it_or_not_at_all(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        for at in range(ROUNDS):
+            run_id = f"r{at}"
+            await ask.must(store, b.created_leased(run_id))
+            await asyncio.gather(
+                recorded(door, b.recording(b.entry(), run_id=run_id)),
+                store.delete_run(b.TENANT, run_id, version=1),
+            )
+            assert await kept(store, run_id) == []
+            late = await recorded(door, b.recording(b.entry(), run_id=run_id))
+            assert [answer.live for answer in late] == [False]
+
+
+class TestCommitEntries(Cases):
+    """What a commit itself writes into a journal, and removes from it."""
+
+    @promises("Commit.entries", "such as a person's answer; one of the same name stays.")
+    async def test_J2_commit_writes_entries_unless_their_name_is_taken(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a", b"first")))
+        answer = b.entry("ask#1", b"yes")
+        wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=7)
+        writes = tuple(b.write(one) for one in (b.entry("a", b"other"), answer, wait))
+        second = await ask.must(store, replace(b.step(first), entries=writes))
+        # Applied before, it writes nothing twice.
+        assert await ask.verdicts(store, second) == [COMMITTED]
+        for _ in range(2):
+            one, two, three = await journal(store)
+            assert [one.entry, two.entry, three.entry] == [b.entry("a", b"first"), answer, wait]
+            assert (two.execution_id, two.version, two.until_us) == ("", 2, 0)
+            assert three.until_us == three.written_us + 7_000
+            store = await open_store.reopen(store)
+        assert await accepts(store, b.recording(answer)) == [True]
+        assert await accepts(store, b.recording(b.entry("ask#1", b"no"))) == [False]
+        (row,) = (await ask.loaded(store)).executions
+        assert row.recorded.entries == 1
+
+    @promises("commit", "A commit that was refused left nothing behind and never will.")
+    async def test_J1_refused_commit_neither_writes_entries_nor_removes_any(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a")))
+        journal_writes = {
+            "entries": (b.write(b.entry("b")),),
+            "forgotten": (b.write(b.entry("a")),),
+        }
+        for refused in (
+            b.step(first, version=7),
+            b.step(first, fences=[b.fence(token="t2")]),
+            b.step(first, fences=[b.fence(recorded=0)]),
+        ):
+            (verdict,) = await ask.verdicts(store, replace(refused, **journal_writes))
+            assert verdict in {CONFLICT, LEASE_LOST}
+        assert [entry.key for entry in await kept(store)] == ["a"]
+
+    @promises("Commit.forgotten", "by their names, in the generation given")
+    @promises("Commit.forgotten", "before `entries` are written.")
+    async def test_forgotten_entry_is_gone_and_its_name_is_free(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(
+            store,
+            b.recording(b.entry("a", b"1"), b.entry("b"), b.entry("c", b"1")),
+            b.recording(b.entry("a", b"2"), generation=2),
+            b.recording(b.entry("a", b"3"), journal="plan@0"),
+        )
+        # Only the names count; the one of no entry removes nothing.
+        gone = (
+            *(b.write(b.entry("a", None)), b.write(b.entry("c")), b.write(b.entry("unknown"))),
+            *(b.write(b.entry("b"), generation=2), b.write(b.entry("b"), journal="plan@0")),
+            b.write(b.entry("b", number=1)),
+        )
+        anew = (b.write(b.entry("c", b"2")),)
+        await ask.must(store, replace(b.step(first), forgotten=gone, entries=anew))
+        for _ in range(2):
+            found = [(one.journal, one.generation, one.entry) for one in await journal(store)]
+            assert found == [
+                (b.JOURNAL, 1, b.entry("b")),
+                (b.JOURNAL, 2, b.entry("a", b"2")),
+                ("plan@0", 1, b.entry("a", b"3")),
+                (b.JOURNAL, 1, b.entry("c", b"2")),
+            ]
+            store = await open_store.reopen(store)
+        assert await accepts(store, b.recording(b.entry("a", b"anew"))) == [True]
+
+    @promises("Commit.forgotten", "by their names, in the generation given")
+    async def test_forgotten_begin_of_an_earlier_generation_frees_its_name(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        begin = b.mark(JournalMark.BEGIN)
+        await recorded(store, b.recording(begin))
+        await ask.must(store, replace(b.step(first), forgotten=(b.write(begin),)))
+        other = replace(begin, arguments="other")
+        assert await accepts(store, b.recording(other, generation=2)) == [True]
+        assert await kept(store) == [other]
