@@ -105,6 +105,12 @@ class FakeServices:
         more = end < len(found)
         return worker_pb2.ReadResultsResponse(results=page, next=end if more else 0)
 
+    def record(self, assignment: Any, entries: Any, forget: Any) -> Any:
+        raise NotImplementedError  # See `tests.support.journal`.
+
+    async def read_journal(self, assignment: Any, cursor: str) -> worker_pb2.JournalPage:
+        raise NotImplementedError
+
     def write(self, assignment: Any, text: str, level: str, *, chunk: bool) -> None:
         self.written.append((text, level, chunk))
 

@@ -14,11 +14,10 @@ Functions may be async, or not: those run in threads. Their return values are en
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Collection, Iterable
-from types import SimpleNamespace
 from typing import Any, TypeVar, overload
 
+from stepwell_client._annotations import is_async, resolved
 from stepwell_client._enums import StepKind, to_wire
 from stepwell_client._errors import Misconfigured
 from stepwell_client.v1 import types_pb2
@@ -42,15 +41,17 @@ class Step:
         "has_default",
         "is_async",
         "manual_begin",
+        "strict",
         "wants_input",
     )
 
-    def __init__(self, function: Callable[..., object], *, manual_begin: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., object], *, manual_begin: bool = False, strict: bool = False
+    ) -> None:
         self.function = function
+        self.strict = strict
         self.manual_begin = manual_begin
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
-        )
+        self.is_async = is_async(function)
         parameters = _positional(function)
         self.wants_input = len(parameters) == 2
         self.annotation = _resolve(function, parameters[1]) if self.wants_input else _EMPTY
@@ -85,21 +86,14 @@ def _resolve(function: Callable[..., object], parameter: inspect.Parameter) -> A
     annotation = parameter.annotation
     if annotation is parameter.empty:
         return Any
-    inner: Any = inspect.unwrap(function)
-    inner = getattr(inner, "__func__", inner)
-    names: dict[str, Any] = {}
-    if hasattr(inner, "__closure__"):
-        names = dict(inspect.getclosurevars(inner).nonlocals)
-    holder = SimpleNamespace(__annotations__={"input": annotation})
     try:
-        hints = typing.get_type_hints(holder, getattr(inner, "__globals__", {}), names)
+        return resolved(function, annotation)
     except NameError as error:
         name = getattr(function, "__qualname__", repr(function))
         raise Misconfigured(
             f"the type of {name}'s parameter {parameter.name!r} is not known here: {error}. "
             "Define it at the top of its module, before the function"
         ) from error
-    return hints["input"]
 
 
 class Agent:
@@ -159,26 +153,69 @@ class Agent:
         """The types of task that its functions name."""
         return tuple(sorted({name for name, _ in self._tasks if name}))
 
-    def plan(self, function: F) -> F:
-        """Register the function that makes plans: it returns a Plan, or tasks."""
-        self._plan = self._once(self._plan, function, "plan")
-        return function
+    @overload
+    def plan(self, function: F, /) -> F: ...
+    @overload
+    def plan(self, /, *, strict: bool = False) -> Callable[[F], F]: ...
+    def plan(self, function: F | None = None, /, *, strict: bool = False) -> F | Callable[[F], F]:
+        """Register the function that makes plans: it returns a Plan, or tasks.
 
-    def reflect(self, function: F) -> F:
-        """Register the function that judges each iteration: it returns Finish, Continue or Replan."""
-        self._reflect = self._once(self._reflect, function, "reflect")
-        return function
+        `strict`: as for `task`.
+        """
 
-    def synthesize(self, function: F) -> F:
-        """Register the function that makes the run's result."""
-        self._synthesize = self._once(self._synthesize, function, "synthesize")
-        return function
+        def register(function: F) -> F:
+            self._plan = self._once(self._plan, function, "plan", strict=strict)
+            return function
+
+        return register if function is None else register(function)
+
+    @overload
+    def reflect(self, function: F, /) -> F: ...
+    @overload
+    def reflect(self, /, *, strict: bool = False) -> Callable[[F], F]: ...
+    def reflect(
+        self, function: F | None = None, /, *, strict: bool = False
+    ) -> F | Callable[[F], F]:
+        """Register the function that judges each iteration: it returns Finish, Continue or Replan.
+
+        `strict`: as for `task`.
+        """
+
+        def register(function: F) -> F:
+            self._reflect = self._once(self._reflect, function, "reflect", strict=strict)
+            return function
+
+        return register if function is None else register(function)
+
+    @overload
+    def synthesize(self, function: F, /) -> F: ...
+    @overload
+    def synthesize(self, /, *, strict: bool = False) -> Callable[[F], F]: ...
+    def synthesize(
+        self, function: F | None = None, /, *, strict: bool = False
+    ) -> F | Callable[[F], F]:
+        """Register the function that makes the run's result.
+
+        `strict`: as for `task`.
+        """
+
+        def register(function: F) -> F:
+            self._synthesize = self._once(self._synthesize, function, "synthesize", strict=strict)
+            return function
+
+        return register if function is None else register(function)
 
     @overload
     def task(self, type_: F, /) -> F: ...
     @overload
     def task(
-        self, type_: str = "", /, *, role: str = "", manual_begin: bool = False
+        self,
+        type_: str = "",
+        /,
+        *,
+        role: str = "",
+        manual_begin: bool = False,
+        strict: bool = False,
     ) -> Callable[[F], F]: ...
     def task(
         self,
@@ -187,15 +224,19 @@ class Agent:
         *,
         role: str = "",
         manual_begin: bool = False,
+        strict: bool = False,
     ) -> Callable[..., object]:
         """Register a function for tasks of a type, of a role, of both, or all others (`@agent.task`).
 
         The closest match does a task: its type and role, its type, its role, any. With
-        `manual_begin` the function itself reports that an AT_MOST_ONCE task starts: `ctx.begin()`.
+        `manual_begin` the function itself reports that an AT_MOST_ONCE task starts: `ctx.begin()`. With
+        `strict` an attempt fails that would end without having made all calls that were recorded.
         """
         if callable(type_):
             return self.task()(type_)
-        return _register(self._tasks, "tasks", type_, role, manual_begin=manual_begin)
+        return _register(
+            self._tasks, "tasks", type_, role, manual_begin=manual_begin, strict=strict
+        )
 
     @overload
     def reconcile(self, type_: F, /) -> F: ...
@@ -233,10 +274,12 @@ class Agent:
         )
 
     @staticmethod
-    def _once(before: Step | None, function: Callable[..., object], what: str) -> Step:
+    def _once(
+        before: Step | None, function: Callable[..., object], what: str, *, strict: bool
+    ) -> Step:
         if before is not None:
             raise Misconfigured(f"the agent has a function for {what} already")
-        return Step(function)
+        return Step(function, strict=strict)
 
 
 def _register(
@@ -246,11 +289,12 @@ def _register(
     role: str,
     *,
     manual_begin: bool = False,
+    strict: bool = False,
 ) -> Callable[[F], F]:
     def register(function: F) -> F:
         if (type_, role) in steps:
             raise Misconfigured(f"two functions for {what} of type {type_!r} and role {role!r}")
-        steps[type_, role] = Step(function, manual_begin=manual_begin)
+        steps[type_, role] = Step(function, manual_begin=manual_begin, strict=strict)
         return function
 
     return register

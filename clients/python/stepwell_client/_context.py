@@ -11,25 +11,27 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
-from stepwell_client._errors import LeaseLost
+from stepwell_client._errors import LeaseLost, Suspended
+from stepwell_client._frames import add_usage
+from stepwell_client._journal_context import JournalContext, calls_of
 from stepwell_client._limits import (
-    KIND_CHARS_MAX,
     PROGRESS_BYTES_MAX,
     PROMPT_BYTES_MAX,
     RESPONSE_BYTES_MAX,
-    clip,
 )
 from stepwell_client._payloads import decode, encode
 from stepwell_client._results import StepResults
+from stepwell_client._runtime import Runtime
 from stepwell_client._step_output import AttemptRecord, OutputContext
 from stepwell_client._step_services import StepServices
 from stepwell_client._texts import storable, storable_bytes
+from stepwell_client._threads import Threads
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 T = TypeVar("T")
 
 
-class StepContext(OutputContext):
+class StepContext(OutputContext, JournalContext):
     """The context of any step."""
 
     def __init__(
@@ -38,11 +40,15 @@ class StepContext(OutputContext):
         services: StepServices,
         record: AttemptRecord,
         loop: asyncio.AbstractEventLoop,
+        runtime: Runtime,
+        threads: Threads,
     ) -> None:
         self._assignment = assignment
         self._services = services
         self._record = record
         self._loop = loop
+        self._runtime = runtime
+        self._threads = threads
 
     @property
     def assignment(self) -> worker_pb2.Assignment:
@@ -92,7 +98,10 @@ class StepContext(OutputContext):
 
     @property
     def remaining_budget(self) -> types_pb2.Budget | None:
-        """The rest of the run's budget; None: no limits."""
+        """The rest of the run's budget, as of the last call that was recorded; None: no limits."""
+        calls = calls_of(self)
+        if calls is not None and calls.journal.remaining_budget is not None:
+            return calls.journal.remaining_budget
         return _present(self._assignment, "remaining_budget", self._assignment.remaining_budget)
 
     @overload
@@ -201,7 +210,9 @@ class StepContext(OutputContext):
         return self._record.cancelled
 
     def check_cancelled(self) -> None:
-        """Raise LeaseLost if the step is cancelled: for loops of synchronous functions."""
+        """Raise LeaseLost if the step is cancelled, Suspended if it is: for loops of synchronous functions."""
+        if self._record.suspended:
+            raise Suspended
         if self._record.cancelled:
             raise LeaseLost(f"execution {self.execution_id} is not wanted any more")
 
@@ -224,15 +235,17 @@ class StepContext(OutputContext):
         cost_micros: int = 0,
         model: str = "",
     ) -> None:
-        """Add to the attempt's usage. `model`: whose it is; an attempt may use several."""
-        if self._record.usage is None:
-            self._record.usage = types_pb2.Usage()
-        models = [one for one in self._record.usage.model.split(", ") if one]
-        if model and model not in models:
-            self._record.usage.model = clip(", ".join([*models, model]), KIND_CHARS_MAX)
-        self._record.usage.input_tokens += input_tokens
-        self._record.usage.output_tokens += output_tokens
-        self._record.usage.cost_micros += cost_micros
+        """Add to the attempt's usage, or to that of the call around. `model`: whose it is; there may be several."""
+        output = self._output
+        if output.usage is None:
+            output.usage = types_pb2.Usage()
+        used = types_pb2.Usage(
+            model=model,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cost_micros=cost_micros,
+        )
+        add_usage(output.usage, used)
 
     def session(self, backend: str, session_id: str) -> None:
         """Report the agent's own conversation: the next attempt receives it if this one is interrupted."""

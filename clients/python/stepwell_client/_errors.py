@@ -20,11 +20,16 @@ StepwellClientError
 ├── Misconfigured              target, token or agent can't be used as given (also a ValueError)
 ├── DecodeError                bytes that don't fit the type asked for (also a ValueError)
 ├── NotLoaded                  a result must be loaded before it is read (also a LookupError)
+├── JournalError               a call within a step can't be made or kept as it is written
+│   └── JournalMismatch        its key has another content in the journal
 ├── LeaseLost                  another worker has the step, or it is cancelled
 └── WorkerReplaced             a newer process has this worker's id
 
 Each has `reason`, stable and in UPPER_SNAKE_CASE, which is that of the server's `google.rpc.ErrorInfo`
 if a server sent one; and `status`, the gRPC status code, None where no call was made.
+
+Suspended and UnknownOutcome are no errors of that tree: they end a step's function, so they are neither
+Exception nor CancelledError, and nothing that handles failures takes them for one.
 """
 
 from __future__ import annotations
@@ -254,6 +259,42 @@ class LeaseLost(StepwellClientError):
     """Another worker has the step by now, or it is over: stop, nobody waits for an outcome."""
 
     reason = "LEASE_LOST"
+
+
+class JournalError(StepwellClientError):
+    """A call within a step can't be made or kept as it is written. Another attempt would find the same."""
+
+    reason = "JOURNAL_ERROR"
+
+
+class JournalMismatch(JournalError):
+    """The journal has another content under the call's key: other arguments, or another value."""
+
+    reason = "JOURNAL_MISMATCH"
+
+
+class Suspended(BaseException):
+    """The step's function ends here, because nothing is left of the step but waits.
+
+    The step goes on in a later attempt, whose calls find their values in the journal. Let it through: once it was
+    raised, every call and wait of the context raises it again, and what the function returns counts for nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the step is suspended until one of the things that it waits for is over")
+
+
+class UnknownOutcome(BaseException):
+    """An earlier attempt began an AT_MOST_ONCE call, and nobody knows what became of it.
+
+    Not caught, it makes the step UNKNOWN_OUTCOME until somebody settles the call by its key.
+    """
+
+    def __init__(self, key: str, reason: str = "") -> None:
+        self.key = key
+        """The call, within its step's journal."""
+        self.reason = reason or f"nobody knows what became of the call {key}"
+        super().__init__(self.reason)
 
 
 class WorkerReplaced(StepwellClientError):

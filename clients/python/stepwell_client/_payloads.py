@@ -28,7 +28,7 @@ BYTES = "application/octet-stream"
 _VIOLATIONS_MAX = 100
 
 
-def _default(value: Any) -> Any:
+def default_form(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json")
@@ -50,7 +50,7 @@ def _default(value: Any) -> Any:
 
 
 _encoder = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_default
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default_form
 )
 
 
@@ -85,7 +85,7 @@ def _json_of(value: object) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:  # Half a surrogate pair, as in names of files: escapes can hold it.
-        return json.dumps(value, default=_default, allow_nan=False).encode()
+        return json.dumps(value, default=default_form, allow_nan=False).encode()
 
 
 def decode(payload: types_pb2.Payload | None, annotation: Any = Any) -> Any:

@@ -28,8 +28,11 @@ def duration(span: Span | None) -> duration_pb2.Duration | None:
 
 def put_duration(message: duration_pb2.Duration, span: Span) -> None:
     """Write a span into a message."""
-    seconds = span.total_seconds() if isinstance(span, datetime.timedelta) else float(span)
-    message.FromMilliseconds(round(seconds * 1000))
+    message.FromMilliseconds(round(_seconds(span) * 1000))
+
+
+def _seconds(span: Span) -> float:
+    return span.total_seconds() if isinstance(span, datetime.timedelta) else float(span)
 
 
 def seconds_of(span: duration_pb2.Duration) -> float:
@@ -39,7 +42,10 @@ def seconds_of(span: duration_pb2.Duration) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """A retry policy. Fields that are None are left to the server."""
+    """A retry policy, of a task or of a call within a step. Fields that are None are left to the server.
+
+    A call takes the same defaults, and has no `max_losses`: it is made again for as long as its step is.
+    """
 
     max_attempts: int | None = None
     """Failed attempts; 1 means no retry. The server's default: 3."""
@@ -56,6 +62,15 @@ class Retry:
     max_losses: int | None = None
     """Attempts that were lost with their worker and are made again. The server's default: 10, or 0 where
     `max_attempts` is 1."""
+
+    def pause_seconds(self, failures: int, random: float) -> float:
+        """Return the seconds to wait after so many failures of a call. `random`: from 0 to 1."""
+        first = 1.0 if self.initial_backoff is None else _seconds(self.initial_backoff)
+        cap = 60.0 if self.max_backoff is None else _seconds(self.max_backoff)
+        factor = 2.0 if self.backoff_multiplier is None else self.backoff_multiplier
+        jitter = 1.0 if self.jitter is None else self.jitter
+        longest = min(cap, first * factor ** min(failures - 1, 100))
+        return longest * (1.0 - jitter + jitter * random)
 
     def message(self) -> types_pb2.RetryPolicy:
         return types_pb2.RetryPolicy(

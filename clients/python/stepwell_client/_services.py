@@ -14,6 +14,7 @@ from stepwell_client._client import Client
 from stepwell_client._errors import LeaseLost, StepwellClientError, Unauthenticated, Unavailable
 from stepwell_client._heartbeats import Heartbeats
 from stepwell_client._log_sender import LogSender
+from stepwell_client._recorder import lost
 from stepwell_client._status import from_rpc_error
 from stepwell_client._worker_state import StepLease, WorkerState
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
@@ -72,25 +73,58 @@ class WorkerServices:
         self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
     ) -> worker_pb2.ReadResultsResponse:
         lease = self._lease_of(assignment)
-        execution_id = assignment.execution.execution_id
-        lost = LeaseLost(f"execution {execution_id} is not wanted any more")
-        if lease is None:
-            raise lost
         request = worker_pb2.ReadResultsRequest(
-            run_id=lease.key[0],
-            execution_id=execution_id,
-            lease_token=lease.token,
+            run_id=assignment.run.run_id,
+            execution_id=assignment.execution.execution_id,
+            lease_token=assignment.lease_token,
             task_ids=task_ids,
             first=first,
         )
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        return await self._read(lease, stub.ReadResults, request)
+
+    async def read_journal(
+        self, assignment: worker_pb2.Assignment, cursor: str
+    ) -> worker_pb2.JournalPage:
+        lease = self._lease_of(assignment)
+        request = worker_pb2.ReadJournalRequest(
+            run_id=assignment.run.run_id,
+            execution_id=assignment.execution.execution_id,
+            lease_token=assignment.lease_token,
+            cursor=cursor,
+        )
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        response = await self._read(lease, stub.ReadJournal, request)
+        return response.page
+
+    def record(
+        self,
+        assignment: worker_pb2.Assignment,
+        entries: Sequence[types_pb2.JournalEntry],
+        forget: Sequence[str],
+    ) -> asyncio.Future[worker_pb2.Recorded]:
+        lease = self._lease_of(assignment)
+        if lease is None or lease.abandoned or lease.lost or lease.reported:
+            answered: asyncio.Future[worker_pb2.Recorded] = (
+                asyncio.get_running_loop().create_future()
+            )
+            answered.set_result(lost(""))
+            return answered
+        self._heartbeats.note_activity(lease)
+        self._wake.set()
+        return self._state.recorder.add(lease.key, lease.token, entries, forget)
+
+    async def _read(
+        self, lease: StepLease | None, method: Callable[..., Awaitable[Any]], request: Any
+    ) -> Any:
+        """Read something of a step for as long as its lease lives. Raises LeaseLost when it doesn't."""
 
         def gives_up() -> bool:
-            return lease.abandoned or lease.lost or lease.reported
+            return lease is None or lease.abandoned or lease.lost or lease.reported
 
-        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
-        response = await self._call(stub.ReadResults, request, READS, gives_up)
+        response = await self._call(method, request, READS, gives_up)
         if response is None or response.lease.status == worker_pb2.LEASE_STATUS_LOST:
-            raise lost
+            raise LeaseLost(f"execution {request.execution_id} is not wanted any more")
         return response
 
     def write(
@@ -114,9 +148,9 @@ class WorkerServices:
     ) -> None:
         lease = self._lease_of(assignment)
         execution_id = assignment.execution.execution_id
-        lost = LeaseLost(f"execution {execution_id} is not wanted any more")
+        gone = LeaseLost(f"execution {execution_id} is not wanted any more")
         if lease is None or lease.abandoned or lease.lost:
-            raise lost
+            raise gone
         appended = worker_pb2.Appended(
             run_id=lease.key[0],
             execution_id=execution_id,
@@ -129,7 +163,7 @@ class WorkerServices:
         request = worker_pb2.AppendRequest(appended=[appended])
         response = await self._call(stub.Append, request, SAVES)
         if any(state.status == worker_pb2.LEASE_STATUS_LOST for state in response.leases):
-            raise lost
+            raise gone
 
     async def _call(
         self,

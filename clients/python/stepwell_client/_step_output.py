@@ -10,6 +10,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 
+from stepwell_client._errors import Suspended
+from stepwell_client._frames import Output, frame_of
 from stepwell_client._limits import (
     BATCH_BYTES_MAX,
     MESSAGE_BYTES_MAX,
@@ -21,29 +23,28 @@ from stepwell_client._texts import storable, storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 
-class AttemptRecord:
-    """An attempt's usage, session, progress and unsaved messages, and whether it was cancelled."""
+class AttemptRecord(Output):
+    """An attempt's usage, session, progress and unsaved messages, and whether it was cancelled or suspended."""
 
     __slots__ = (
         "cancelled",
-        "messages",
         "progress",
         "prompt",
         "response",
         "saved",
         "session",
-        "usage",
+        "suspended",
         "wrote",
     )
 
     def __init__(self) -> None:
+        super().__init__()  # Its messages are the unsaved ones: they go with the outcome.
         self.cancelled = False
-        self.usage: types_pb2.Usage | None = None
+        self.suspended = False
+        """Nothing is left of it but waits: it is handed back, whatever its function does."""
         self.session: types_pb2.Session | None = None
         self.progress: types_pb2.Payload | None = None
         """The progress that was reported last."""
-        self.messages: list[types_pb2.Message] = []
-        """Unsaved messages: they go with the outcome."""
         self.saved = 0
         """The number of messages that were saved at once."""
         self.wrote = False
@@ -97,11 +98,12 @@ class OutputContext:
     def append(self, role: str, content: str) -> None:
         """Append a message to the task's conversation: 1 MiB at most, 256 that are not saved.
 
-        It goes with the step's outcome, or at once with `save_messages`.
+        It goes with the step's outcome, or at once with `save_messages`; within a call with what the call records.
         """
         if not 1 <= len(role) <= ROLE_CHARS_MAX:
             raise ValueError(f"a role has 1 to {ROLE_CHARS_MAX} characters, not {len(role)}")
-        if len(self._record.messages) >= MESSAGES_PER_OUTCOME_MAX:
+        output = self._output
+        if len(output.messages) >= MESSAGES_PER_OUTCOME_MAX:
             raise ValueError(
                 f"at most {MESSAGES_PER_OUTCOME_MAX} messages wait to be saved: call save_messages()"
             )
@@ -113,14 +115,22 @@ class OutputContext:
         message = types_pb2.Message(
             role=storable(role), content=data.decode(), session=self._record.session
         )
-        self._record.messages.append(message)
+        output.messages.append(message)
+
+    @property
+    def _output(self) -> Output:
+        """The output of the call around, or of the attempt."""
+        frame = frame_of(self._record)
+        return self._record if frame is None or frame.output is None else frame.output
 
     async def save_messages(self) -> None:
         """Store the appended messages at once: the next attempt has them, should this one die.
 
         Raises LeaseLost where the step is cancelled, Unavailable where no server answers; then the
-        messages stay with the step. They are never stored twice.
+        messages stay with the step. They are never stored twice. Those of a call go with the call.
         """
+        if self._record.suspended:
+            raise Suspended
         async with self._saving:
             while batch := self._next_messages():
                 await self._services.save_messages(self._assignment, batch, self._record.saved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -9,7 +10,7 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 
 
 class StepServices(Protocol):
-    """The transport's side of a step: begin, heartbeat, fetched results, output.
+    """The transport's side of a step: begin, heartbeat, fetched results, journal, output.
 
     All are called on the event loop, except `heartbeat` and `write`, which any thread may call.
     """
@@ -35,6 +36,29 @@ class StepServices(Protocol):
         self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
     ) -> worker_pb2.ReadResultsResponse:
         """Return a page of results that the assignment lacks, as the RPC ReadResults does.
+
+        Waits for a server that is away as long as the lease lives. Raises LeaseLost when it doesn't.
+        """
+        ...
+
+    # Its journal.
+
+    def record(
+        self,
+        assignment: worker_pb2.Assignment,
+        entries: Sequence[types_pb2.JournalEntry],
+        forget: Sequence[str],
+    ) -> asyncio.Future[worker_pb2.Recorded]:
+        """Drop these calls from the step's journal, and write these entries; the future resolves once that is durable.
+
+        Sent again until it is answered; given up only with the lease. With a lease that is LOST nothing was written.
+        """
+        ...
+
+    async def read_journal(
+        self, assignment: worker_pb2.Assignment, cursor: str
+    ) -> worker_pb2.JournalPage:
+        """Return the part of the step's journal after the cursor, as the RPC ReadJournal does.
 
         Waits for a server that is away as long as the lease lives. Raises LeaseLost when it doesn't.
         """

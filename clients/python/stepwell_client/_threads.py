@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 CallResult = tuple[object, BaseException | None]
 """The value that a function returned, and the exception that it raised."""
+InThread = Callable[[Callable[[], object]], "asyncio.Future[CallResult]"]
+"""Calls a function in a thread; called on the event loop."""
 _Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[CallResult]", Callable[[], object]]
 
 
@@ -53,11 +59,7 @@ class Threads:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             loop, future, function = job
-            result: CallResult
-            try:
-                result = (function(), None)
-            except BaseException as error:  # noqa: BLE001 - every exception is the function's result
-                result = (None, error)
+            result = _result_of(function)
             with self._lock:
                 self._idle += 1
             try:
@@ -65,6 +67,61 @@ class Threads:
             except RuntimeError:  # The event loop is closed: nobody waits any more.
                 return
             del job, future, function, result
+
+
+class WaitingThread:
+    """A thread that waits for a coroutine of the event loop, and runs functions for it meanwhile."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+
+    def call(self, function: Callable[[], object]) -> asyncio.Future[CallResult]:
+        """Call the function in the waiting thread; called on the event loop, as that of Threads."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[CallResult] = loop.create_future()
+        context = contextvars.copy_context()
+        self._jobs.put((loop, future, lambda: context.run(function)))
+        return future
+
+    def wait(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+        """Run a coroutine on the event loop, and wait for its end in this thread."""
+        running = asyncio.run_coroutine_threadsafe(work, loop)
+        running.add_done_callback(lambda _: self._jobs.put(None))
+        while (job := self._jobs.get()) is not None:
+            _, future, function = job
+            loop.call_soon_threadsafe(_deliver, future, _result_of(function))
+        return running.result()
+
+
+async def finished(
+    future: asyncio.Future[CallResult], on_cancel: Callable[[], None] = lambda: None
+) -> Any:
+    """Return what a function in a thread returned, or raise what it raised.
+
+    A function in a thread can't be cancelled: CancelledError is raised once it has ended, or at the second one.
+    """
+    try:
+        value, error = await asyncio.shield(future)
+    except asyncio.CancelledError:
+        on_cancel()
+        await asyncio.shield(future)
+        raise
+    if error is not None:
+        raise error
+    return value
+
+
+def whole(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; if it is a generator, run it to its end here, where it may wait."""
+    value = function(*arguments)
+    return list(value) if inspect.isgenerator(value) else value
+
+
+def _result_of(function: Callable[[], object]) -> CallResult:
+    try:
+        return (function(), None)
+    except BaseException as error:  # noqa: BLE001 - every exception is the function's result
+        return (None, error)
 
 
 def _deliver(future: asyncio.Future[CallResult], result: CallResult) -> None:

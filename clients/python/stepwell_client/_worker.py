@@ -338,6 +338,8 @@ class Worker:
     def _accept(self, response: worker_pb2.WorkResponse) -> None:
         for ack in response.acks:
             self._settle(ack)
+        for recorded in response.recorded:
+            self._state.recorder.settle(recorded)
         cancelled = {(one.run_id, one.execution_id) for one in response.cancellations}
         for key in cancelled:
             self._abandon(self._state.running.get(key))
@@ -399,6 +401,7 @@ class Worker:
         if lease is None:
             return
         lease.abandoned = True
+        self._state.recorder.give_up(lease.key)
         self._logs.close(lease.key)
         if lease.task is not None:
             lease.task.cancel()
@@ -441,17 +444,20 @@ class Worker:
     # Without a stream.
 
     async def _complete(self, seconds: float) -> None:
-        """Send outcomes by unary calls: they may work where a stream fails."""
+        """Send outcomes and recordings by unary calls: they may work where a stream fails."""
         stub = worker_pb2_grpc.WorkerStub(self._client.channel)
-        for request in self._state.complete_requests():
-            try:
-                response = await stub.Complete(
-                    request, timeout=seconds, metadata=self._client.connection.access.metadata
-                )
-            except grpc.RpcError:
-                return  # They stay pending.
-            for ack in response.acks:
-                self._settle(ack)
+        metadata = self._client.connection.access.metadata
+        try:
+            for request in self._state.complete_requests():
+                response = await stub.Complete(request, timeout=seconds, metadata=metadata)
+                for ack in response.acks:
+                    self._settle(ack)
+            for request in self._state.recorder.requests():
+                response = await stub.Record(request, timeout=seconds, metadata=metadata)
+                for recorded in response.recorded:
+                    self._state.recorder.settle(recorded)
+        except grpc.RpcError:
+            return  # They stay pending.
 
     async def _release_all(self) -> None:
         """Release all steps as the worker itself is cancelled, as far as a moment allows."""

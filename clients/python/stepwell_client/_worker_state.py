@@ -11,6 +11,7 @@ from collections import deque
 
 from stepwell_client._limits import BATCH_BYTES_MAX, CONCURRENCY_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client._log_buffer import ExecutionKey
+from stepwell_client._recorder import Recorder
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 
@@ -90,6 +91,7 @@ class WorkerState:
         self.draining = False
         self.running: dict[ExecutionKey, StepLease] = {}
         self.pending: dict[str, PendingOutcome] = {}
+        self.recorder = Recorder()
         self._begins: dict[str, tuple[worker_pb2.Begin, StepLease]] = {}
         self._unsent: deque[str] = deque()
         self._unsent_begins: deque[str] = deque()
@@ -103,6 +105,7 @@ class WorkerState:
         self._drain_sent = False
         self._unsent = deque(self.pending)
         self._unsent_begins = deque(self._begins)
+        self.recorder.new_stream()
 
     def held_leases(self) -> list[worker_pb2.HeldLease]:
         """Return the leases for a Hello: those of running steps and of unacknowledged outcomes."""
@@ -130,6 +133,7 @@ class WorkerState:
     def finish(self, lease: StepLease, outcome: worker_pb2.Outcome | None) -> None:
         """Count a step that has ended. Without an outcome, or abandoned, nothing is reported."""
         self.running.pop(lease.key, None)
+        self.recorder.give_up(lease.key)
         if outcome is not None and not (lease.abandoned or lease.reported):
             self.report(lease, outcome)
         if lease.begin is not None and not lease.begin.done():
@@ -171,14 +175,20 @@ class WorkerState:
         """Return a message with what is unsent, as far as it fits; None: nothing is."""
         outcomes = self._next_outcomes(self._unsent)
         begins = self._next_begins()
+        size = sum(self.pending[one.delivery_id].size for one in outcomes)
+        recordings = self.recorder.next_batch(size)
         grant = self._grant()
         draining = self.draining and not self._drain_sent
-        if not (outcomes or begins or grant or draining):
+        if not (outcomes or begins or recordings or grant or draining):
             return None
         self._credits_out += grant
         self._drain_sent = self._drain_sent or draining
         return worker_pb2.WorkRequest(
-            credits=grant, outcomes=outcomes, begins=begins, draining=draining
+            credits=grant,
+            outcomes=outcomes,
+            begins=begins,
+            draining=draining,
+            recordings=recordings,
         )
 
     def complete_requests(self) -> list[worker_pb2.CompleteRequest]:

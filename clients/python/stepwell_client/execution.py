@@ -21,13 +21,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
-from types import TracebackType
 from typing import Any, cast
 
 from stepwell_client._agent import Agent, Step
+from stepwell_client._call_run import INVALID_RESULT, RESULT_TOO_LARGE
 from stepwell_client._context import (
     PlanContext,
     ReconcileContext,
@@ -36,12 +35,27 @@ from stepwell_client._context import (
     SynthesizeContext,
     TaskContext,
 )
-from stepwell_client._decisions import Failure, NeedsInput, Release, reconciled, reflected
+from stepwell_client._decisions import (
+    Failure,
+    NeedsInput,
+    NonRetryable,
+    Release,
+    reconciled,
+    reflected,
+)
 from stepwell_client._enums import StepKind, word
-from stepwell_client._errors import DecodeError, LeaseLost, Misconfigured, NotLoaded
+from stepwell_client._errors import (
+    DecodeError,
+    JournalError,
+    LeaseLost,
+    Misconfigured,
+    Suspended,
+    UnknownOutcome,
+)
+from stepwell_client._failures import failure_message, failure_of, find_in
+from stepwell_client._journal_calls import Calls
+from stepwell_client._journal_context import calls_of
 from stepwell_client._limits import (
-    FAILURE_BYTES_MAX,
-    KIND_CHARS_MAX,
     LOG_TEXT_BYTES_MAX,
     OUTCOME_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
@@ -53,10 +67,12 @@ from stepwell_client._limits import (
 )
 from stepwell_client._payloads import encode_into
 from stepwell_client._plans import Plan, plan_draft
+from stepwell_client._runtime import Runtime
 from stepwell_client._step_output import AttemptRecord
 from stepwell_client._step_services import StepServices
 from stepwell_client._texts import storable
-from stepwell_client._threads import Threads
+from stepwell_client._threads import Threads, finished, whole
+from stepwell_client._waits import note_swallowed
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 _log = logging.getLogger("stepwell_client.execution")
@@ -64,9 +80,10 @@ _log = logging.getLogger("stepwell_client.execution")
 UNKNOWN_TASK_TYPE = "UNKNOWN_TASK_TYPE"
 UNKNOWN_STEP_KIND = "UNKNOWN_STEP_KIND"
 INVALID_INPUT = "INVALID_INPUT"
-INVALID_RESULT = "INVALID_RESULT"
-RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 PLAN_INVALID = "PLAN_INVALID"
+UNASKED_CALLS = "UNASKED_CALLS"
+UNASKED_MAX = 20
+"""So many of them are named."""
 
 _CONTEXTS: dict[int, type[StepContext]] = {
     StepKind.PLAN: PlanContext,
@@ -83,7 +100,7 @@ _NOT_DONE = frozenset({"failed", "needs_input", "released"})
 class AgentRunner:
     """Runs steps of one agent, any number at once, on one event loop."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, runtime: Runtime | None = None) -> None:
         if not agent.kinds:
             raise Misconfigured(
                 f"agent {agent.name!r} has no functions: decorate some with @agent.task, "
@@ -91,6 +108,7 @@ class AgentRunner:
             )
         self.agent = agent
         self._threads = Threads(f"{agent.name}-step")
+        self._runtime = runtime or Runtime()
 
     def close(self) -> None:
         """End the threads of synchronous functions, each when its function has ended."""
@@ -149,12 +167,16 @@ class AgentRunner:
         step = self.agent.find(kind, task.type, task.role)
         if step is None:
             raise self._unknown(assignment)
-        context = _CONTEXTS[kind](assignment, services, record, asyncio.get_running_loop())
+        context = _CONTEXTS[kind](
+            assignment, services, record, asyncio.get_running_loop(), self._runtime, self._threads
+        )
         try:
             takes_input = step.wants_input and (context.has_input or not step.has_default)
             arguments = (context, context.input(step.annotation)) if takes_input else (context,)
         except DecodeError as error:
-            failure = _failure(INVALID_INPUT, f"the step's input: {error.message}", retryable=False)
+            failure = failure_message(
+                INVALID_INPUT, f"the step's input: {error.message}", retryable=False
+            )
             for violation in error.violations[:VIOLATIONS_MAX]:
                 failure.violations.add(
                     field=clip(violation.field, VIOLATION_BYTES_MAX),
@@ -165,26 +187,96 @@ class AgentRunner:
         begins = kind == StepKind.TASK and task.effect == types_pb2.EFFECT_AT_MOST_ONCE
         if begins and not step.manual_begin:
             await context.begin()
-        value = await self._call(step, arguments, record)
+        value = await self._call(step, context, arguments, services, record, outcome)
+        if outcome.WhichOneof("result") is not None:
+            return
         try:
             _set_value(outcome, kind, value)
         except (TypeError, ValueError, RecursionError) as error:
             message = f"what {_name(step)} returned can't be used: {error}"
-            outcome.failed.failure.CopyFrom(_failure(INVALID_RESULT, message, retryable=False))
+            outcome.failed.failure.CopyFrom(
+                failure_message(INVALID_RESULT, message, retryable=False)
+            )
 
-    async def _call(self, step: Step, arguments: tuple[Any, ...], record: AttemptRecord) -> object:
+    async def _call(
+        self,
+        step: Step,
+        context: StepContext,
+        arguments: tuple[Any, ...],
+        services: StepServices,
+        record: AttemptRecord,
+        outcome: worker_pb2.Outcome,
+    ) -> object:
+        """Run the step's function and return its value, or put into the outcome why it hasn't come to one."""
+        problem: BaseException | None = None
+        value: object = None
+        try:
+            value, problem = await self._ended(step, context, arguments, record)
+        except asyncio.CancelledError:
+            _abandon(context, record)
+            raise
+        calls = calls_of(context)
+        if calls is not None and calls.waits.suspension is not None:
+            note_swallowed(f"execution {context.execution_id}: {_name(step)}", problem)
+            outcome.suspended.CopyFrom(calls.waits.suspension)
+            return None
+        unknown = find_in(problem, UnknownOutcome)
+        if unknown is not None:
+            outcome.unknown_call.call = unknown.key
+            outcome.unknown_call.reason = clip(unknown.reason, REASON_BYTES_MAX)
+            return None
+        if find_in(problem, Suspended) is not None:
+            raise JournalError("Suspended was raised in a step that waits for nothing") from problem
+        if problem is not None:
+            raise problem
+        await self._check_asked(step, context, services, record)
+        return value
+
+    async def _ended(
+        self, step: Step, context: StepContext, arguments: tuple[Any, ...], record: AttemptRecord
+    ) -> tuple[object, BaseException | None]:
+        """Run the step's function and what it leaves under way; return its value, or what it raised."""
+        problem: BaseException | None = None
+        value: object = None
+        try:
+            value = await self._run(step, context, arguments, record)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            problem = error
+        except BaseException as error:  # noqa: BLE001 - the caller judges it
+            problem = error
+        calls = calls_of(context)
+        if calls is not None:
+            await calls.finish()
+        return value, problem
+
+    async def _run(
+        self, step: Step, context: StepContext, arguments: tuple[Any, ...], record: AttemptRecord
+    ) -> object:
         if step.is_async:
             return await cast("Awaitable[object]", step.function(*arguments))
-        future = self._threads.call(partial(_whole, step.function, *arguments))
-        try:
-            value, error = await asyncio.shield(future)
-        except asyncio.CancelledError:
-            record.cancelled = True  # The function may read it, and ends in its own time.
-            await asyncio.shield(future)
-            raise
-        if error is not None:
-            raise error
+        future = self._threads.call(partial(whole, step.function, *arguments))
+        # The function may read that it is cancelled, and ends in its own time.
+        value = await finished(future, on_cancel=partial(_abandon, context, record))
         return await cast("Awaitable[object]", value) if inspect.isawaitable(value) else value
+
+    async def _check_asked(
+        self, step: Step, context: StepContext, services: StepServices, record: AttemptRecord
+    ) -> None:
+        """Raise where a strict step has not asked for all that was recorded; of others, log it."""
+        calls = calls_of(context)
+        if calls is None and step.strict:
+            calls = Calls(context.assignment, services, record, self._runtime)
+        unasked = await calls.unasked() if calls is not None else []
+        if not unasked:
+            return
+        shown = ", ".join(unasked[:UNASKED_MAX]) + (" …" if len(unasked) > UNASKED_MAX else "")
+        text = f"{len(unasked)} recorded calls that this attempt didn't make: {shown}"
+        if step.strict:
+            raise NonRetryable(text, kind=UNASKED_CALLS)
+        _log.warning("execution %s ended with %s", context.execution_id, text)
 
     def _unknown(self, assignment: worker_pb2.Assignment) -> Failure:
         if assignment.execution.kind == StepKind.TASK:
@@ -211,10 +303,12 @@ class AgentRunner:
         )
 
 
-def _whole(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; if it is a generator, run it to its end here, where it may wait."""
-    value = function(*arguments)
-    return list(value) if inspect.isgenerator(value) else value
+def _abandon(context: StepContext, record: AttemptRecord) -> None:
+    """Mark a step as cancelled, and end what it waits for."""
+    record.cancelled = True
+    calls = calls_of(context)
+    if calls is not None:
+        calls.abandon()
 
 
 def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
@@ -250,19 +344,13 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
             outcome.needs_input.CopyFrom(error.outcome())
         except (TypeError, ValueError) as problem:
             outcome.failed.failure.CopyFrom(
-                _failure(INVALID_RESULT, f"the question can't be asked: {problem}", retryable=False)
+                failure_message(
+                    INVALID_RESULT, f"the question can't be asked: {problem}", retryable=False
+                )
             )
         return ""
-    kind = error.kind if isinstance(error, Failure) else type(error).__name__
-    details = error.details if isinstance(error, Failure) else ""
-    retryable = error.retryable if isinstance(error, Failure) else None
-    if isinstance(error, NotLoaded):
-        retryable = False  # The same function would ask for it in the same way.
-    if not details and kind not in (UNKNOWN_TASK_TYPE, UNKNOWN_STEP_KIND):
-        details = _traceback(error)
-    failure = _failure(kind, _text_of(error), details=details, retryable=retryable)
-    if isinstance(error, Failure) and error.retry_after is not None:
-        failure.retry_after.CopyFrom(error.retry_after)
+    unknown = isinstance(error, Failure) and error.kind in (UNKNOWN_TASK_TYPE, UNKNOWN_STEP_KIND)
+    failure = failure_of(error, with_trace=not unknown)
     outcome.failed.failure.CopyFrom(failure)
     return "" if isinstance(error, Failure) else failure.details
 
@@ -272,39 +360,6 @@ def _log_failure(outcome: worker_pb2.Outcome, trace: str) -> None:
     failure = outcome.failed.failure
     what = trace or f"{failure.kind}: {failure.message}"
     _log.warning("execution %s of run %s failed: %s", outcome.execution_id, outcome.run_id, what)
-
-
-def _failure(
-    kind: str, message: str, *, details: str = "", retryable: bool | None = None
-) -> types_pb2.Failure:
-    failure = types_pb2.Failure(
-        kind=clip(kind, KIND_CHARS_MAX),
-        message=clip(message, FAILURE_BYTES_MAX),
-        details=clip(details, FAILURE_BYTES_MAX, keep_end=True),
-    )
-    if retryable is not None:
-        failure.retryable = retryable
-    return failure
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as problem:  # noqa: BLE001 - an exception whose own text fails must be reported too
-        return f"(its text can't be had: {type(problem).__name__})"
-
-
-def _traceback(error: BaseException) -> str:
-    """Return the traceback from the agent's own first frame on."""
-    frames: TracebackType | None = error.__traceback__
-    while frames is not None and str(frames.tb_frame.f_globals.get("__name__")).startswith(
-        "stepwell_client."
-    ):
-        frames = frames.tb_next
-    try:
-        return "".join(traceback.format_exception(type(error), error, frames))
-    except Exception:  # noqa: BLE001 - as above: the report goes without it
-        return ""
 
 
 def _add_record(outcome: worker_pb2.Outcome, record: AttemptRecord) -> None:
@@ -331,7 +386,7 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
         if plan.ByteSize() > PLAN_BYTES_MAX:
             problem = f"the plan has {plan.ByteSize():,} bytes; {PLAN_BYTES_MAX:,} is the most"
             # Another attempt may plan less.
-            _fail_unfit(outcome, _failure(PLAN_INVALID, problem))
+            _fail_unfit(outcome, failure_message(PLAN_INVALID, problem))
             return
     problem = ""
     result = max(
@@ -346,7 +401,7 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
             f"{OUTCOME_BYTES_MAX:,} is the most"
         )
     if problem:
-        _fail_unfit(outcome, _failure(RESULT_TOO_LARGE, problem, retryable=False))
+        _fail_unfit(outcome, failure_message(RESULT_TOO_LARGE, problem, retryable=False))
 
 
 def _fail_unfit(outcome: worker_pb2.Outcome, failure: types_pb2.Failure) -> None:

@@ -1,0 +1,81 @@
+"""The place in a step's code from which something is called: its scopes, and the call around it.
+
+A context variable holds it, so tasks, branches of `asyncio.gather` and threads of calls have their own.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from stepwell_client._activities import Activity
+from stepwell_client._limits import KIND_CHARS_MAX, clip
+from stepwell_client.v1 import types_pb2
+
+
+class Output:
+    """Usage and messages, until they are stored."""
+
+    __slots__ = ("messages", "usage")
+
+    def __init__(self) -> None:
+        self.usage: types_pb2.Usage | None = None
+        self.messages: list[types_pb2.Message] = []
+
+
+class Frame:
+    """A place in a step's code."""
+
+    __slots__ = ("activity", "at_most_once", "key", "output", "prefix", "step")
+
+    def __init__(
+        self,
+        step: object,
+        prefix: str,
+        *,
+        key: str = "",
+        activity: Activity | None = None,
+        output: Output | None = None,
+        at_most_once: bool = False,
+    ) -> None:
+        self.step = step
+        """The attempt that it belongs to: code of one step may run another one."""
+        self.prefix = prefix
+        """The beginning of the keys of calls that are made here."""
+        self.key = key
+        """The innermost call around it. Empty: it is in none."""
+        self.activity = activity
+        self.output = output
+        """The output of that call."""
+        self.at_most_once = at_most_once
+        """A call around it is AT_MOST_ONCE."""
+
+    def scope(self, prefix: str) -> Frame:
+        """Return the same place within a scope."""
+        return Frame(
+            self.step,
+            prefix,
+            key=self.key,
+            activity=self.activity,
+            output=self.output,
+            at_most_once=self.at_most_once,
+        )
+
+
+CURRENT: ContextVar[Frame | None] = ContextVar("stepwell_frame", default=None)
+
+
+def frame_of(step: object) -> Frame | None:
+    """Return the current place in this step; None: no scope and no call of it is around."""
+    frame = CURRENT.get()
+    return frame if frame is not None and frame.step is step else None
+
+
+def add_usage(total: types_pb2.Usage, used: types_pb2.Usage) -> None:
+    """Add to a usage; the names of its models are listed."""
+    models = [one for one in total.model.split(", ") if one]
+    new = [one for one in used.model.split(", ") if one and one not in models]
+    if new:
+        total.model = clip(", ".join([*models, *new]), KIND_CHARS_MAX)
+    total.input_tokens += used.input_tokens
+    total.output_tokens += used.output_tokens
+    total.cost_micros += used.cost_micros

@@ -1,0 +1,212 @@
+"""Makes the calls and waits of one attempt at a step, each found in the journal or kept there.
+
+A call's function runs only once what comes before it is stored, and its value is returned only once that is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from stepwell_client._activities import Activities, Activity
+from stepwell_client._call_run import CallRequest, CallRun, value_of
+from stepwell_client._decisions import NeedsInput
+from stepwell_client._enums import Effect
+from stepwell_client._errors import JournalError, LeaseLost, Suspended
+from stepwell_client._frames import CURRENT, Frame, frame_of
+from stepwell_client._journal import WAIT, Journal
+from stepwell_client._plans import Span, duration
+from stepwell_client._runtime import Runtime
+from stepwell_client._step_output import AttemptRecord
+from stepwell_client._step_services import StepServices
+from stepwell_client._threads import InThread
+from stepwell_client._waits import SHORT_SECONDS, Wait, Waits
+from stepwell_client.journal_keys import (
+    arguments_digest,
+    counted_key,
+    digest_of,
+    inner_prefix,
+    own_key,
+)
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+END_SECONDS = 10.0
+"""The time that calls under way have to end once the step's function has; then they are cancelled."""
+CANCEL_SECONDS = 1.0
+SLEEP_SECONDS_MAX = 366 * 24 * 3600.0
+
+log = logging.getLogger("stepwell_client.execution")
+
+
+class Calls:
+    """The calls and waits of one attempt at a step."""
+
+    def __init__(
+        self,
+        assignment: worker_pb2.Assignment,
+        services: StepServices,
+        record: AttemptRecord,
+        runtime: Runtime,
+    ) -> None:
+        self.journal = Journal(assignment, services, record, runtime)
+        self.record = record
+        self.runtime = runtime
+        self.activities = Activities()
+        self.waits = Waits(record, self.activities, runtime)
+        self.journal.on_budget = self.waits.budget_raised
+        self.execution_id = assignment.execution.execution_id
+        self._counts: dict[str, int] = {}
+
+    async def call(self, request: CallRequest, in_thread: InThread) -> Any:
+        """Return the call's value, from the journal or from its function. `in_thread` runs one that isn't async."""
+        frame = self._frame()
+        digest = arguments_digest(request.arguments, request.named)
+        if not digest and request.key is None:
+            raise JournalError(
+                f"the arguments of the call {request.name!r} have no JSON form: give it a key="
+            )
+        key = self._key(frame, request.name, digest, request.key)
+        inner = inner_prefix(key, own_key=request.key is not None)
+        await self._read(frame)
+        held = self.journal.find(key)
+        held.check(key, digest)
+        if held.end is not None:
+            self.journal.replay(inner)
+            return value_of(held.end, request.returns)
+        while self.journal.budget_spent and not frame.at_most_once:
+            await self.waits.wait(Wait(key), frame.activity)
+        activity = Activity(frame.activity)
+        at_most_once = frame.at_most_once or request.effect == Effect.AT_MOST_ONCE
+        within = Frame(self.record, inner, key=key, activity=activity, at_most_once=at_most_once)
+        token = CURRENT.set(within)
+        self.activities.begin(activity)
+        try:
+            run = CallRun(
+                request,
+                within,
+                frame.output or self.record,
+                held,
+                digest,
+                self.journal,
+                self.runtime,
+                in_thread,
+            )
+            return await run.value()
+        finally:
+            CURRENT.reset(token)
+            self.waits.over(activity)
+
+    async def sleep(self, span: Span, key: str | None) -> None:
+        """Return when the time is over, counted from the first attempt that slept."""
+        sleep = duration(span)
+        seconds = 0.0 if sleep is None else sleep.ToMilliseconds() / 1_000
+        if not 0 <= seconds <= SLEEP_SECONDS_MAX:
+            raise ValueError(f"a sleep is 0 to {SLEEP_SECONDS_MAX:.0f} s long, not {seconds}")
+        frame = self._frame()
+        if frame.at_most_once and seconds > SHORT_SECONDS:
+            raise _refused("sleep")
+        digest = digest_of("sleep", seconds)
+        key = self._key(frame, "sleep", digest, key)
+        await self._read(frame)
+        held = self.journal.find(key)
+        if held.until is None:
+            with self._working(frame):
+                left = await self.journal.write(
+                    types_pb2.JournalEntry(
+                        key=key, mark=WAIT, name="sleep", arguments=digest, sleep=sleep
+                    )
+                )
+        else:
+            left = held.until - self.runtime.monotonic()
+        if left > SHORT_SECONDS:
+            until = self.runtime.monotonic() + left
+            await self.waits.wait(Wait(key, until=until), frame.activity)
+        elif left > 0:
+            await self.waits.rest(left, frame.activity)
+
+    async def ask(self, question: NeedsInput, key: str | None, returns: Any) -> Any:
+        """Return a person's answer. Raises Suspended where there is none yet."""
+        message = question.outcome()
+        choices = list(message.choices)
+        frame = self._frame()
+        digest = digest_of("ask", message.kind, message.prompt, message.schema, choices)
+        key = self._key(frame, "ask", digest, key)
+        await self._read(frame)
+        held = self.journal.find(key)
+        if held.end is None:
+            if frame.at_most_once:
+                raise _refused("ask")
+            await self.waits.wait(Wait(key, ask=message), frame.activity)
+            raise Suspended  # An answer comes with a later attempt.
+        return value_of(held.end, returns)
+
+    async def forget(self, key: str) -> None:
+        """Drop what the journal has of a call."""
+        frame = self._frame()
+        await self._read(frame)
+        with self._working(frame):
+            await self.journal.forget(key)
+
+    # The end of the attempt.
+
+    async def finish(self) -> None:
+        """Let what is under way end, and let nothing more begin. What doesn't end in time is cancelled."""
+        self.waits.end(lambda: JournalError("the step's function has ended: it makes no calls"))
+        if not await self.activities.idle(END_SECONDS):
+            log.warning(
+                "execution %s: calls are still under way, and are cancelled", self.execution_id
+            )
+            self.activities.cancel()
+            await self.activities.idle(CANCEL_SECONDS)
+        await self.journal.settled()
+
+    def abandon(self) -> None:
+        """End all waits and calls of a step that isn't wanted any more."""
+        self.record.cancelled = True
+        lost = f"execution {self.execution_id} is not wanted any more"
+        self.waits.end(lambda: LeaseLost(lost))
+        self.activities.cancel()
+
+    async def unasked(self) -> list[str]:
+        """Return the keys of recorded calls that this attempt didn't ask for."""
+        await self.journal.read()
+        return self.journal.unasked()
+
+    # Their parts.
+
+    def _frame(self) -> Frame:
+        self.waits.check()
+        return frame_of(self.record) or Frame(self.record, "")
+
+    def _key(self, frame: Frame, name: str, digest: str, given: str | None) -> str:
+        """Return the key of the next call, before anything is waited for: so it goes by the order of the code."""
+        if given is not None:
+            key = own_key(frame.prefix, given)
+        else:
+            key = counted_key(frame.prefix, name, digest, self._counts)
+        self.journal.ask(key, once=given is not None)
+        return key
+
+    async def _read(self, frame: Frame) -> None:
+        if not self.journal.is_read:
+            with self._working(frame):
+                await self.journal.read()
+            self.waits.check()
+
+    @contextmanager
+    def _working(self, frame: Frame) -> Generator[None]:
+        activity = Activity(frame.activity)
+        self.activities.begin(activity)
+        try:
+            yield
+        finally:
+            self.waits.over(activity)
+
+
+def _refused(what: str) -> JournalError:
+    return JournalError(
+        f"ctx.{what} within an AT_MOST_ONCE call: the step would be handed back while nobody knows "
+        "what became of the call. Wait before it, or after it"
+    )

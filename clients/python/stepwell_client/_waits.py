@@ -1,0 +1,175 @@
+"""The waits of a step, and the moment at which nothing else is left of it: then it is suspended.
+
+A branch that waits for long is held here. While a call of another branch is under way, the step keeps its worker.
+Once nothing but waits is left, all of them go into one outcome, and each branch is ended by Suspended.
+Work that a step does outside of calls is not seen here, hence the short time that must pass in quiet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+
+from stepwell_client._activities import Activities, Activity
+from stepwell_client._errors import Suspended
+from stepwell_client._failures import find_in
+from stepwell_client._runtime import Runtime
+from stepwell_client._step_output import AttemptRecord
+from stepwell_client.v1 import worker_pb2
+
+SHORT_SECONDS = 2.0
+"""A sleep no longer than this is waited for in place."""
+QUIET_SECONDS = 0.1
+"""So long nothing must have begun or ended before a step is suspended."""
+WAITS_MAX = 100
+"""Waits of one suspension; those without room are begun by a later attempt."""
+
+
+_log = logging.getLogger("stepwell_client.execution")
+
+
+class Wait:
+    """One long wait of a step."""
+
+    __slots__ = ("ask", "future", "key", "until")
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        until: float = math.inf,
+        ask: worker_pb2.Outcome.NeedsInput | None = None,
+    ) -> None:
+        self.key = key
+        self.until = until
+        """The end of a sleep, on the runtime's clock; infinite: it isn't one."""
+        self.ask = ask
+        """The question; without one and without an end it waits for a budget."""
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def message(self, now: float) -> worker_pb2.Outcome.SuspendedCall:
+        """Return it as a part of an outcome."""
+        call = worker_pb2.Outcome.SuspendedCall(call=self.key)
+        if self.ask is not None:
+            call.ask.CopyFrom(self.ask)
+        elif math.isinf(self.until):
+            call.budget.SetInParent()
+        else:
+            call.sleep.remaining.FromMilliseconds(math.ceil(max(0.0, self.until - now) * 1_000))
+        return call
+
+
+class Waits:
+    """The waits of one attempt at a step."""
+
+    def __init__(self, record: AttemptRecord, activities: Activities, runtime: Runtime) -> None:
+        self.suspension: worker_pb2.Outcome.Suspended | None = None
+        """The outcome of the attempt, once it is suspended."""
+        self._record = record
+        self._activities = activities
+        self._runtime = runtime
+        self._open: dict[str, tuple[Wait, Activity | None]] = {}
+        self._ended: Callable[[], BaseException] | None = None
+        self._watching = False
+
+    def check(self) -> None:
+        """Raise where the step goes no further: Suspended, or the reason that `end` was given."""
+        if self._record.suspended:
+            raise Suspended
+        if self._ended is not None:
+            raise self._ended()
+
+    async def rest(self, seconds: float, within: Activity | None) -> None:
+        """Wait in place."""
+        activity = Activity(within)
+        self._activities.begin(activity)
+        try:
+            await self._runtime.sleep(seconds)
+        finally:
+            self.over(activity)
+        self.check()
+
+    async def wait(self, wait: Wait, within: Activity | None) -> None:
+        """Return when the wait is over while the step still runs, which only a sleep or a budget can be.
+
+        Raises Suspended where the step is handed back meanwhile.
+        """
+        self._open[wait.key] = (wait, within)
+        if within is not None:
+            within.children += 1
+        self._moved()
+        left = None if math.isinf(wait.until) else wait.until - self._runtime.monotonic()
+        try:
+            async with asyncio.timeout(left):
+                await wait.future
+        except TimeoutError:
+            pass
+        finally:
+            del self._open[wait.key]
+            if within is not None:
+                within.children -= 1
+            self._moved()
+        self.check()
+
+    def over(self, activity: Activity) -> None:
+        """Count an activity that has ended: with it, the last but waits may have."""
+        self._activities.end(activity)
+        if self._open:
+            self._watch()
+
+    def budget_raised(self) -> None:
+        """Let the calls go on that wait for a budget."""
+        for wait, _ in self._open.values():
+            if wait.ask is None and math.isinf(wait.until) and not wait.future.done():
+                wait.future.set_result(None)
+
+    def end(self, reason: Callable[[], BaseException]) -> None:
+        """End all waits, and let nothing of the step begin any more: each raises what `reason` makes."""
+        self._ended = self._ended or reason
+        self._raise(reason)
+
+    def _moved(self) -> None:
+        self._activities.moves += 1
+        if self._open:
+            self._watch()
+
+    def _watch(self) -> None:
+        if not (self._watching or self._record.suspended or self._ended):
+            self._watching = True
+            self._runtime.spawn(self._suspend_in_quiet(), name="waits of a step")
+
+    async def _suspend_in_quiet(self) -> None:
+        """Suspend the step after a time of quiet; whatever begins or ends later is watched anew."""
+        moves = -1
+        while moves != self._activities.moves:
+            moves = self._activities.moves
+            await self._runtime.sleep(QUIET_SECONDS)
+        self._watching = False
+        if not self._open or self._activities.work or self._ended is not None:
+            return
+        now = self._runtime.monotonic()
+        ends = sorted((wait for wait, _ in self._open.values()), key=lambda wait: wait.until)
+        if ends[0].until - now > SHORT_SECONDS:
+            waits = [wait.message(now) for wait in ends[:WAITS_MAX]]
+            self.suspension = worker_pb2.Outcome.Suspended(waits=waits)
+            self._record.suspended = True
+            self._raise(Suspended)
+
+    def _raise(self, reason: Callable[[], BaseException]) -> None:
+        for wait, _ in self._open.values():
+            if not wait.future.done():
+                wait.future.set_exception(reason())
+
+
+def note_swallowed(what: str, error: BaseException | None) -> None:
+    """Write a log line where a function of a suspended step ended otherwise than by Suspended."""
+    if isinstance(error, asyncio.CancelledError) or find_in(error, Suspended) is not None:
+        return
+    ended = "returned" if error is None else f"raised {type(error).__name__}"
+    _log.warning(
+        "%s caught Suspended and %s: the step is suspended all the same; let Suspended through",
+        what,
+        ended,
+    )

@@ -1,0 +1,180 @@
+"""A step's journal without a server: it lives on between the attempts at a step, as a store would keep it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from stepwell_client import Agent, decode
+from stepwell_client.execution import AgentRunner
+from stepwell_client.toolkit import Runtime
+from stepwell_client.v1 import types_pb2, worker_pb2
+from tests.support.steps import FakeServices, assignment, span
+
+Name = tuple[str, int, int]
+"""An entry's key, mark and number."""
+
+
+class InstantRuntime(Runtime):
+    """Time that passes as soon as somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1_000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def random(self) -> float:
+        return 0.5
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        for _ in range(20):  # What else can go on goes on first.
+            await asyncio.sleep(0)
+        self.now += seconds
+
+
+@dataclass
+class JournaledServices(FakeServices):
+    """Services of a step that keep its journal."""
+
+    runtime: InstantRuntime = field(default_factory=InstantRuntime)
+    entries: dict[Name, types_pb2.JournalEntry] = field(default_factory=dict)
+    ends: dict[str, float] = field(default_factory=dict)
+    """The ends of sleeps, by key."""
+    is_lost: bool = False
+    budget_spent: bool = False
+    on_record: Callable[[types_pb2.JournalEntry], None] = lambda entry: None
+    """Called before an entry is kept."""
+    rejected: types_pb2.Failure | None = None
+    forgotten: list[str] = field(default_factory=list)
+    page_entries: int = 1_000
+    records: int = 0
+
+    def record(
+        self, assignment: Any, entries: Sequence[types_pb2.JournalEntry], forget: Sequence[str]
+    ) -> asyncio.Future[worker_pb2.Recorded]:
+        future: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(self._answer, future, list(entries), list(forget))
+        return future
+
+    def _answer(
+        self,
+        future: asyncio.Future[worker_pb2.Recorded],
+        entries: list[types_pb2.JournalEntry],
+        forget: list[str],
+    ) -> None:
+        recorded = worker_pb2.Recorded(budget_spent=self.budget_spent)
+        if self.is_lost:
+            recorded.lease.status = worker_pb2.LEASE_STATUS_LOST
+            future.set_result(recorded)
+            return
+        self.forgotten += forget
+        for key in forget:
+            self.entries = {name: one for name, one in self.entries.items() if name[0] != key}
+        for entry in entries:
+            self.on_record(entry)
+            recorded.entries.append(self._written(entry))
+        self.records += 1
+        future.set_result(recorded)
+
+    def _written(self, entry: types_pb2.JournalEntry) -> worker_pb2.EntryState:
+        if self.rejected is not None:
+            return worker_pb2.EntryState(
+                status=worker_pb2.ENTRY_STATUS_REJECTED, failure=self.rejected
+            )
+        kept = self.entries.setdefault((entry.key, entry.mark, entry.number), entry)
+        if kept != entry:
+            return worker_pb2.EntryState(status=worker_pb2.ENTRY_STATUS_MISMATCH)
+        state = worker_pb2.EntryState(status=worker_pb2.ENTRY_STATUS_ACCEPTED)
+        if entry.mark == types_pb2.JOURNAL_MARK_WAIT:
+            sleep = entry.sleep.ToMilliseconds() / 1_000
+            self.ends.setdefault(entry.key, self.runtime.now + sleep)
+            state.remaining.CopyFrom(span(self.remaining(entry.key)))
+        return state
+
+    def remaining(self, key: str) -> float:
+        return max(0.0, self.ends.get(key, 0.0) - self.runtime.now)
+
+    def page(self, start: int = 0) -> worker_pb2.JournalPage:
+        entries = list(self.entries.values())[start:]
+        held = [
+            worker_pb2.HeldEntry(entry=entry, remaining=span(self.remaining(entry.key)))
+            for entry in entries[: self.page_entries]
+        ]
+        more = len(entries) > self.page_entries
+        return worker_pb2.JournalPage(
+            entries=held, more=more, cursor=str(start + self.page_entries)
+        )
+
+    async def read_journal(self, assignment: Any, cursor: str) -> worker_pb2.JournalPage:
+        self.reads.append(([], int(cursor)))
+        return self.page(int(cursor))
+
+
+class JournaledStep:
+    """One step, attempt after attempt."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.services = JournaledServices(**fields)
+        self.attempts = 0
+        self.tries_from = 1
+
+    async def attempt(
+        self, function: Any, *, strict: bool = False, **step: Any
+    ) -> worker_pb2.Outcome:
+        """Run a task's function once more."""
+        agent = Agent()
+        agent.task(strict=strict)(function)
+        self.attempts += 1
+        made = assignment(journal=self.services.page(), tries_from=self.tries_from, **step)
+        made.execution.attempt = self.attempts
+        runner = AgentRunner(agent, self.services.runtime)
+        try:
+            return await runner.run(made, self.services)
+        finally:
+            runner.close()
+
+    def keep(self, key: str, mark: types_pb2.JournalMark, **fields: Any) -> None:
+        """Put an entry into the journal, as an earlier attempt or an answer would."""
+        entry = types_pb2.JournalEntry(key=key, mark=mark, **fields)
+        self.services.entries[key, mark, entry.number] = entry
+
+    def kept(self, mark: types_pb2.JournalMark) -> list[types_pb2.JournalEntry]:
+        """Return what there is of this kind, in the order in which it was written."""
+        return [one for (_, kind, _), one in self.services.entries.items() if kind == mark]
+
+
+class Crash(BaseException):
+    """The end of a process, as far as a step can see it."""
+
+
+class Counted:
+    """A function that counts its runs."""
+
+    def __init__(self, *results: Any) -> None:
+        self.runs: list[tuple[Any, ...]] = []
+        self._results = list(results)
+
+    async def __call__(self, *arguments: Any) -> Any:
+        self.runs.append(arguments)
+        result = self._results.pop(0) if self._results else f"done {len(self.runs)}"
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+
+def result_of(outcome: Any) -> Any:
+    assert outcome.HasField("completed"), outcome
+    return decode(outcome.completed.result)
+
+
+async def crashed(step: JournaledStep, function: Any) -> None:
+    with pytest.raises(Crash):
+        await step.attempt(function)

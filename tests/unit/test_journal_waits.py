@@ -1,0 +1,356 @@
+"""Waits within a step: which are waited for in place, and when the step is handed back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from stepwell_client import (
+    Agent,
+    Effect,
+    InputKind,
+    JournalError,
+    PlanContext,
+    Suspended,
+    TaskContext,
+    decode,
+    encode,
+)
+from stepwell_client.execution import AgentRunner
+from stepwell_client.v1 import types_pb2
+from tests.support.journal import JournaledStep
+from tests.support.steps import assignment
+
+END = types_pb2.JOURNAL_MARK_END
+TRY = types_pb2.JOURNAL_MARK_TRY
+WAIT = types_pb2.JOURNAL_MARK_WAIT
+DAY = 24 * 3600
+
+
+def calls_of(outcome: Any) -> list[str]:
+    assert outcome.HasField("suspended"), outcome
+    return [one.call for one in outcome.suspended.waits]
+
+
+def result_of(outcome: Any) -> Any:
+    assert outcome.HasField("completed"), outcome
+    return decode(outcome.completed.result)
+
+
+async def one() -> int:
+    return 1
+
+
+async def test_a_short_sleep_is_waited_for_in_place_and_kept() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> str:
+        await ctx.sleep(1.5)
+        return "rested"
+
+    assert result_of(await step.attempt(work)) == "rested"
+    assert step.services.runtime.slept == [1.5]
+    assert result_of(await step.attempt(work)) == "rested"
+    assert step.services.runtime.slept == [1.5]
+    assert len(step.kept(WAIT)) == 1
+
+
+async def test_a_long_sleep_suspends_and_the_next_attempt_waits_for_the_rest() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> str:
+        await ctx.sleep(timedelta(days=1))
+        return "rested"
+
+    outcome = await step.attempt(work)
+    assert calls_of(outcome) == [step.kept(WAIT)[0].key]
+    rest = outcome.suspended.waits[0].sleep.remaining.ToSeconds()
+    assert DAY - 1 <= rest <= DAY
+    step.services.runtime.now += DAY - 2
+    assert result_of(await step.attempt(work)) == "rested"
+    assert step.services.runtime.now >= next(iter(step.services.ends.values()))
+    assert len(step.kept(WAIT)) == 1
+
+
+async def test_an_answer_is_the_value_of_the_question() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> list[Any]:
+        first = await ctx.call("one", one)
+        agreed = await ctx.ask("Go on?", kind=InputKind.APPROVAL, expires=60, as_=bool)
+        return [first, agreed]
+
+    outcome = await step.attempt(work)
+    asked = outcome.suspended.waits[0]
+    assert (asked.ask.prompt, asked.ask.kind) == ("Go on?", types_pb2.INPUT_KIND_APPROVAL)
+    assert asked.ask.expires.ToSeconds() == 60
+    step.keep(asked.call, END, value=encode(True))
+    assert result_of(await step.attempt(work)) == [1, True]
+
+
+async def test_questions_side_by_side_go_in_one_outcome() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> list[Any]:
+        return await asyncio.gather(
+            *(ctx.ask(f"Which {name}?", key=name) for name in ("a", "b", "c")), ctx.sleep(DAY)
+        )
+
+    keys = calls_of(await step.attempt(work))
+    assert sorted(keys)[:3] == ["a", "b", "c"]
+    assert len(keys) == 4
+    step.keep("b", END, value=encode("B"))
+    assert sorted(calls_of(await step.attempt(work)))[:2] == ["a", "c"]
+
+
+async def test_a_step_keeps_its_worker_while_a_call_of_another_branch_runs() -> None:
+    step, finished = JournaledStep(), list[str]()
+
+    async def model() -> str:
+        for _ in range(5):
+            await step.services.runtime.sleep(100)
+        finished.append("model")
+        return "answer"
+
+    async def branch(ctx: TaskContext) -> None:
+        await ctx.call("model", model)
+        await ctx.call("one", one)
+
+    async def work(ctx: TaskContext) -> None:
+        await asyncio.gather(ctx.ask("Go on?", key="q"), branch(ctx))
+
+    assert calls_of(await step.attempt(work)) == ["q"]
+    assert finished == ["model"]
+    assert len(step.kept(END)) == 2
+
+
+async def test_a_sleep_that_ends_while_another_branch_works_goes_on_in_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("_waits", "_journal_calls"):
+        monkeypatch.setattr(f"stepwell_client.{module}.SHORT_SECONDS", 0.001)
+    step = JournaledStep()
+
+    async def model() -> str:
+        await step.services.runtime.sleep(1)
+        return "answer"
+
+    async def work(ctx: TaskContext) -> str:
+        await asyncio.gather(ctx.sleep(0.01), ctx.call("model", model))
+        return "both"
+
+    assert result_of(await step.attempt(work)) == "both"
+
+
+async def test_waiting_through_an_outer_call_is_no_failed_try() -> None:
+    step = JournaledStep()
+
+    async def outer(ctx: TaskContext) -> Any:
+        ctx.usage(input_tokens=7)
+        return await ctx.ask("Go on?", key="q")
+
+    async def work(ctx: TaskContext) -> Any:
+        return await ctx.call("outer", outer, ctx, key="o")
+
+    outcome = await step.attempt(work)
+    assert calls_of(outcome) == ["o#/q"]
+    assert outcome.usage.input_tokens == 7
+    assert not step.kept(TRY)
+    step.keep("o#/q", END, value=encode("yes"))
+    assert result_of(await step.attempt(work)) == "yes"
+
+
+async def swallow_and_return(ctx: TaskContext) -> str:
+    try:
+        await ctx.ask("Go on?")
+    except BaseException:
+        return "nothing happened"
+    return "answered"
+
+
+async def swallow_and_raise(ctx: TaskContext) -> None:
+    try:
+        await ctx.ask("Go on?")
+    except BaseException as error:
+        raise ValueError from error
+
+
+@pytest.mark.parametrize("function", [swallow_and_return, swallow_and_raise])
+async def test_a_swallowed_suspension_counts_all_the_same_and_is_logged(
+    function: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    step = JournaledStep()
+
+    assert (await step.attempt(function)).HasField("suspended")
+    assert function.__name__ in caplog.text
+
+
+async def test_an_outer_call_that_swallows_is_named_and_not_recorded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> Any:
+        return await ctx.call("tool", swallow_and_return, ctx, key="tool")
+
+    assert (await step.attempt(work)).HasField("suspended")
+    assert caplog.text.count("caught Suspended") == 1
+    assert "the call tool" in caplog.text
+    assert not step.services.entries
+
+
+async def test_once_suspended_every_use_of_the_context_raises_it_again() -> None:
+    step, raised = JournaledStep(), list[str]()
+
+    async def work(ctx: TaskContext) -> None:
+        uses: dict[str, Any] = {
+            "call": lambda: ctx.call("one", one),
+            "sleep": lambda: ctx.sleep(1),
+            "ask": lambda: ctx.ask("Again?"),
+            "forget": lambda: ctx.forget("x"),
+            "save": ctx.save_messages,
+        }
+        try:
+            await ctx.ask("Go on?")
+        finally:
+            ctx.log("the finally block runs")
+            for name, use in uses.items():
+                try:
+                    await use()
+                except Suspended:
+                    raised.append(name)
+            try:
+                ctx.check_cancelled()
+            except Suspended:
+                raised.append("check_cancelled")
+
+    assert (await step.attempt(work)).HasField("suspended")
+    assert raised == ["call", "sleep", "ask", "forget", "save", "check_cancelled"]
+    assert not step.services.entries
+    assert step.services.written
+
+
+async def test_suspended_is_neither_exception_nor_cancellation_and_found_in_groups(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in "ab":
+                    group.create_task(ctx.ask("Which?", key=name))
+        except (Exception, asyncio.CancelledError):
+            await ctx.call("one", one)
+
+    assert sorted(calls_of(await step.attempt(work))) == ["a", "b"]
+    assert "caught" not in caplog.text
+
+
+@pytest.mark.parametrize("how", ["sleep", "ask"])
+async def test_waiting_is_refused_within_an_at_most_once_call(how: str) -> None:
+    step = JournaledStep()
+
+    async def charge(ctx: TaskContext) -> None:
+        await ctx.sleep(0.5)
+        await (ctx.sleep(DAY) if how == "sleep" else ctx.ask("Charge?"))
+
+    async def work(ctx: TaskContext) -> None:
+        await ctx.call("charge", charge, ctx, key="c", effect=Effect.AT_MOST_ONCE)
+
+    failure = (await step.attempt(work)).failed.failure
+    assert (failure.kind, failure.retryable) == (JournalError.__name__, False)
+    assert "AT_MOST_ONCE" in failure.message
+    assert [entry.number for entry in step.kept(TRY)] == [1]
+
+
+async def test_a_spent_budget_suspends_the_next_call_and_not_a_replayed_one() -> None:
+    step = JournaledStep(budget_spent=True)
+
+    async def work(ctx: TaskContext) -> list[int]:
+        return [await ctx.call("first", one), await ctx.call("second", one)]
+
+    outcome = await step.attempt(work)
+    assert outcome.suspended.waits[0].HasField("budget")
+    assert calls_of(outcome)[0].startswith("second/")
+    assert len(step.kept(END)) == 1
+    step.services.budget_spent = False
+    assert result_of(await step.attempt(work)) == [1, 1]
+
+
+async def test_a_budget_that_is_raised_meanwhile_lets_the_call_go_on() -> None:
+    step = JournaledStep(budget_spent=True)
+
+    async def model() -> int:
+        for _ in range(3):
+            await step.services.runtime.sleep(1)
+        step.services.budget_spent = False
+        return 2
+
+    async def branch(ctx: TaskContext) -> int:
+        await ctx.call("first", one)
+        return await ctx.call("second", one)
+
+    async def work(ctx: TaskContext) -> tuple[int, int]:
+        return await asyncio.gather(ctx.call("model", model), branch(ctx))
+
+    assert result_of(await step.attempt(work)) == [2, 1]
+
+
+async def test_threads_are_suspended_too() -> None:
+    step, after = JournaledStep(), list[str]()
+
+    def work(ctx: TaskContext) -> str:
+        try:
+            answer = ctx.ask_sync("Go on?", key="q")
+            ctx.sleep_sync(0.5)
+        except Exception:
+            return "swallowed"
+        finally:
+            after.append(threading.current_thread().name)
+        return f"{answer}"
+
+    assert calls_of(await step.attempt(work)) == ["q"]
+    assert after[0].startswith("agent-step")
+    step.keep("q", END, value=encode("yes"))
+    assert result_of(await step.attempt(work)) == "yes"
+
+
+async def test_a_cancelled_step_ends_a_thread_that_waits() -> None:
+    step, ended = JournaledStep(), list[str]()
+    waiting = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def model() -> None:
+        loop.call_soon_threadsafe(waiting.set)
+        await asyncio.Event().wait()
+
+    def work(ctx: TaskContext) -> None:
+        try:
+            ctx.call_sync("model", model)
+        except BaseException as error:
+            ended.append(type(error).__name__)
+            raise
+
+    attempt = asyncio.ensure_future(step.attempt(work))
+    await waiting.wait()
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    assert ended == ["LeaseLost"]
+
+
+async def test_other_kinds_of_step_ask_too() -> None:
+    agent, step = Agent(), JournaledStep()
+
+    @agent.plan
+    async def plan(ctx: PlanContext) -> Any:
+        await ctx.ask("Which way?", key="way")
+
+    runner = AgentRunner(agent, step.services.runtime)
+    made = assignment(kind=types_pb2.STEP_KIND_PLAN)
+    assert calls_of(await runner.run(made, step.services)) == ["way"]
