@@ -110,6 +110,7 @@ class Stream:
     requests: list[worker_pb2.WorkRequest] = field(default_factory=list)
     outcomes: deque[worker_pb2.Outcome] = field(default_factory=deque)
     begins: deque[worker_pb2.Begin] = field(default_factory=deque)
+    recordings: deque[worker_pb2.Recording] = field(default_factory=deque)
 
     async def send(self, **fields: Any) -> None:
         await self.context.write(worker_pb2.WorkResponse(**fields))
@@ -128,6 +129,7 @@ class Stream:
         self.credits += request.credits
         self.outcomes.extend(request.outcomes)
         self.begins.extend(request.begins)
+        self.recordings.extend(request.recordings)
         return request
 
     async def outcome(self) -> worker_pb2.Outcome:
@@ -139,6 +141,11 @@ class Stream:
         while not self.begins:
             await self.read()
         return self.begins.popleft()
+
+    async def recording(self) -> worker_pb2.Recording:
+        while not self.recordings:
+            await self.read()
+        return self.recordings.popleft()
 
     async def granted(self, count: int) -> None:
         """Until so many credits were granted, all in all."""
@@ -164,6 +171,19 @@ def ack_of(
     )
 
 
+def recorded_of(
+    recording: worker_pb2.Recording,
+    status: worker_pb2.LeaseStatus = worker_pb2.LEASE_STATUS_LIVE,
+) -> worker_pb2.Recorded:
+    """Return the answer to a recording whose entries are all kept, unless its lease is lost."""
+    kept = worker_pb2.EntryState(status=worker_pb2.ENTRY_STATUS_ACCEPTED)
+    return worker_pb2.Recorded(
+        delivery_id=recording.delivery_id,
+        lease=worker_pb2.LeaseState(status=status),
+        entries=[kept for _ in recording.entries],
+    )
+
+
 class FakeWorkers(worker_pb2_grpc.WorkerServicer):
     """Hands each Work stream to the test; answers the unary calls as told."""
 
@@ -177,6 +197,10 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         self.lease_state: dict[str, dict[str, Any]] = {}
         self.completed: list[worker_pb2.Outcome] = []
         self.completes = False
+        self.recorded: list[worker_pb2.Recording] = []
+        self.journal: list[worker_pb2.JournalPage] = []
+        """The pages of a step's journal after the assignment's."""
+        self.cursors: list[str] = []
         self.appended: list[worker_pb2.Appended] = []
         self.append_calls = 0
         self.append_refusals: deque[End] = deque()
@@ -245,6 +269,19 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         known = {one.task_id: one for one in self.results}
         found = [known[each] for each in request.task_ids if each in known]
         return worker_pb2.ReadResultsResponse(lease=lease, results=found)
+
+    async def Record(self, request: Any, context: Any) -> worker_pb2.RecordResponse:
+        if not self.completes:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        self.recorded += request.recordings
+        return worker_pb2.RecordResponse(recorded=[recorded_of(one) for one in request.recordings])
+
+    async def ReadJournal(self, request: Any, context: Any) -> worker_pb2.ReadJournalResponse:
+        self.cursors.append(request.cursor)
+        if self.read_refusals:
+            await self.read_refusals.popleft().reach(context)
+        (lease,) = self._states([request])
+        return worker_pb2.ReadJournalResponse(lease=lease, page=self.journal.pop(0))
 
     def lines(self, execution_id: str = "e1") -> list[str]:
         """Return the lines that an execution has written, as they came."""

@@ -135,7 +135,7 @@ async def test_progress_and_session_travel_with_the_next_heartbeat_once(
     assert {beat.lease_token for beat in beats} == {"token-e1"}
 
 
-@pytest.mark.parametrize("active", ["heartbeat", "log", "stream"])
+@pytest.mark.parametrize("active", ["heartbeat", "log", "stream", "call"])
 async def test_heartbeats_report_how_long_a_function_has_done_nothing(
     server: FakeServer, client: Client, active: str
 ) -> None:
@@ -143,6 +143,8 @@ async def test_heartbeats_report_how_long_a_function_has_done_nothing(
 
     async def work(ctx: TaskContext) -> None:
         await go_on.wait()
+        if active == "call":  # What it records is activity, however long the server takes.
+            await ctx.call("x", lambda: "x")
         {"heartbeat": ctx.heartbeat, "log": ctx.log, "stream": ctx.stream}[active]("x")
         await asyncio.Event().wait()
 
@@ -365,6 +367,8 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
 
     Complete: Any = None  # Not called.
     ReadResults: Any = None
+    Record: Any = None
+    ReadJournal: Any = None
 
     def __init__(self) -> None:
         self.blocked = threading.Event()

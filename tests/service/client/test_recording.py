@@ -1,0 +1,144 @@
+"""A worker's recordings against a scripted server: their way over streams, without one, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+
+from stepwell_client import Client, LeaseLost, TaskContext, decode, encode
+from stepwell_client.v1 import types_pb2, worker_pb2
+from tests.service.client.fakes import (
+    End,
+    FakeServer,
+    recorded_of,
+    welcomed,
+    working,
+)
+from tests.support.patience import until
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+async def adouble(number: int) -> int:
+    return 2 * number
+
+
+async def branches(ctx: TaskContext) -> list[int]:
+    return await asyncio.gather(*(ctx.call("double", adouble, number) for number in range(3)))
+
+
+async def test_entries_of_one_turn_go_in_one_message(server: FakeServer, client: Client) -> None:
+    async with working(server, client, branches) as (stream, _):
+        recordings = [await stream.recording() for _ in range(3)]
+        messages = [one for one in stream.requests if one.recordings]
+        assert len(messages) == 1
+        assert {one.lease_token for one in recordings} == {"token-e1"}
+        assert len({one.delivery_id for one in recordings}) == 3
+        # The step ends no sooner than all are acknowledged.
+        await stream.send(recorded=[recorded_of(one) for one in recordings[:2]])
+        assert not stream.outcomes
+        await stream.send(recorded=[recorded_of(recordings[2])])
+        outcome = await stream.outcome()
+    assert decode(outcome.completed.result) == [0, 2, 4]
+
+
+async def test_the_unacknowledged_is_sent_again_over_the_next_stream(
+    server: FakeServer, client: Client
+) -> None:
+    async with working(server, client, branches) as (stream, _):
+        first = [await stream.recording() for _ in range(3)]
+        await stream.send(recorded=[recorded_of(first[0])])
+        stream.end()
+        again = await welcomed(server)
+        second = [await again.recording() for _ in range(2)]
+        assert second == first[1:]
+        await again.send(recorded=[recorded_of(one) for one in second])
+        assert (await again.outcome()).HasField("completed")
+
+
+async def test_recordings_go_by_unary_calls_where_no_stream_opens(
+    server: FakeServer, client: Client
+) -> None:
+    async with working(server, client, branches) as (stream, _):
+        recordings = [await stream.recording() for _ in range(3)]
+        server.workers.completes = True
+        server.workers.refusals.extend(
+            End(grpc.StatusCode.UNAVAILABLE, "no stream") for _ in range(4)
+        )
+        stream.end()
+        await until(lambda: bool(server.workers.completed))
+    assert server.workers.recorded == recordings
+    assert server.workers.completed[0].HasField("completed")
+
+
+async def test_a_lost_lease_ends_the_step_without_an_outcome(
+    server: FakeServer, client: Client
+) -> None:
+    seen: list[Any] = []
+
+    async def work(ctx: TaskContext) -> None:
+        try:
+            await ctx.call("double", double, 2)
+        except LeaseLost:
+            seen.append(ctx.cancelled)
+            raise
+
+    async with working(server, client, work) as (stream, worker):
+        recording = await stream.recording()
+        lost = recorded_of(recording, worker_pb2.LEASE_STATUS_LOST)
+        await stream.send(recorded=[lost])
+        await until(lambda: worker.in_flight == 0)
+    assert seen == [True]
+    assert not stream.outcomes
+
+
+async def test_a_cancelled_step_gives_up_what_it_was_recording(
+    server: FakeServer, client: Client
+) -> None:
+    seen: list[str] = []
+
+    def work(ctx: TaskContext) -> None:
+        try:
+            ctx.call_sync("double", double, 2)
+        except BaseException as error:
+            seen.append(type(error).__name__)
+            raise
+
+    async with working(server, client, work) as (stream, worker):
+        recording = await stream.recording()
+        await stream.send(
+            cancellations=[
+                worker_pb2.Cancellation(run_id=recording.run_id, execution_id="e1", reason="over")
+            ]
+        )
+        await until(lambda: worker.in_flight == 0)
+    assert seen == ["LeaseLost"]
+
+
+async def test_a_journal_without_room_in_the_assignment_is_read_by_pages(
+    server: FakeServer, client: Client
+) -> None:
+    def held(key: str) -> worker_pb2.HeldEntry:
+        entry = types_pb2.JournalEntry(
+            key=key, mark=types_pb2.JOURNAL_MARK_END, value=encode(key.upper())
+        )
+        return worker_pb2.HeldEntry(entry=entry)
+
+    server.workers.journal = [
+        worker_pb2.JournalPage(entries=[held("b")], more=True, cursor="2"),
+        worker_pb2.JournalPage(entries=[held("c")]),
+    ]
+    server.workers.read_refusals.append(End(grpc.StatusCode.UNAVAILABLE, "a moment"))
+
+    async def work(ctx: TaskContext) -> list[Any]:
+        return [await ctx.call("double", double, 1, key=key, as_=str) for key in "abc"]
+
+    page = worker_pb2.JournalPage(entries=[held("a")], more=True, cursor="1")
+    async with working(server, client, work, journal=page) as (stream, _):
+        outcome = await stream.outcome()
+    assert decode(outcome.completed.result) == ["A", "B", "C"]
+    assert server.workers.cursors == ["1", "1", "2"]
