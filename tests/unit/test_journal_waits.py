@@ -213,6 +213,17 @@ async def test_once_suspended_every_use_of_the_context_raises_it_again() -> None
             "ask": lambda: ctx.ask("Again?"),
             "forget": lambda: ctx.forget("x"),
             "save": ctx.save_messages,
+            "begin": ctx.begin,
+            "load": lambda: ctx.load("x"),
+        }
+        acts: dict[str, Any] = {
+            "check_cancelled": ctx.check_cancelled,
+            "heartbeat": ctx.heartbeat,
+            "stream": lambda: ctx.stream("x"),
+            "append": lambda: ctx.append("user", "x"),
+            "session": lambda: ctx.session("b", "s"),
+            "record": lambda: ctx.record(prompt="x"),
+            "scope": lambda: ctx.scope("x").__enter__(),
         }
         try:
             await ctx.ask("Go on?")
@@ -223,13 +234,19 @@ async def test_once_suspended_every_use_of_the_context_raises_it_again() -> None
                     await use()
                 except Suspended:
                     raised.append(name)
-            try:
-                ctx.check_cancelled()
-            except Suspended:
-                raised.append("check_cancelled")
+            for name, act in acts.items():
+                try:
+                    act()
+                except Suspended:
+                    raised.append(name)
+            ctx.usage(input_tokens=3)
 
-    assert (await step.attempt(work)).HasField("suspended")
-    assert raised == ["call", "sleep", "ask", "forget", "save", "check_cancelled"]
+    outcome = await step.attempt(work)
+    assert outcome.HasField("suspended")
+    assert outcome.usage.input_tokens == 3
+    asynchronous = ["call", "sleep", "ask", "forget", "save", "begin", "load"]
+    acting = ["check_cancelled", "heartbeat", "stream", "append", "session", "record", "scope"]
+    assert raised == [*asynchronous, *acting]
     assert not step.services.entries
     assert step.services.written
 

@@ -295,4 +295,4 @@ def _recorded(failure: types_pb2.Failure) -> Failure:
 
 
 def _attempts_max(retry: Retry) -> int:
-    return ATTEMPTS_MAX if retry.max_attempts is None else retry.max_attempts
+    return ATTEMPTS_MAX if retry.max_attempts is None else max(1, retry.max_attempts)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
-from stepwell_client._errors import LeaseLost, Suspended
+from stepwell_client._errors import LeaseLost
 from stepwell_client._frames import add_usage
 from stepwell_client._journal_context import JournalContext, calls_of
 from stepwell_client._limits import (
@@ -146,6 +146,7 @@ class StepContext(OutputContext, JournalContext):
     async def _read_results(
         self, task_ids: Sequence[str], first: int
     ) -> worker_pb2.ReadResultsResponse:
+        self._check_suspended()
         try:
             return await self._services.read_results(self._assignment, task_ids, first)
         except LeaseLost:
@@ -211,8 +212,7 @@ class StepContext(OutputContext, JournalContext):
 
     def check_cancelled(self) -> None:
         """Raise LeaseLost if the step is cancelled, Suspended if it is: for loops of synchronous functions."""
-        if self._record.suspended:
-            raise Suspended
+        self._check_suspended()
         if self._record.cancelled:
             raise LeaseLost(f"execution {self.execution_id} is not wanted any more")
 
@@ -221,6 +221,7 @@ class StepContext(OutputContext, JournalContext):
 
         Leases are renewed without it. Never waits.
         """
+        self._check_suspended()
         payload = encode(progress)
         if payload is not None:
             _limit("progress", len(payload.data), PROGRESS_BYTES_MAX)
@@ -249,6 +250,7 @@ class StepContext(OutputContext, JournalContext):
 
     def session(self, backend: str, session_id: str) -> None:
         """Report the agent's own conversation: the next attempt receives it if this one is interrupted."""
+        self._check_suspended()
         self._record.session = types_pb2.Session(
             backend=storable(backend), session_id=storable(session_id)
         )
@@ -256,6 +258,7 @@ class StepContext(OutputContext, JournalContext):
 
     def record(self, *, prompt: str = "", response: str = "") -> None:
         """Store the model's prompt (256 KiB at most) and its response (1 MiB at most)."""
+        self._check_suspended()
         self._record.prompt = _fitting("prompt", prompt, PROMPT_BYTES_MAX) or self._record.prompt
         fitting = _fitting("response", response, RESPONSE_BYTES_MAX)
         self._record.response = fitting or self._record.response
@@ -266,6 +269,7 @@ class StepContext(OutputContext, JournalContext):
         Called for you before the function, unless it was declared with `manual_begin`. Raises
         LeaseLost: don't start.
         """
+        self._check_suspended()
         try:
             await self._services.begin(self._assignment)
         except LeaseLost:

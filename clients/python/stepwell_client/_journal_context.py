@@ -186,6 +186,7 @@ class JournalContext:
 
         Calls in two scopes don't count each other, so they may come in any order.
         """
+        self._calls.waits.check()
         outer = frame_of(self._record) or Frame(self._record, "")
         token = CURRENT.set(outer.scope(scope_prefix(outer.prefix, name)))
         try:

@@ -59,6 +59,11 @@ class Recorder:
         self._unsent.append(delivery_id)
         return answered
 
+    @property
+    def has_unsent(self) -> bool:
+        """Something is to be sent."""
+        return bool(self._unsent)
+
     def new_stream(self) -> None:
         """Begin again: all that isn't answered is to be sent."""
         self._unsent = deque(self._pending)

@@ -76,6 +76,7 @@ class OutputContext:
 
         Chunks are kept as long as the run's log, also once the step has completed.
         """
+        self._check_suspended()
         self._record.wrote = True
         self._services.write(self._assignment, chunk, "INFO", chunk=True)
 
@@ -100,6 +101,7 @@ class OutputContext:
 
         It goes with the step's outcome, or at once with `save_messages`; within a call with what the call records.
         """
+        self._check_suspended()
         if not 1 <= len(role) <= ROLE_CHARS_MAX:
             raise ValueError(f"a role has 1 to {ROLE_CHARS_MAX} characters, not {len(role)}")
         output = self._output
@@ -117,6 +119,11 @@ class OutputContext:
         )
         output.messages.append(message)
 
+    def _check_suspended(self) -> None:
+        """Raise Suspended once the step is: reading, logging and usage go on, and nothing else."""
+        if self._record.suspended:
+            raise Suspended
+
     @property
     def _output(self) -> Output:
         """The output of the call around, or of the attempt."""
@@ -129,8 +136,7 @@ class OutputContext:
         Raises LeaseLost where the step is cancelled, Unavailable where no server answers; then the
         messages stay with the step. They are never stored twice. Those of a call go with the call.
         """
-        if self._record.suspended:
-            raise Suspended
+        self._check_suspended()
         async with self._saving:
             while batch := self._next_messages():
                 await self._services.save_messages(self._assignment, batch, self._record.saved)

@@ -161,6 +161,7 @@ class Waits:
         for wait, _ in self._open.values():
             if not wait.future.done():
                 wait.future.set_exception(reason())
+                wait.future.exception()  # Its task may be cancelled as well, and never look.
 
 
 def note_swallowed(what: str, error: BaseException | None) -> None:

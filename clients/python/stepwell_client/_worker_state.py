@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 
 from stepwell_client._limits import BATCH_BYTES_MAX, CONCURRENCY_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client._log_buffer import ExecutionKey
@@ -175,8 +176,7 @@ class WorkerState:
         """Return a message with what is unsent, as far as it fits; None: nothing is."""
         outcomes = self._next_outcomes(self._unsent)
         begins = self._next_begins()
-        size = sum(self.pending[one.delivery_id].size for one in outcomes)
-        recordings = self.recorder.next_batch(size)
+        recordings = self._next_recordings(outcomes) if self.recorder.has_unsent else ()
         grant = self._grant()
         draining = self.draining and not self._drain_sent
         if not (outcomes or begins or recordings or grant or draining):
@@ -219,6 +219,11 @@ class WorkerState:
             if entry is not None:
                 begins.append(entry[0])
         return begins
+
+    def _next_recordings(
+        self, outcomes: Sequence[worker_pb2.Outcome]
+    ) -> Sequence[worker_pb2.Recording]:
+        return self.recorder.next_batch(sum(self.pending[one.delivery_id].size for one in outcomes))
 
     def _grant(self) -> int:
         # Outcomes that pile up unacknowledged stop new work: all leases fit into a Hello.

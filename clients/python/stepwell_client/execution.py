@@ -229,7 +229,10 @@ class AgentRunner:
             raise JournalError("Suspended was raised in a step that waits for nothing") from problem
         if problem is not None:
             raise problem
-        await self._check_asked(step, context, services, record)
+        if calls is None and step.strict:
+            calls = Calls(context.assignment, services, record, self._runtime)
+        if calls is not None:
+            await _check_asked(step, calls)
         return value
 
     async def _ended(
@@ -249,6 +252,8 @@ class AgentRunner:
             problem = error
         calls = calls_of(context)
         if calls is not None:
+            if record.cancelled:
+                calls.abandon()
             await calls.finish()
         return value, problem
 
@@ -261,22 +266,6 @@ class AgentRunner:
         # The function may read that it is cancelled, and ends in its own time.
         value = await finished(future, on_cancel=partial(_abandon, context, record))
         return await cast("Awaitable[object]", value) if inspect.isawaitable(value) else value
-
-    async def _check_asked(
-        self, step: Step, context: StepContext, services: StepServices, record: AttemptRecord
-    ) -> None:
-        """Raise where a strict step has not asked for all that was recorded; of others, log it."""
-        calls = calls_of(context)
-        if calls is None and step.strict:
-            calls = Calls(context.assignment, services, record, self._runtime)
-        unasked = await calls.unasked() if calls is not None else []
-        if not unasked:
-            return
-        shown = ", ".join(unasked[:UNASKED_MAX]) + (" …" if len(unasked) > UNASKED_MAX else "")
-        text = f"{len(unasked)} recorded calls that this attempt didn't make: {shown}"
-        if step.strict:
-            raise NonRetryable(text, kind=UNASKED_CALLS)
-        _log.warning("execution %s ended with %s", context.execution_id, text)
 
     def _unknown(self, assignment: worker_pb2.Assignment) -> Failure:
         if assignment.execution.kind == StepKind.TASK:
@@ -309,6 +298,17 @@ def _abandon(context: StepContext, record: AttemptRecord) -> None:
     calls = calls_of(context)
     if calls is not None:
         calls.abandon()
+
+
+async def _check_asked(step: Step, calls: Calls) -> None:
+    """Raise where a strict step has not asked for all that was recorded; of others, log it."""
+    unasked = await calls.unasked()
+    if unasked:
+        shown = ", ".join(unasked[:UNASKED_MAX]) + (" …" if len(unasked) > UNASKED_MAX else "")
+        text = f"{len(unasked)} recorded calls that this attempt didn't make: {shown}"
+        if step.strict:
+            raise NonRetryable(text, kind=UNASKED_CALLS)
+        _log.warning("execution %s ended with %s", calls.execution_id, text)
 
 
 def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:

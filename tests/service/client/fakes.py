@@ -94,7 +94,10 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
     StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
     ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
     ForkRun = ListPlans = ListCheckpoints = ListInputs = AnswerInput = RaiseBudget = answer
-    ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = GetRecord = PurgeRuns = answer
+    ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = GetRecord = ListJournal = (
+        answer
+    )
+    PurgeRuns = answer
     WatchRun = WatchRuns = ReadLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 
