@@ -7,6 +7,7 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeVar, overload
 
 from stepwell_client._call_run import CallRequest, Reconcile
@@ -297,6 +298,10 @@ class JournalContext:
 def calls_of(context: JournalContext) -> Calls | None:
     """Return the calls of a step's context; None: it has made none."""
     return vars(context).get("_calls")
+
+
+opened_calls: Callable[[JournalContext], Calls] = attrgetter("_calls")
+"""Returns the calls of a step's context, which may have made none."""
 
 
 def _question(

@@ -54,7 +54,7 @@ from stepwell_client._errors import (
 )
 from stepwell_client._failures import failure_message, failure_of, find_in
 from stepwell_client._journal_calls import Calls
-from stepwell_client._journal_context import calls_of
+from stepwell_client._journal_context import calls_of, opened_calls
 from stepwell_client._limits import (
     LOG_TEXT_BYTES_MAX,
     OUTCOME_BYTES_MAX,
@@ -187,7 +187,7 @@ class AgentRunner:
         begins = kind == StepKind.TASK and task.effect == types_pb2.EFFECT_AT_MOST_ONCE
         if begins and not step.manual_begin:
             await context.begin()
-        value = await self._call(step, context, arguments, services, record, outcome)
+        value = await self._call(step, context, arguments, record, outcome)
         if outcome.WhichOneof("result") is not None:
             return
         try:
@@ -203,7 +203,6 @@ class AgentRunner:
         step: Step,
         context: StepContext,
         arguments: tuple[Any, ...],
-        services: StepServices,
         record: AttemptRecord,
         outcome: worker_pb2.Outcome,
     ) -> object:
@@ -211,57 +210,25 @@ class AgentRunner:
         problem: BaseException | None = None
         value: object = None
         try:
-            value, problem = await self._ended(step, context, arguments, record)
-        except asyncio.CancelledError:
-            _abandon(context, record)
-            raise
-        calls = calls_of(context)
-        if calls is not None and calls.waits.suspension is not None:
-            note_swallowed(f"execution {context.execution_id}: {_name(step)}", problem)
-            outcome.suspended.CopyFrom(calls.waits.suspension)
-            return None
-        unknown = find_in(problem, UnknownOutcome)
-        if unknown is not None:
-            outcome.unknown_call.call = unknown.key
-            outcome.unknown_call.reason = clip(unknown.reason, REASON_BYTES_MAX)
-            return None
-        if find_in(problem, Suspended) is not None:
-            raise JournalError("Suspended was raised in a step that waits for nothing") from problem
-        if problem is not None:
-            raise problem
-        if calls is None and step.strict:
-            calls = Calls(context.assignment, services, record, self._runtime)
-        if calls is not None:
-            await _check_asked(step, calls)
-        return value
-
-    async def _ended(
-        self, step: Step, context: StepContext, arguments: tuple[Any, ...], record: AttemptRecord
-    ) -> tuple[object, BaseException | None]:
-        """Run the step's function and what it leaves under way; return its value, or what it raised."""
-        problem: BaseException | None = None
-        value: object = None
-        try:
-            value = await self._run(step, context, arguments, record)
+            if step.is_async:
+                value = await cast("Awaitable[object]", step.function(*arguments))
+            else:
+                value = await self._in_thread(step, context, arguments, record)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
+                _abandon(context, record)
                 raise
             problem = error
-        except BaseException as error:  # noqa: BLE001 - the caller judges it
+        except BaseException as error:  # noqa: BLE001 - `_judge` raises it again
             problem = error
-        calls = calls_of(context)
-        if calls is not None:
-            if record.cancelled:
-                calls.abandon()
-            await calls.finish()
-        return value, problem
+        if problem is not None or step.strict or calls_of(context) is not None:
+            await _judge(step, context, record, problem, outcome)
+        return value
 
-    async def _run(
+    async def _in_thread(
         self, step: Step, context: StepContext, arguments: tuple[Any, ...], record: AttemptRecord
     ) -> object:
-        if step.is_async:
-            return await cast("Awaitable[object]", step.function(*arguments))
         future = self._threads.call(partial(whole, step.function, *arguments))
         # The function may read that it is cancelled, and ends in its own time.
         value = await finished(future, on_cancel=partial(_abandon, context, record))
@@ -298,6 +265,45 @@ def _abandon(context: StepContext, record: AttemptRecord) -> None:
     calls = calls_of(context)
     if calls is not None:
         calls.abandon()
+
+
+async def _judge(
+    step: Step,
+    context: StepContext,
+    record: AttemptRecord,
+    problem: BaseException | None,
+    outcome: worker_pb2.Outcome,
+) -> None:
+    """Let the calls of a step end whose function has, and put its end into the outcome, where it is no plain one.
+
+    Raises what the function raised, and NonRetryable where a strict step has not made all recorded calls.
+    """
+    calls = calls_of(context)
+    if calls is None and step.strict and problem is None:
+        calls = opened_calls(context)
+    if calls is not None:
+        if record.cancelled:
+            calls.abandon()
+        try:
+            await calls.finish()
+        except asyncio.CancelledError:
+            _abandon(context, record)
+            raise
+        if calls.waits.suspension is not None:
+            note_swallowed(f"execution {calls.execution_id}: {_name(step)}", problem)
+            outcome.suspended.CopyFrom(calls.waits.suspension)
+            return
+    unknown = find_in(problem, UnknownOutcome)
+    if unknown is not None:
+        outcome.unknown_call.call = unknown.key
+        outcome.unknown_call.reason = clip(unknown.reason, REASON_BYTES_MAX)
+        return
+    if find_in(problem, Suspended) is not None:
+        raise JournalError("Suspended was raised in a step that waits for nothing") from problem
+    if problem is not None:
+        raise problem
+    if calls is not None:
+        await _check_asked(step, calls)
 
 
 async def _check_asked(step: Step, calls: Calls) -> None:
