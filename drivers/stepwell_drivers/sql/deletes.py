@@ -59,7 +59,7 @@ _forget_deletion = Query(
 def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
     """Remove a run, if it is at the version, bury its id, and name the deletion in the feed.
 
-    Its outcomes stay while others of its family are there; with the last one all of theirs go.
+    Its outcomes and journals stay while others of its family are there; with the last one all of theirs go.
     """
     run = (work.tenant_id, work.run_id)
     family = families.family_of(connection, run)

@@ -1,7 +1,7 @@
 """Families of runs: keeps a fork's creation and a deletion apart.
 
-A fork refers to results of the run that it was forked from. So the outcomes of a deleted run stay as long
-as another run of its family is there; its tombstone says so, and keeps the id from being used again
+A fork refers to results and journals of the run that it was forked from. So those of a deleted run stay as
+long as another run of its family is there; its tombstone says so, and keeps the id from being used again
 meanwhile. The last one of the family takes all of them with it.
 
 SQLite has one writer. In Postgres a commit that creates a fork takes a shared lock of the family, and a
@@ -53,9 +53,10 @@ _of_family = (
 )
 _left = Query(select(_tombstones.run_key).where(*_of_family))
 _settle = Query(update(schema.tombstones).where(*_of_family).values(family_id=literal_column("''")))
-_delete_outcomes = Query(
-    delete(schema.outcomes).where(schema.outcomes.c.run_key == bindparam("run_key"))
-)
+_delete_left = [
+    Query(delete(table).where(table.c.run_key == bindparam("run_key")))
+    for table in schema.OF_A_FAMILY
+]
 
 
 _own = Query(
@@ -112,11 +113,12 @@ def has_others(connection: Link, family: FamilyKey, run: RunKey) -> bool:
 
 
 def end(connection: Link, family: FamilyKey, run_key: int) -> None:
-    """Remove the outcomes of a family's last run, and those that its other runs left."""
+    """Remove the outcomes and journals of a family's last run, and those that its other runs left."""
     key = {"tenant_id": family[0], "family_id": family[1]}
     left: list[int] = [row[0] for row in _left.run(connection, **key)]
     for each in (run_key, *left):
-        _delete_outcomes.run(connection, run_key=each)
+        for query in _delete_left:
+            query.run(connection, run_key=each)
     if left:
         _settle.run(connection, **key)
 

@@ -6,7 +6,7 @@ commits since then named, so it costs what changed, however long the run's histo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +31,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import SHORT, Event
+from stepwell.core.records.journal import Totals
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Session, Task
 from stepwell.core.records.states import ENDED, RunStatus
@@ -39,6 +40,7 @@ from stepwell_drivers.sql.batch import Changed
 from stepwell_drivers.sql.columns import Values, payload_of
 from stepwell_drivers.sql.dialect import Clock, Link
 from stepwell_drivers.sql.statements import Pick, Query
+from stepwell_drivers.sql.sums import SUMS, totals_of
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
@@ -108,6 +110,18 @@ _tasks = Query(
     .order_by(*TASK_ORDER)
 )
 _open_executions = Query(_of_run(schema.executions, _OPEN_EXECUTION).where(text(schema.OPEN)))
+_sums = schema.lease_sums.c
+_open_sums = Query(
+    select(_sums.execution_id, *[_sums[name] for name in SUMS])
+    .join_from(
+        schema.lease_sums,
+        schema.executions,
+        (_sums.run_key == schema.executions.c.run_key)
+        & (_sums.execution_id == schema.executions.c.execution_id)
+        & (_sums.token == schema.executions.c.token),
+    )
+    .where(schema.executions.c.run_key == bindparam("run_key"), text(schema.OPEN))
+)
 _open_inputs = Query(
     _of_run(schema.inputs, ("seq", "body")).where(
         schema.inputs.c.status == literal_column("'OPEN'")
@@ -150,7 +164,7 @@ _pick_states = Pick(schema.tasks, _NAMED_TASK, ("task_id", "state"))
 _pick_executions = Pick(schema.executions, ("run_key", "execution_id"), _OPEN_EXECUTION)
 _pick_inputs = Pick(schema.inputs, ("run_key", "input_id"), ("seq", "body"))
 _input = Query(of_named_run(schema.run_specs, ("input_media_type", "input")))
-# A deleted run's outcomes may still be there, for others of its family.
+# What a deleted run left may still be there, for others of its family.
 _number = Query(
     select(_runs.run_key)
     .where(*_named_run)
@@ -222,6 +236,9 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
     run_key, commit_id = row[:2]
     run = bodies.loaded_run(*row[2:])
     delta = _delta(connection, run_key, since) if 0 < since <= run.version else None
+    recorded: dict[str, Totals] = {
+        row[0]: totals_of(row[1:]) for row in _open_sums.run(connection, run_key=run_key)
+    }
     if delta is None:
         since = 0
         plans = _plans.run(connection, run_key=run_key)
@@ -231,7 +248,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
     else:
         plans = _pick_plans.run(connection, [(run_key, each) for each in delta.plans])
         tasks = _changed_tasks(connection, run_key, delta)
-        wanted = [(run_key, name) for name in delta.executions]
+        wanted = [(run_key, name) for name in delta.executions | recorded.keys()]
         executions = _pick_executions.run(connection, wanted)
         inputs = _pick_inputs.run(connection, [(run_key, name) for name in delta.inputs])
     requests = _requests.run(connection, run_key=run_key, since=since)
@@ -241,7 +258,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
         run=run,
         plans=tuple(sorted((bodies.plan_of(row[0]) for row in plans), key=lambda p: p.revision)),
         tasks=tuple(_loaded_tasks(tasks)),
-        executions=tuple(_loaded_executions(_by_seq(executions))),
+        executions=tuple(_loaded_executions(_by_seq(executions), recorded)),
         inputs=tuple(bodies.records_of(InputRequest, [row[1] for row in _by_seq(inputs)])),
         requests=tuple(bodies.request_of(row[0]) for row in reversed(requests)),
         checkpoint=bodies.checkpoint_of(checkpoint) if checkpoint is not None else None,
@@ -314,12 +331,17 @@ def _by_seq(rows: list[Values]) -> list[Values]:
     return sorted(rows, key=lambda row: row[0])
 
 
-def _loaded_executions(rows: Sequence[Values]) -> Iterator[OpenExecution]:
+def _loaded_executions(
+    rows: Sequence[Values], recorded: Mapping[str, Totals]
+) -> Iterator[OpenExecution]:
     executions = bodies.records_of(Execution, [row[1] for row in rows])
-    return (_as_open(one, row) for one, row in zip(executions, rows, strict=True))
+    return (
+        _as_open(one, row, recorded.get(one.execution_id, Totals()))
+        for one, row in zip(executions, rows, strict=True)
+    )
 
 
-def _as_open(execution: Execution, row: Values) -> OpenExecution:
+def _as_open(execution: Execution, row: Values, recorded: Totals) -> OpenExecution:
     _, _, token, worker_id, instance_id, backend, session_id, media_type, data = row
     return OpenExecution(
         execution=execution,
@@ -328,6 +350,7 @@ def _as_open(execution: Execution, row: Values) -> OpenExecution:
         instance_id=instance_id or "",
         progress=payload_of(media_type, data),
         session=Session(backend=backend or "", session_id=session_id or ""),
+        recorded=recorded,
     )
 
 
@@ -335,18 +358,25 @@ def read_payloads(
     connection: Link, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool
 ) -> list[StoredPayload]:
     """Return what is stored under these keys, in their order."""
-    names = {"tenant_id": tenant_id, "run_id": run_id}
-    number = _number.first(connection, **names)
-    if number is None:
+    run_key = kept_number_of(connection, tenant_id, run_id)
+    if run_key is None:
         return []
     results = _pick_outcomes if texts else _pick_results
-    wanted = [(number[0], key) for key in dict.fromkeys(keys) if key != INPUT_KEY]
+    wanted = [(run_key, key) for key in dict.fromkeys(keys) if key != INPUT_KEY]
     rows = results.run(connection, wanted)
     if INPUT_KEY in keys:
-        rows += [(INPUT_KEY, *row) for row in _input.run(connection, **names)]
+        rows += [
+            (INPUT_KEY, *row) for row in _input.run(connection, tenant_id=tenant_id, run_id=run_id)
+        ]
     stored = {row[0]: bodies.stored_of(row) for row in rows}
     there = [stored[key] for key in keys if key in stored]
     return [one for one in there if one.payload is not None or (texts and one.key != INPUT_KEY)]
+
+
+def kept_number_of(connection: Link, tenant_id: str, run_id: str) -> int | None:
+    """Return the number of a run that is there, or that left something to its family; None: there is none."""
+    row = _number.first(connection, tenant_id=tenant_id, run_id=run_id)
+    return row[0] if row is not None else None
 
 
 def read_plan(connection: Link, tenant_id: str, run_id: str, revision: int) -> Plan | None:

@@ -420,6 +420,42 @@ logs = Table(
     sqlite_autoincrement=True,
 )
 
+journal_entries = Table(
+    "journal_entries",
+    metadata,
+    # Entries of journals, each written once. Those of a deleted run stay while its family needs them.
+    _seq(),
+    _run_key(),
+    # Digests of the journal's name, and of the entry's within it: those of other names may be the same.
+    *_numbers("step", "name"),
+    # `at_most_once` is 1 where the call is.
+    *_numbers("generation", "at_most_once", "version", "written_us"),
+    *_texts("journal"),
+    # NULL: a commit wrote it.
+    *_texts_or_null("execution_id"),
+    # The end of a sleep; else NULL.
+    *_numbers_or_null("until_us"),
+    # The `Entry` without its value.
+    _body("body"),
+    *_bytes("value"),
+    Index("journal_by_name", "run_key", "step", "name"),
+    # The newest entries may be forgotten, and a cursor stands where they were.
+    sqlite_autoincrement=True,
+)
+
+lease_sums = Table(
+    "lease_sums",
+    metadata,
+    # The sums of the journal entries that were recorded under a lease: the execution's, if that has this token.
+    _run_key(),
+    *_texts("execution_id", "token"),
+    *_numbers("entries", "bytes", "messages"),
+    *_numbers("input_tokens", "output_tokens", "cost_micros"),
+    PrimaryKeyConstraint("run_key", "execution_id"),
+    sqlite_with_rowid=False,
+    **_CHANGING,
+)
+
 reservations = Table(
     "reservations",
     metadata,
@@ -490,5 +526,8 @@ OF_A_RUN = (
     sessions,
     messages,
     logs,
+    lease_sums,
 )
-"""The tables that a deleted run leaves at once; `outcomes` it leaves with the last of its family."""
+"""The tables that a deleted run leaves at once."""
+OF_A_FAMILY = (outcomes, journal_entries)
+"""The tables that it leaves with the last of its family."""

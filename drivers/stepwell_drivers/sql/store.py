@@ -20,6 +20,7 @@ from stepwell.core.port import (
     FeedQuery,
     Hint,
     InputQuery,
+    JournalQuery,
     KeySwap,
     LeaseQuery,
     Loaded,
@@ -31,6 +32,8 @@ from stepwell.core.port import (
     Presence,
     PresenceQuery,
     Query,
+    Recorded,
+    Recording,
     Renewal,
     Reservation,
     RunQuery,
@@ -44,9 +47,10 @@ from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import HintBus, RunKey, newest
-from stepwell_drivers.sql import pages, reads, reservations, search
+from stepwell_drivers.sql import journal, pages, reads, reservations, search
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.dialect import Clock, Link
+from stepwell_drivers.sql.journal import RecordWork
 from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.pages import About
 from stepwell_drivers.sql.reservations import SwapWork
@@ -63,6 +67,7 @@ _PAGES: Mapping[type[Query[Any]], Callable[[Link, Any, About], Page[Any]]] = {
     MessageQuery: pages.messages,
     CheckpointQuery: pages.checkpoints,
     LogQuery: pages.logs,
+    JournalQuery: journal.page,
     InputQuery: search.inputs,
     EndedQuery: search.ended,
     PresenceQuery: pages.presences,
@@ -192,6 +197,11 @@ class SqlStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         self._check()
         answers: Sequence[bool] = await _written(self._beats, RenewWork(tuple(renewals)))
+        return answers
+
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        self._check()
+        answers: Sequence[Recorded] = await self._writer.do(RecordWork(tuple(recordings)))
         return answers
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:

@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from sqlalchemy import bindparam, select, text
 
 from stepwell.core.port import Commit, CommitResult
+from stepwell.core.records.journal import Totals
+from stepwell.core.records.model import Execution
 from stepwell.core.records.states import ExecutionStatus, Verdict
 from stepwell_drivers.sql import families, schema
 from stepwell_drivers.sql.batch import Batch
-from stepwell_drivers.sql.sqlite.known import Facts, Known, RunKey
+from stepwell_drivers.sql.sqlite.journal import write_entries
+from stepwell_drivers.sql.sqlite.known import NOTHING, Facts, Kept, Known, RunKey
 from stepwell_drivers.sql.sqlite.link import SqliteLink
 from stepwell_drivers.sql.sqlite.row_writes import write
 from stepwell_drivers.sql.statements import Query
+from stepwell_drivers.sql.sums import SUMS, totals_of
 
 _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 
@@ -28,8 +32,20 @@ _facts = Query(
     )
 )
 _executions = schema.executions.c
+_sums = schema.lease_sums.c
 _token = Query(
-    select(_executions.token).where(
+    select(
+        *(_executions.token, _executions.status, *[_sums[name] for name in SUMS]),
+    )
+    .join_from(
+        schema.executions,
+        schema.lease_sums,
+        (_sums.run_key == _executions.run_key)
+        & (_sums.execution_id == _executions.execution_id)
+        & (_sums.token == _executions.token),
+        isouter=True,
+    )
+    .where(
         _executions.run_key == bindparam("run_key"),
         _executions.execution_id == bindparam("execution_id"),
     )
@@ -59,6 +75,8 @@ class Group:
         self._batch = Batch(now_us, link.in_turns)
         self._before: dict[int, Facts] = {}
         """The facts of its runs as the file has them, by the runs' numbers."""
+        self._found: dict[RunKey, Facts] = {}
+        """The facts that it has read."""
         self.after: dict[RunKey, Facts] = {}
         """The facts of the runs that it has moved, for when it has been committed."""
         self._applied: dict[tuple[int, int], str] = {}
@@ -66,6 +84,8 @@ class Group:
         self._results = {
             verdict: CommitResult(verdict=verdict, now_us=now_us) for verdict in Verdict
         }
+        self._journals: list[tuple[int, Commit]] = []
+        """The accepted commits that change journals."""
         self._run_key = 0
         """The number of the run that was created last."""
 
@@ -78,11 +98,12 @@ class Group:
         """Write what was accepted."""
         if self.after:
             write(self._link, self._batch.rows(), self._before)
+            write_entries(self._link, self._journals, self._now_us)
 
     def _decide(self, commit: Commit) -> Verdict:
         """Return a commit's verdict; add it to the batch if it is accepted."""
         run = (commit.tenant_id, commit.run_id)
-        facts = self._facts_of(run)
+        facts = self.facts_of(run)
         if facts is None:
             return self._create(commit, run)
         if facts.version != commit.version - 1:
@@ -90,34 +111,53 @@ class Group:
             return Verdict.COMMITTED if was_applied else Verdict.CONFLICT
         if commit.follows not in ("", facts.commit_id):
             return Verdict.CONFLICT
+        knows_all = True
         for fence in commit.fences:
-            token = self._token_of(facts, fence.execution_id)
+            token = self.token_of(facts, fence.execution_id)
             if not token or token != fence.token:
                 return Verdict.LEASE_LOST
-        self._accept(commit, run, facts.run_key, facts.tokens)
+            kept = facts.recorded.get(fence.execution_id, NOTHING)
+            knows_all &= fence.recorded in (-1, kept.totals.entries)
+        if not knows_all:
+            return Verdict.CONFLICT
+        self._accept(commit, run, facts)
         return Verdict.COMMITTED
 
-    def _facts_of(self, run: RunKey) -> Facts | None:
+    def facts_of(self, run: RunKey) -> Facts | None:
         """Return a run's facts as the group has left them; None: there is no such run."""
         facts = self.after.get(run)
         if facts is not None:
             return facts
-        facts = self._known.of(run)
+        facts = self._known.of(run) or self._found.get(run)
         if facts is None:
             row = _facts.first(self._link, tenant_id=run[0], run_id=run[1])
             if row is None:
                 return None
             run_key, version, commit_id, status, ended_us = row
-            facts = Facts(run_key, version, commit_id, (status, ended_us), {})
+            facts = Facts(run_key, version, commit_id, (status, ended_us), {}, {})
+            self._found[run] = facts
         self._before[facts.run_key] = facts
         return facts
 
-    def _token_of(self, facts: Facts, execution_id: str) -> str:
+    def token_of(self, facts: Facts, execution_id: str) -> str:
+        """Return the token of an execution's lease; empty: it has none."""
         token = facts.tokens.get(execution_id)
         if token is None:
             row = _token.first(self._link, run_key=facts.run_key, execution_id=execution_id)
             token = facts.tokens[execution_id] = (row[0] or "") if row is not None else ""
+            if row is not None and token:
+                totals = Totals() if row[2] is None else totals_of(row[2:])
+                kept = Kept(totals, row[1] == ExecutionStatus.LEASED)
+                if kept != NOTHING:
+                    facts.recorded[execution_id] = kept
         return token
+
+    def take_sums(self, run: RunKey, execution_id: str, totals: Totals) -> None:
+        """Take over the sums of what a lease has recorded."""
+        facts = self.facts_of(run)
+        assert facts is not None
+        recorded = {**facts.recorded, execution_id: Kept(totals)}
+        self.after[run] = facts._replace(recorded=recorded)
 
     def _was_applied(self, commit: Commit, facts: Facts) -> bool:
         if not 1 <= commit.version <= facts.version:
@@ -138,7 +178,7 @@ class Group:
             self._run_key = row[0] if row is not None else 0
         self._run_key += 1
         self._families |= {run, (run[0], commit.run.spec.family_id or run[1])}
-        self._accept(commit, run, self._run_key, {})
+        self._accept(commit, run, Facts(self._run_key, 0, "", ("", 0), {}, {}))
         return Verdict.COMMITTED
 
     def _may_be_created(self, commit: Commit, run: RunKey) -> bool:
@@ -150,9 +190,12 @@ class Group:
         parent = (commit.tenant_id, commit.run.spec.parent_run_id)
         return family is None or not self._families.isdisjoint({family, parent})
 
-    def _accept(self, commit: Commit, run: RunKey, run_key: int, tokens: dict[str, str]) -> None:
+    def _accept(self, commit: Commit, run: RunKey, facts: Facts) -> None:
+        run_key = facts.run_key
         self._batch.add(commit, run_key)
-        tokens = dict(tokens)
+        if commit.entries or commit.forgotten:
+            self._journals.append((run_key, commit))
+        tokens, recorded = dict(facts.tokens), facts.recorded
         leases = {lease.execution_id: lease.token for lease in commit.leases}
         for execution in commit.executions:
             name = execution.execution_id
@@ -160,6 +203,18 @@ class Group:
                 tokens[name] = ""
             elif name in leases:
                 tokens[name] = leases[name]
+            if recorded or execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
+                recorded = _kept(recorded, execution, is_new=name in leases)
         listed = (commit.run.status.value, commit.run.ended_us)
-        self.after[run] = Facts(run_key, commit.version, commit.commit_id, listed, tokens)
+        self.after[run] = Facts(run_key, commit.version, commit.commit_id, listed, tokens, recorded)
         self._applied[run_key, commit.version] = commit.commit_id
+
+
+def _kept(recorded: dict[str, Kept], execution: Execution, *, is_new: bool) -> dict[str, Kept]:
+    """Return what is known of a run's leases once a row of one of its executions is written."""
+    name, status = execution.execution_id, execution.status
+    after = dict(recorded)
+    before = after.pop(name, NOTHING)
+    if status in _LEASABLE and not is_new:
+        after[name] = before._replace(is_leased=status is ExecutionStatus.LEASED)
+    return after

@@ -10,11 +10,26 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from stepwell.core.records.journal import Totals
+
 RUNS_MAX = 4_096
 """Runs that are known at once."""
 
 RunKey = tuple[str, str]
 """A tenant, and the id of a run."""
+
+
+class Kept(NamedTuple):
+    """The facts of a lease, where they are others than those of a new one."""
+
+    totals: Totals = Totals()
+    """The sums of what it recorded."""
+    is_leased: bool = True
+    """False: its execution's outcome is unknown, and nothing can be recorded any more."""
+
+
+NOTHING = Kept()
+"""The facts of a new lease."""
 
 
 class Facts(NamedTuple):
@@ -27,6 +42,8 @@ class Facts(NamedTuple):
     """Its status and its end, by which indexes list it."""
     tokens: dict[str, str]
     """Tokens of its leases by execution, as far as they are known; empty: that execution has no lease."""
+    recorded: dict[str, Kept]
+    """More about leases whose tokens are known, by execution; none: it is as of a new one."""
 
 
 class Known:
@@ -52,7 +69,10 @@ class Known:
         for run, facts in runs.items():
             # An execution that has no lease gets none, or gets it by a commit.
             leased = {name: token for name, token in facts.tokens.items() if token}
-            self._runs[run] = facts._replace(tokens=leased)
+            self._runs[run] = Facts(
+                *(facts.run_key, facts.version, facts.commit_id, facts.listed),
+                *(leased, facts.recorded),
+            )
             self._runs.move_to_end(run)
         while len(self._runs) > RUNS_MAX:
             self._runs.popitem(last=False)

@@ -16,9 +16,11 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.port import Runtime
 from stepwell_drivers.sql.deletes import DeleteWork
+from stepwell_drivers.sql.journal import RecordWork
 from stepwell_drivers.sql.sqlite import engine
 from stepwell_drivers.sql.sqlite.commits import Group
 from stepwell_drivers.sql.sqlite.errors import is_busy, trouble_of
+from stepwell_drivers.sql.sqlite.journal import record
 from stepwell_drivers.sql.sqlite.known import Facts, Known, RunKey
 from stepwell_drivers.sql.sqlite.link import PausingDriver, SqliteLink
 from stepwell_drivers.sql.sqlite.renewals import renew
@@ -101,6 +103,9 @@ class Transactions:
         answers: dict[int, Any] = {id(work): group.decide(work.commits) for work in commits}
         group.write()
         if len(commits) < len(works):
+            records = [work for work in works if isinstance(work, RecordWork)]
+            for work, recorded in zip(records, record(link, group, records, now_us), strict=True):
+                answers[id(work)] = recorded
             renewals = [work for work in works if isinstance(work, RenewWork)]
             for work, renewed in zip(renewals, renew(link, renewals, now_us), strict=True):
                 answers[id(work)] = renewed

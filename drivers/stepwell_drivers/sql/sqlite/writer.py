@@ -24,6 +24,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.logger import get_logger
 from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.sql.journal import RecordWork, bytes_in
 from stepwell_drivers.sql.sqlite.checkpoints import PAGE_BYTES, WAIT_MS, Checkpoints
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
@@ -242,6 +243,10 @@ def _size_of(work: Work) -> tuple[int, int]:
         case CommitWork(commits):
             payload_bytes = sum(map(_bytes_in, commits))
             return sum(map(_rows_in, commits)) + payload_bytes // PAGE_BYTES, payload_bytes
+        case RecordWork(recordings):
+            payload_bytes = bytes_in(work)
+            entries = sum(len(recording.entries) for recording in recordings)
+            return entries + payload_bytes // PAGE_BYTES, payload_bytes
         case RenewWork(renewals):
             return len(renewals), 0
         case PresenceWork(presences):

@@ -252,6 +252,40 @@ CREATE INDEX logs_in_order ON logs (run_key, seq) WHERE run_key >= 0;
 
 CREATE INDEX logs_of_execution ON logs (run_key, execution_id, seq) WHERE run_key >= 0;
 
+CREATE TABLE journal_entries (
+  seq BIGSERIAL NOT NULL,
+  run_key BIGINT NOT NULL,
+  step BIGINT DEFAULT '0' NOT NULL,
+  name BIGINT DEFAULT '0' NOT NULL,
+  generation BIGINT DEFAULT '0' NOT NULL,
+  at_most_once BIGINT DEFAULT '0' NOT NULL,
+  version BIGINT DEFAULT '0' NOT NULL,
+  written_us BIGINT DEFAULT '0' NOT NULL,
+  journal TEXT COLLATE "C" DEFAULT '' NOT NULL,
+  execution_id TEXT COLLATE "C",
+  until_us BIGINT,
+  body JSON DEFAULT '{}' NOT NULL,
+  value_media_type TEXT COLLATE "C",
+  value BYTEA,
+  PRIMARY KEY (seq)
+);
+
+CREATE INDEX journal_by_name ON journal_entries (run_key, step, name);
+
+CREATE TABLE lease_sums (
+  run_key BIGINT NOT NULL,
+  execution_id TEXT COLLATE "C" DEFAULT '' NOT NULL,
+  token TEXT COLLATE "C" DEFAULT '' NOT NULL,
+  entries BIGINT DEFAULT '0' NOT NULL,
+  bytes BIGINT DEFAULT '0' NOT NULL,
+  messages BIGINT DEFAULT '0' NOT NULL,
+  input_tokens BIGINT DEFAULT '0' NOT NULL,
+  output_tokens BIGINT DEFAULT '0' NOT NULL,
+  cost_micros BIGINT DEFAULT '0' NOT NULL,
+  PRIMARY KEY (run_key, execution_id)
+)
+ WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
 CREATE TABLE reservations (
   tenant_id TEXT COLLATE "C" DEFAULT '' NOT NULL,
   pipeline_id TEXT COLLATE "C" DEFAULT '' NOT NULL,

@@ -242,6 +242,39 @@ CREATE INDEX logs_in_order ON logs (run_key);
 
 CREATE INDEX logs_of_execution ON logs (run_key, execution_id);
 
+CREATE TABLE journal_entries (
+  seq INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+  run_key BIGINT NOT NULL,
+  step BIGINT DEFAULT '0' NOT NULL,
+  name BIGINT DEFAULT '0' NOT NULL,
+  generation BIGINT DEFAULT '0' NOT NULL,
+  at_most_once BIGINT DEFAULT '0' NOT NULL,
+  version BIGINT DEFAULT '0' NOT NULL,
+  written_us BIGINT DEFAULT '0' NOT NULL,
+  journal TEXT DEFAULT '' NOT NULL,
+  execution_id TEXT,
+  until_us BIGINT,
+  body TEXT DEFAULT '{}' NOT NULL,
+  value_media_type TEXT,
+  value BLOB
+);
+
+CREATE INDEX journal_by_name ON journal_entries (run_key, step, name);
+
+CREATE TABLE lease_sums (
+  run_key BIGINT NOT NULL,
+  execution_id TEXT DEFAULT '' NOT NULL,
+  token TEXT DEFAULT '' NOT NULL,
+  entries BIGINT DEFAULT '0' NOT NULL,
+  bytes BIGINT DEFAULT '0' NOT NULL,
+  messages BIGINT DEFAULT '0' NOT NULL,
+  input_tokens BIGINT DEFAULT '0' NOT NULL,
+  output_tokens BIGINT DEFAULT '0' NOT NULL,
+  cost_micros BIGINT DEFAULT '0' NOT NULL,
+  PRIMARY KEY (run_key, execution_id)
+)
+ WITHOUT ROWID;
+
 CREATE TABLE reservations (
   tenant_id TEXT DEFAULT '' NOT NULL,
   pipeline_id TEXT DEFAULT '' NOT NULL,

@@ -1,0 +1,169 @@
+"""Entries of journals as rows, and pages of them.
+
+A name is looked up by two digests, one of the journal's name and one of the entry's within it: a narrow index,
+written once for each entry, serves that and the listing of a journal. Other names may have the same digests,
+so a row that is found is compared with what it is looked up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select
+
+from stepwell.core.port import JournalQuery, Page, Recording
+from stepwell.core.records.journal import Entry, StoredEntry
+from stepwell.core.records.model import Payload
+from stepwell.core.records.states import Effect, JournalMark
+from stepwell_drivers.journals import size_of
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.columns import Values, payload_of, to_json
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.pages import About, cursor_of, place_of
+from stepwell_drivers.sql.reads import kept_number_of
+from stepwell_drivers.sql.statements import Pick, Query
+
+ENTRY = (
+    *("run_key", "step", "name", "generation", "at_most_once", "version", "written_us"),
+    *("journal", "execution_id", "until_us", "body", "value_media_type", "value"),
+)
+"""The columns of an entry's row."""
+
+_entry_of = msgspec.json.Decoder(Entry).decode
+
+
+class RecordWork(NamedTuple):
+    """`Store.record`; answers with a list of Recorded."""
+
+    recordings: Sequence[Recording]
+
+
+# --- rows ------------------------------------------------------------------------------------------
+
+
+def step_of(journal: str) -> int:
+    """Return the digest of a journal's name, of four bytes."""
+    return crc32(journal.encode()) - 2**31
+
+
+def name_of(entry: Entry) -> int:
+    """Return the digest of an entry's name, of six bytes."""
+    name = f"{entry.mark.value}{entry.number}:{entry.key}"
+    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest()) - 2**47
+
+
+def body_of(entry: Entry) -> str:
+    """Return an entry without its value."""
+    return to_json(entry if entry.value is None else replace(entry, value=None))
+
+
+def once_of(entry: Entry) -> int:
+    """Return 1 for an entry of an AT_MOST_ONCE call."""
+    return 1 if entry.effect is Effect.AT_MOST_ONCE else 0
+
+
+def until_of(entry: Entry, now_us: int) -> int | None:
+    """Return the end of the sleep that begins now; None: the entry is no WAIT."""
+    return now_us + entry.sleep_ms * 1_000 if entry.mark is JournalMark.WAIT else None
+
+
+def entry_of(body: str, value: Payload | None) -> Entry:
+    """Return the entry of its body and its value."""
+    entry = _entry_of(body)
+    return entry if value is None else replace(entry, value=value)
+
+
+def bytes_in(work: RecordWork) -> int:
+    """Return the bytes of the values that a work writes."""
+    return sum(size_of(entry) for one in work.recordings for entry in one.entries)
+
+
+# --- pages -----------------------------------------------------------------------------------------
+
+_entries = schema.journal_entries.c
+_SHOWN = (
+    *(_entries.seq, _entries.journal, _entries.generation, _entries.execution_id),
+    *(_entries.version, _entries.written_us, _entries.until_us, _entries.body),
+    *(_entries.value_media_type, func.length(_entries.value).label("size")),
+)
+_FILTERS: dict[str, ColumnElement[bool]] = {
+    "journal": (_entries.step == bindparam("step")) & (_entries.journal == bindparam("journal")),
+    "generation": or_(
+        _entries.generation == bindparam("generation"),
+        (_entries.at_most_once == literal_column("1"))
+        & (_entries.generation < bindparam("generation")),
+    ),
+    "execution_id": _entries.execution_id == bindparam("execution_id"),
+    "version": _entries.version <= bindparam("version"),
+}
+_pick_values = Pick(schema.journal_entries, ("seq",), ("seq", "value"))
+_queries: dict[tuple[str, ...], Query] = {}
+
+
+def _query_for(filters: tuple[str, ...]) -> Query:
+    """Return the query for these filters; one for each combination is kept."""
+    query = _queries.get(filters)
+    if query is None:
+        statement = select(*_SHOWN).where(
+            _entries.run_key == bindparam("run_key"),
+            _entries.seq > bindparam("after"),
+            *[_FILTERS[name] for name in filters],
+        )
+        # Sorted: by the order of their numbers, a database would look through those of all runs.
+        order = _entries.seq + literal_column("0")
+        query = _queries[filters] = Query(statement.order_by(order).limit(bindparam("many")))
+    return query
+
+
+def page(connection: Link, query: JournalQuery, _about: About) -> Page[StoredEntry]:
+    """Return entries in the order in which they were written; the cursor is set at the end, too."""
+    place = place_of(query.cursor, int, 0)
+    run_key = kept_number_of(connection, query.tenant_id, query.run_id)
+    if run_key is None:
+        return Page(cursor=cursor_of(place))
+    filters = tuple(name for name in _FILTERS if getattr(query, name))
+    given = {name: getattr(query, name) for name in filters}
+    if "journal" in given:
+        given["step"] = step_of(query.journal)
+    rows = _query_for(filters).run(
+        connection, run_key=run_key, after=place, many=max(query.limit, 1), **given
+    )
+    values: dict[int, bytes] = {}
+    if not query.names_only:
+        # Only the values that find room are read.
+        rows = _up_to(rows, query.bytes_limit)
+        keys = [(row[0],) for row in rows if row[-1]]
+        values = {row[0]: row[1] for row in _pick_values.run(connection, keys)}
+    return Page(
+        items=tuple(_stored_of(row, values.get(row[0], b"")) for row in rows),
+        cursor=cursor_of(rows[-1][0] if rows else place),
+    )
+
+
+def _up_to(rows: list[Values], room: int) -> list[Values]:
+    """Return the first rows whose values find room together, at least one."""
+    for at, row in enumerate(rows):
+        room -= row[-1] or 0
+        if room < 0 and at:
+            return rows[:at]
+    return rows
+
+
+def _stored_of(row: Values, data: bytes) -> StoredEntry:
+    _, journal, generation, execution_id, version, written_us, until_us, body, *rest = row
+    media_type, size = rest
+    return StoredEntry(
+        entry=entry_of(body, payload_of(media_type, None if size is None else data)),
+        journal=journal,
+        generation=generation,
+        execution_id=execution_id or "",
+        version=version,
+        written_us=written_us,
+        until_us=until_us or 0,
+        size=size or 0,
+    )

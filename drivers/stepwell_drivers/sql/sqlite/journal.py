@@ -1,0 +1,214 @@
+"""Journal entries in SQLite: what workers record, and what commits write and forget.
+
+All of it is done behind the commits of its group, within the same transaction: so leases are as those left them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from stepwell.core.port import Commit, JournalWrite, Recorded, Recording, Written
+from stepwell.core.records.journal import Entry, Totals
+from stepwell_drivers.journals import seen_in, summed
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.columns import Values, bytes_of, payload_of
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.journal import (
+    ENTRY,
+    RecordWork,
+    body_of,
+    entry_of,
+    name_of,
+    once_of,
+    step_of,
+    until_of,
+)
+from stepwell_drivers.sql.sqlite.known import NOTHING, Facts, RunKey
+from stepwell_drivers.sql.statements import Delete, Insert, Pick
+from stepwell_drivers.sql.sums import SUMS, sums_of
+
+_Key = tuple[int, int, int]
+"""A run's number, and the digests of a journal and of an entry's name."""
+
+_NAME = ("run_key", "step", "name")
+_LEASE = ("run_key", "execution_id")
+_STORED = ("generation", "until_us", "journal", "body", "value_media_type", "value")
+_insert_entries = Insert(schema.journal_entries, ENTRY)
+_pick_entries = Pick(schema.journal_entries, _NAME, (*_NAME, "seq", *_STORED))
+_drop_entries = Delete(schema.journal_entries, ("seq",))
+_put_sums = Insert(
+    schema.lease_sums, (*_LEASE, "token", *SUMS), key=_LEASE, replaced=("token", *SUMS)
+)
+
+
+class Leases(Protocol):
+    """The leases of runs, as the group has left them."""
+
+    def facts_of(self, run: RunKey) -> Facts | None:
+        """Return a run's facts; None: there is no such run."""
+        ...
+
+    def token_of(self, facts: Facts, execution_id: str) -> str:
+        """Return the token of a lease; empty: there is none."""
+        ...
+
+    def take_sums(self, run: RunKey, execution_id: str, totals: Totals) -> None:
+        """Take over the sums of a lease."""
+        ...
+
+
+class _Put(NamedTuple):
+    """An entry that is to be written unless its name is taken."""
+
+    run_key: int
+    version: int
+    execution_id: str | None
+    write: JournalWrite
+
+    @property
+    def key(self) -> _Key:
+        return (self.run_key, step_of(self.write.journal), name_of(self.write.entry))
+
+
+class _Stored(NamedTuple):
+    """An entry that is there."""
+
+    seq: int
+    generation: int
+    until_us: int
+    journal: str
+    entry: Entry
+
+    def is_named(self, write: JournalWrite) -> bool:
+        """Say whether it has this journal and name, whatever its generation."""
+        mine, other = self.entry, write.entry
+        return self.journal == write.journal and (
+            (mine.key, mine.mark, mine.number) == (other.key, other.mark, other.number)
+        )
+
+
+def record(
+    link: Link, leases: Leases, works: Sequence[RecordWork], now_us: int
+) -> list[list[Recorded]]:
+    """Write what was recorded under leases that are there, and answer each work."""
+    recordings = [recording for work in works for recording in work.recordings]
+    runs = [_run_of(leases, recording) for recording in recordings]
+    puts = [
+        _Put(run_key, version, recording.execution_id, _write_of(recording, entry))
+        for recording, (run_key, version) in zip(recordings, runs, strict=True)
+        if version
+        for entry in recording.entries
+    ]
+    written = _put(link, puts, now_us)
+    sums: dict[tuple[int, str], Values] = {}
+    answers: list[Recorded] = []
+    for recording, (run_key, version) in zip(recordings, runs, strict=True):
+        if not version:
+            answers.append(Recorded(live=False, now_us=now_us))
+            continue
+        answer = _counted(leases, recording, written, now_us)
+        answers.append(answer)
+        key = (run_key, recording.execution_id)
+        sums[key] = (*key, recording.token, *sums_of(answer.totals))
+    _put_sums.run(link, list(sums.values()))
+    each = iter(answers)
+    return [[next(each) for _ in work.recordings] for work in works]
+
+
+def write_entries(link: Link, commits: Sequence[tuple[int, Commit]], now_us: int) -> None:
+    """Forget and write what these commits, each with its run's number, say of journals."""
+    for run_key, commit in commits:
+        gone = [_Put(run_key, commit.version, None, write) for write in commit.forgotten]
+        there = _there(link, [put.key for put in gone])
+        dropped = {
+            stored.seq: None
+            for put in gone
+            for stored in there[put.key]
+            if stored.is_named(put.write) and stored.generation == put.write.generation
+        }
+        _drop_entries.run(link, [(seq,) for seq in dropped])
+        puts = [_Put(run_key, commit.version, None, write) for write in commit.entries]
+        _put(link, puts, now_us)
+
+
+def _run_of(leases: Leases, recording: Recording) -> tuple[int, int]:
+    """Return the number and the version of a recording's run; (0, 0): the token is not its lease's."""
+    facts = leases.facts_of((recording.tenant_id, recording.run_id))
+    if facts is None:
+        return (0, 0)
+    token = leases.token_of(facts, recording.execution_id)
+    if not token or token != recording.token:
+        return (0, 0)
+    is_leased = facts.recorded.get(recording.execution_id, NOTHING).is_leased
+    return (facts.run_key, facts.version) if is_leased else (0, 0)
+
+
+def _write_of(recording: Recording, entry: Entry) -> JournalWrite:
+    return JournalWrite(journal=recording.journal, generation=recording.generation, entry=entry)
+
+
+def _counted(
+    leases: Leases, recording: Recording, written: Iterator[tuple[Written, bool]], now_us: int
+) -> Recorded:
+    """Return the answer to a recording, with the sums of its lease."""
+    run = (recording.tenant_id, recording.run_id)
+    facts = leases.facts_of(run)
+    assert facts is not None
+    totals = facts.recorded.get(recording.execution_id, NOTHING).totals
+    outcomes = [next(written) for _ in recording.entries]
+    new = [one for one, (_, is_new) in zip(recording.entries, outcomes, strict=True) if is_new]
+    if new:
+        totals = summed(totals, new)
+        leases.take_sums(run, recording.execution_id, totals)
+    return Recorded(
+        live=True, written=tuple(one for one, _ in outcomes), totals=totals, now_us=now_us
+    )
+
+
+def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Written, bool]]:
+    """Write entries unless their names are taken; return the answer to each, and whether it is new."""
+    keys = [put.key for put in puts]
+    there = _there(link, keys)
+    rows: list[Values] = []
+    answers: list[tuple[Written, bool]] = []
+    for put, key in zip(puts, keys, strict=True):
+        write = put.write
+        entry = write.entry
+        taken = next(
+            (
+                stored
+                for stored in there[key]
+                if stored.is_named(write)
+                and seen_in(stored.generation, stored.entry.effect, write.generation)
+            ),
+            None,
+        )
+        if taken is not None:
+            same = taken.entry == entry
+            answers.append((Written(accepted=same, until_us=taken.until_us), False))
+            continue
+        until_us = until_of(entry, now_us)
+        stored = _Stored(0, write.generation, until_us or 0, write.journal, entry)
+        there[key].append(stored)
+        rows.append(
+            (
+                *(*key, write.generation, once_of(entry), put.version, now_us),
+                *(write.journal, put.execution_id, until_us, body_of(entry)),
+                *bytes_of(entry.value),
+            )
+        )
+        answers.append((Written(until_us=stored.until_us), True))
+    _insert_entries.run(link, rows)
+    return iter(answers)
+
+
+def _there(link: Link, keys: Iterable[_Key]) -> dict[_Key, list[_Stored]]:
+    """Return the entries that are there under these digests."""
+    there: dict[_Key, list[_Stored]] = {key: [] for key in keys}
+    for row in _pick_entries.run(link, list(there)):
+        run_key, step, name, seq, generation, until_us, journal, body, media_type, data = row
+        entry = entry_of(body, payload_of(media_type, data))
+        stored = _Stored(seq, generation, until_us or 0, journal, entry)
+        there[run_key, step, name].append(stored)
+    return there
