@@ -8,7 +8,6 @@ note in the log, and neither fails a step.
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -22,6 +21,7 @@ from stepwell.core.records.errors import NotFound
 from stepwell.core.records.model import LogEntry, Message, Record
 from stepwell.core.records.states import LogKind
 from stepwell.engine.clock import StoreTime
+from stepwell.engine.leased import holds_lease
 from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 from stepwell.logger import get_logger
@@ -157,11 +157,6 @@ class Appender:
             if len(page.items) < _PAGE:
                 break
         return _Share(used, cut=used > limits.LOG_BYTES_PER_EXECUTION_MAX)
-
-
-def holds_lease(row: OpenExecution, token: str) -> bool:
-    """Return whether the token is that of the execution's lease."""
-    return bool(row.token) and hmac.compare_digest(row.token.encode(), token.encode())
 
 
 def _signal_of(one: AppendBatch) -> AppendMessages:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stepwell.core.loop.signals import Failed, Released
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
-from stepwell.core.port import Assignment, Runtime, Store
+from stepwell.core.port import Assignment, JournalPage, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Failure, Message, Payload
@@ -17,6 +17,7 @@ from stepwell.engine.answered import with_answer
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache, Place
+from stepwell.engine.step_journal import StepJournal, journal_in, read_page
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
 
@@ -28,6 +29,8 @@ class Unfilled(NamedTuple):
 
     connection: WorkerConnection
     assignment: Assignment
+    journal: StepJournal | None
+    """None: there is nothing in it."""
 
 
 class Undelivered(NamedTuple):
@@ -82,8 +85,16 @@ class Assigner:
             connection.leases[key[1], lease.execution_id] = lease.token
             places = assignments.places_of(assignment)
             payloads = self._payloads.cached(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
-            if payloads is None or assignment.conversation or assignment.answered is not None:
-                unfilled.append(Unfilled(connection, assignment))
+            journal = None
+            if assignment.tries_from:
+                journal = journal_in(state, state.open[lease.execution_id].execution)
+            if (
+                payloads is None
+                or assignment.conversation
+                or assignment.answered is not None
+                or journal is not None
+            ):
+                unfilled.append(Unfilled(connection, assignment, journal))
             elif unsent := self._send(connection, assignment, payloads):
                 undelivered.append(unsent)
         self._workers.apply(key, transition.commit)
@@ -95,12 +106,15 @@ class Assigner:
 
     async def fill(self, key: RunKey, unfilled: Unfilled) -> Undelivered | None:
         """Read an assignment's bytes and send it; returns it if it can't be sent."""
-        connection, assignment = unfilled
+        connection, assignment, journal = unfilled
+        page: JournalPage | None = None
         try:
             places = assignments.places_of(assignment)
             payloads = await self._payloads.get(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
             messages = await conversations.read_for(self._store, *key, assignment)
             assignment = await with_answer(self._store, assignment)
+            if journal is not None:
+                page = await read_page(self._store, key, journal, "", self._clock.now_us())
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
             # Released at once it would be leased again at once, and the store is in trouble already.
@@ -115,7 +129,7 @@ class Assigner:
             # The lease ended while the bytes were read; its worker will not grant this credit again.
             self._workers.credit(connection, 1)
             return None
-        return self._send(connection, assignment, payloads, messages)
+        return self._send(connection, assignment, payloads, messages, page)
 
     def _send(
         self,
@@ -123,9 +137,10 @@ class Assigner:
         assignment: Assignment,
         payloads: Mapping[Place, Payload | None],
         messages: Sequence[Message] = (),
+        journal: JournalPage | None = None,
     ) -> Undelivered | None:
         """Send an assignment with its bytes; returns it if it is larger than any message may be."""
-        filled = assignments.fill(assignment, payloads, messages)
+        filled = assignments.fill(assignment, payloads, messages, journal)
         if filled is not None:
             connection.port.assign(filled)
             return None

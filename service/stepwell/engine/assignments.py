@@ -1,8 +1,8 @@
 """Assignments: the step that a worker leases, with the results that the step depends on.
 
 No assignment is larger than `ASSIGNMENT_BYTES_MAX`. Its parts find room in this order: the fixed part (the
-run, the task, inputs, what the attempts before left), entries of results, bytes of results, messages. What
-finds no room is read by the worker (ReadResults, GetMessages). If the fixed part alone finds none, the step
+run, the task, inputs, what the attempts before left), entries of results, bytes of results, the first page of
+the journal, messages. What finds no room is read by the worker (ReadResults, ReadJournal, GetMessages). If the fixed part alone finds none, the step
 can't be done and fails.
 """
 
@@ -21,6 +21,7 @@ from stepwell.core.port import (
     AssignedRun,
     Assignment,
     DependencyResult,
+    JournalPage,
     Lease,
 )
 from stepwell.core.records import limits
@@ -30,6 +31,7 @@ from stepwell.core.records.states import SETTLED, ExecutionStatus, StepKind, Tas
 from stepwell.engine import conversations
 from stepwell.engine.answered import asked_by
 from stepwell.engine.payloads import Place
+from stepwell.engine.step_journal import page_bytes
 
 ASSIGNMENT_BYTES_MAX = limits.SEND_BYTES_MAX - 64 * 1024
 """Limit of an assignment, with room for what surrounds it in its message."""
@@ -54,6 +56,7 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
     task = state.graph.specs[execution.task_id] if execution.task_id else None
     row = state.tasks.get(execution.task_id)
     before = row.previous if row is not None else state.run.previous
+    journal = row.journal if row is not None else state.run.step_journal
     results, results_before = _entries(state, listed(state, execution))
     return Assignment(
         run=_assigned(state.run),
@@ -78,6 +81,9 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
         idempotency_key=idempotency.key_of(state, execution),
         remaining_budget=budgets.remaining(state.run, now_us),
         unknown_execution_id=_unknown_of(state, execution),
+        tries_from=0
+        if journal.is_empty or execution.kind is StepKind.RECONCILE
+        else journal.tries_from,
     )
 
 
@@ -202,11 +208,12 @@ def fill(
     assignment: Assignment,
     payloads: Mapping[Place, Payload | None],
     messages: Sequence[Message] = (),
+    journal: JournalPage | None = None,
 ) -> Assignment | None:
     """Return the assignment with its payloads; None: its fixed part alone is too large.
 
     `payloads` has the first of `places_of`, None for those without bytes. Results that find no room stay
-    references; then the newest messages find theirs.
+    references; a page of the journal that finds none is read by the worker; then the newest messages find theirs.
     """
     run_id = assignment.run.run_id
     run_input = payloads.get((run_id, INPUT_KEY))
@@ -218,6 +225,12 @@ def fill(
         kept, room = _entries_that_fit(results, room)
         before += len(results) - len(kept)
         results, room = _with_payloads(run_id, kept, payloads, room)
+    if journal is not None:
+        size = page_bytes(journal)
+        if size > room:
+            journal = JournalPage(more=True)
+        else:
+            room -= size
     if messages:
         messages = conversations.fitting(messages, min(limits.INLINE_MESSAGES_BYTES_MAX, room))
     return replace(
@@ -226,6 +239,7 @@ def fill(
         results=results,
         results_before=before,
         previous_messages=tuple(messages),
+        journal=journal,
     )
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from stepwell.core.loop.signals import Command, Delivery, Failed, Fork, NeedsInput, Signal, Start
+from stepwell.core.loop.signals import (
+    Command,
+    Delivery,
+    Failed,
+    Fork,
+    NeedsInput,
+    Signal,
+    Start,
+    Suspended,
+)
 from stepwell.core.loop.transition import Reply
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import failure_bytes, text_bytes
@@ -66,9 +75,16 @@ def _event_bytes(signal: Signal) -> int:
         # Three copies: in the execution, in its task, and in the carryover to the next attempt.
         size = 3 * failure_bytes(signal.result.failure)
     elif isinstance(signal.result, NeedsInput):
-        asked = (signal.result.prompt, signal.result.schema, *signal.result.choices)
-        size = sum(text_bytes(text) for text in asked)
+        size = _question_bytes(signal.result)
+    elif isinstance(signal.result, Suspended):
+        waits = (one.wait for one in signal.result.waits)
+        size = sum(_question_bytes(wait) for wait in waits if isinstance(wait, NeedsInput))
     return size + (len(signal.progress.data) if signal.progress is not None else 0)
+
+
+def _question_bytes(question: NeedsInput) -> int:
+    asked = (question.prompt, question.schema, *question.choices)
+    return sum(text_bytes(text) for text in asked)
 
 
 def _goes_alone(signal: Signal) -> bool:

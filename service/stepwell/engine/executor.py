@@ -43,10 +43,12 @@ from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.deaths import Deaths
 from stepwell.engine.demand import Demand
+from stepwell.engine.journals import JournalReader
 from stepwell.engine.last_heartbeat import with_last_heartbeats
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache
 from stepwell.engine.presence import PresenceReporter
+from stepwell.engine.recorder import NewEntries, RecordAnswer, Recorder
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
@@ -154,6 +156,10 @@ class Executor:
         )
         self._appender = Appender(store, self._runs, runtime, self._clock)
         self._results = ResultReader(store, self._runs, payloads)
+        stats = self._runs.verdicts.stats
+        self._recorder = Recorder(store, self._runs, runtime, self._clock, stats)
+        self.journals = JournalReader(store, self._runs, self._clock)
+        """Reads journals of steps."""
         self._presence = PresenceReporter(
             store,
             self._runs,
@@ -202,6 +208,7 @@ class Executor:
         self._stop_granting()
         self._runs.close()
         self._committer.close()
+        self._recorder.close()
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -273,6 +280,15 @@ class Executor:
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
         """Append what steps write while they work; False for each whose lease is lost."""
         return await self._appender.append(tenant_id, written)
+
+    def record(
+        self,
+        tenant_id: str,
+        one: NewEntries,
+        answered: Callable[[RecordAnswer | Exception], None],
+    ) -> None:
+        """Write journal entries of a step; `answered` is told what became of them, or an error, once and never from here."""
+        self._recorder.record(tenant_id, one, answered)
 
     async def read_results(self, tenant_id: str, query: ResultsQuery) -> ResultsPage | None:
         """Return results that a step reads while it works; None: its lease is lost."""

@@ -15,8 +15,8 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.port import DependencyResult, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Record
-from stepwell.engine.appender import holds_lease
 from stepwell.engine.assignments import entry_bytes, entry_of, listed, payload_bytes
+from stepwell.engine.leased import leased_state
 from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.engine.runs import Runs
 
@@ -58,24 +58,14 @@ class ResultReader:
         Raises:
             StoreUnavailable: read it again.
         """
-        state = await self._state(tenant_id, query)
+        key = (tenant_id, query.run_id)
+        state = await leased_state(self._store, self._runs, key, query.execution_id, query.token)
         if state is None:
             return None
         execution = state.open[query.execution_id].execution
         if not query.task_ids:
             return _listed(state, listed(state, execution), query.first)
         return await self._named(tenant_id, state, execution, query)
-
-    async def _state(self, tenant_id: str, query: ResultsQuery) -> RunState | None:
-        """Return a state of the run in which the token is that of the execution's lease."""
-        key = (tenant_id, query.run_id)
-        state = await self._runs.state(key)
-        if state is None or _leased(state, query):
-            return state
-        # Another replica may have leased it, and no hint of that has come yet.
-        loaded = await self._store.load(*key)
-        state = RunState.of(loaded) if loaded is not None else None
-        return state if state is not None and _leased(state, query) else None
 
     async def _named(
         self, tenant_id: str, state: RunState, execution: Execution, query: ResultsQuery
@@ -102,11 +92,6 @@ class ResultReader:
                 return ResultsPage(results, query.first + index)
             results.append(replace(entry, payload=payload, by_reference=False))
         return ResultsPage(results, 0)
-
-
-def _leased(state: RunState, query: ResultsQuery) -> bool:
-    row = state.open.get(query.execution_id)
-    return row is not None and holds_lease(row, query.token)
 
 
 def _listed(state: RunState, task_ids: Sequence[str], first: int) -> ResultsPage:

@@ -16,7 +16,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Commit, Runtime, Store
 from stepwell.core.records.errors import RunNotFound, StoreUnavailable
-from stepwell.core.records.model import RunSpec
+from stepwell.core.records.model import Message, RunSpec
 from stepwell.core.records.states import Verdict
 from stepwell.engine.batches import Posted, extend
 from stepwell.engine.clock import StoreTime
@@ -24,6 +24,7 @@ from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
 from stepwell.engine.keys import Keys
 from stepwell.engine.names import RunKey
+from stepwell.engine.step_journal import messages_of
 from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers
 
@@ -100,13 +101,24 @@ class SlowTurns:
     async def _decide(
         self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
     ) -> Transition:
-        """Decide on the signals, with what other runs know under the keys of this one's tasks."""
+        """Decide on the signals, with what other runs know under the keys of this one's tasks.
+
+        Where leases end whose journal entries have messages, these are read first.
+        """
         spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
 
-        def advanced(keys: dict[str, KeyFound]) -> Transition:
-            return advance(state, signals, replace(self._context(spec), keys=keys))
+        messages: dict[str, tuple[Message, ...]] = {}
 
-        return await self._keys.decide(key, hot, state, advanced)
+        def advanced(keys: dict[str, KeyFound]) -> Transition:
+            context = replace(self._context(spec), keys=keys, messages=messages)
+            return advance(state, signals, context)
+
+        transition = await self._keys.decide(key, hot, state, advanced)
+        while transition.asked_messages:
+            for execution_id in transition.asked_messages:
+                messages[execution_id] = await messages_of(self._store, key, execution_id)
+            transition = await self._keys.decide(key, hot, state, advanced)
+        return transition
 
     async def _load(self, key: RunKey, signals: Sequence[Signal]) -> RunState:
         if isinstance(signals[0], Start | Fork):

@@ -28,7 +28,12 @@ LAPSED_MAX = 1_000
 """Instances whose lapses are remembered."""
 REST_SECONDS_MAX = 60.0
 _OUTCOMES = frozenset(
-    {ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.NEEDS_INPUT}
+    {
+        ExecutionStatus.COMPLETED,
+        ExecutionStatus.FAILED,
+        ExecutionStatus.NEEDS_INPUT,
+        ExecutionStatus.SUSPENDED,
+    }
 )
 
 

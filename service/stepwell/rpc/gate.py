@@ -41,6 +41,8 @@ _REPORTS = frozenset(
         "/stepwell.v1.Worker/Heartbeat",
         "/stepwell.v1.Worker/Append",
         "/stepwell.v1.Worker/ReadResults",
+        "/stepwell.v1.Worker/Record",
+        "/stepwell.v1.Worker/ReadJournal",
     }
 )
 """Reports of work that is done or under way, and what it reads: taken while draining, and always admitted."""

@@ -47,6 +47,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "ReadLogs": RUN_READ,
     "GetMessages": RUN_READ,
     "GetRecord": RUN_READ,
+    "ListJournal": RUN_READ,
     "PurgeRuns": ADMIN,
     "GetServerInfo": ANY,
 }
@@ -56,6 +57,8 @@ _WORKER: dict[str, str] = {
     "Heartbeat": WORKER,
     "Append": WORKER,
     "ReadResults": WORKER,
+    "Record": WORKER,
+    "ReadJournal": WORKER,
 }
 _STORE = ("Subscribe", *(method.rpc for method in METHODS.values()))
 

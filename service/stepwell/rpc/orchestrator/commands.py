@@ -69,7 +69,7 @@ async def retry_task(
     parts: Parts, presenter: RunPresenter, request: pb.RetryTaskRequest
 ) -> pb.RetryTaskResponse:
     """Run a failed or skipped task again, or one that waits for its back-off now."""
-    command = RetryTask(task_id=request.task_id, **common_fields(request))
+    command = RetryTask(task_id=request.task_id, fresh=request.fresh, **common_fields(request))
     run, changed = await send(parts, request.run_id, command)
     return pb.RetryTaskResponse(run=await presenter.message(run), changed=changed)
 

@@ -1,4 +1,4 @@
-"""ResolveExecution: a person settles an AT_MOST_ONCE task whose outcome is unknown."""
+"""ResolveExecution: a person settles an AT_MOST_ONCE task, or a call within a step, whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from stepwell.core.loop.signals import Resolve
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import Finding
+from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.commands import common_fields, send
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
@@ -24,11 +25,17 @@ async def resolve_execution(
 ) -> pb.ResolveExecutionResponse:
     """Settle an unknown outcome."""
     _check(request)
+    finding, call, begun = _FINDINGS[request.finding], request.call, ()
+    if call and finding is Finding.NOT_DONE:
+        journals = parts.executor.journals
+        begun = await journals.begun(tenant(), request.run_id, request.execution_id, call)
     command = Resolve(
         execution_id=request.execution_id,
-        finding=_FINDINGS[request.finding],
+        finding=finding,
         result=to_record(request.result) if request.HasField("result") else None,
         failure=_failure_of(request),
+        call=call,
+        begun=begun,
         **common_fields(request),
     )
     run, changed = await send(parts, request.run_id, command)

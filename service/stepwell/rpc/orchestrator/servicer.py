@@ -15,6 +15,7 @@ from stepwell.rpc.orchestrator import (
     effects,
     forks,
     inputs,
+    journals,
     lists,
     logs,
     plans,
@@ -120,6 +121,11 @@ class Servicer(OrchestratorServicer):
         self, request: pb.GetRecordRequest, context: Context
     ) -> pb.GetRecordResponse:
         return await logs.get_record(self._parts, request)
+
+    async def ListJournal(
+        self, request: pb.ListJournalRequest, context: Context
+    ) -> pb.ListJournalResponse:
+        return await journals.list_journal(self._parts, request)
 
     async def PurgeRuns(
         self, request: pb.PurgeRunsRequest, context: Context

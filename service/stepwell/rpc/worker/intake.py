@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsInput
+from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsInput, Suspended
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Runtime
 from stepwell.core.records import errors
@@ -99,9 +99,9 @@ class Intake:
             # The execution is unknown, so there is none to fail.
             rejected = waiting.receipt(pb.ACK_STATUS_REJECTED, failure)
             asyncio.get_running_loop().call_soon(answered, rejected)
-        elif isinstance(delivery, Delivery) and isinstance(delivery.result, NeedsInput):
+        elif isinstance(delivery, Delivery) and isinstance(delivery.result, NeedsInput | Suspended):
             pass_on = partial(self._executor.pass_on, self._tenant_id, item.run_id)
-            _ask(delivery, delivery.result, pass_on, waiting)
+            _ask(delivery, _questions(delivery.result), pass_on, waiting)
         else:
             self._executor.pass_on(self._tenant_id, item.run_id, delivery, waiting.answer)
 
@@ -139,15 +139,24 @@ class _Waiting(NamedTuple):
         return self.receipt(pb.ACK_STATUS_REJECTED, failure)
 
 
+def _questions(result: NeedsInput | Suspended) -> tuple[NeedsInput, ...]:
+    if isinstance(result, NeedsInput):
+        return (result,)
+    return tuple(one.wait for one in result.waits if isinstance(one.wait, NeedsInput))
+
+
 def _ask(
     delivery: Delivery,
-    question: NeedsInput,
+    questions: tuple[NeedsInput, ...],
     pass_on: Callable[[Delivery, Callable[[Reply | Exception], None]], None],
     waiting: _Waiting,
 ) -> None:
-    """Deliver a question, or the failure of an attempt whose question is invalid."""
+    """Deliver questions, or the failure of an attempt of which one is invalid."""
 
     def settle(faults: Sequence[Violation]) -> None:
+        if not faults and len(questions) > 1:
+            _ask(delivery, questions[1:], pass_on, waiting)
+            return
         if not faults:
             pass_on(delivery, waiting.answer)
             return
@@ -162,7 +171,7 @@ def _ask(
         else:
             waiting.answer(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
-    faults = check_question(question)
+    faults = check_question(questions[0]) if questions else ()
     if isinstance(faults, tuple):
         settle(faults)
     else:

@@ -38,6 +38,7 @@ class Outbox:
         self._assignments: deque[Assignment] = deque()
         self._cancellations: deque[pb.Cancellation] = deque()
         self._receipts: deque[Receipt] = deque()
+        self._recorded: deque[pb.Recorded] = deque()
         self._changed = asyncio.Event()
         self._reason: pb.WorkEndReason | None = None
         self._error: Exception | None = None
@@ -69,10 +70,15 @@ class Outbox:
         self._receipts.append(receipt)
         self._changed.set()
 
+    def recorded(self, answer: pb.Recorded) -> None:
+        """Send what became of a recording."""
+        self._recorded.append(answer)
+        self._changed.set()
+
     @property
     def unwritten(self) -> int:
         """Acknowledgements that wait to be written."""
-        return len(self._receipts)
+        return len(self._receipts) + len(self._recorded)
 
     def end(self, reason: pb.WorkEndReason) -> None:
         """End the stream with a message, after the acknowledgements that are due."""
@@ -100,7 +106,7 @@ class Outbox:
             if self._is_ending:
                 # A closing stream drops unsent assignments; their leases expire and are retried.
                 self._assignments.clear()
-            if self._receipts or self._assignments or self._cancellations:
+            if self._receipts or self._recorded or self._assignments or self._cancellations:
                 return self._pack()
             if self._error is not None:
                 raise self._error
@@ -125,6 +131,11 @@ class Outbox:
             receipt = receipts.popleft()
             receipt.write(acks.add())
             room -= _receipt_bytes(receipt)
+            count -= 1
+        while self._recorded and count and room > 0:
+            recorded = self._recorded.popleft()
+            message.recorded.append(recorded)
+            room -= _ITEM_BYTES + recorded.ByteSize()
             count -= 1
         while self._cancellations and count and room > 0:
             cancellation = self._cancellations.popleft()

@@ -16,6 +16,7 @@ from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
+from stepwell.rpc.worker.record import read_journal, record_all
 from stepwell.rpc.worker.stream import Stream, serve_stream
 from stepwell.wire import fill, to_record
 from stepwell.wire.codec import get_ms
@@ -103,9 +104,24 @@ class Servicer(WorkerServicer):
             fill(result, response.results.add())
         return response
 
+    async def Record(self, request: pb.RecordRequest, context: Context) -> pb.RecordResponse:
+        return await record_all(self._parts, request)
+
+    async def ReadJournal(
+        self, request: pb.ReadJournalRequest, context: Context
+    ) -> pb.ReadJournalResponse:
+        page = await read_journal(self._parts, request)
+        (lease,) = await self._states([request], [page is not None])
+        response = pb.ReadJournalResponse(lease=lease)
+        if page is not None:
+            fill(page, response.page)
+        return response
+
     async def _states(
         self,
-        leases: Sequence[pb.LeaseHeartbeat | pb.Appended | pb.ReadResultsRequest],
+        leases: Sequence[
+            pb.LeaseHeartbeat | pb.Appended | pb.ReadResultsRequest | pb.ReadJournalRequest
+        ],
         alive: Sequence[bool],
     ) -> list[pb.LeaseState]:
         """Return the state of these leases; a lost one also whether its run was cancelled."""

@@ -23,6 +23,8 @@ from stepwell.rpc.parts import Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.outbox import Outbox
+from stepwell.rpc.worker.record import Answer as RecordingAnswer
+from stepwell.rpc.worker.record import record
 from stepwell.wire import to_record
 from stepwell.wire.plans import Item
 from stepwell.wire.validate import check
@@ -42,7 +44,7 @@ class Stream:
     def __init__(self, parts: Parts, hello: pb.Hello) -> None:
         self._parts = parts
         self._hello = hello
-        tenant_id = tenant()
+        tenant_id = self._tenant_id = tenant()
         presence = Presence(
             tenant_id=tenant_id,
             worker_id=hello.worker_id,
@@ -100,6 +102,9 @@ class Stream:
         if request.draining and self._connection is not None:
             # First: what it hands back must not come to it again.
             self._parts.executor.revoke_credits(self._connection)
+        for recording in request.recordings:
+            self._pending += 1
+            record(self._parts.executor, self._tenant_id, recording, self._answered)
         for outcome in request.outcomes:
             self._accept(outcome)
         for begin in request.begins:
@@ -134,19 +139,21 @@ class Stream:
         self._pending += 1
         self._intake.accept(item, self._answered)
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: Answer | RecordingAnswer) -> None:
         self._pending -= 1
         if not self._pending:
             self._unanswered_bytes = 0
             self._room.set()
         if isinstance(answer, Receipt):
             self.outbox.acknowledge(answer)
+        elif isinstance(answer, pb.Recorded):
+            self.outbox.recorded(answer)
         elif isinstance(answer, StepwellError):
             self.outbox.fail(answer)
         else:
-            # The executor has logged it. One poisonous outcome must not end the stream of all: its
+            # The executor has logged it. One poisonous item must not end the stream of all: its
             # lease runs out and spends its attempt.
-            log.warning("an outcome was not taken", worker_id=self._hello.worker_id)
+            log.warning("an item was not taken", worker_id=self._hello.worker_id)
         self._close_if_done()
 
     def _close_if_done(self) -> None:

@@ -1,0 +1,70 @@
+"""Reads journals for the workers of their steps, and for people who settle calls."""
+
+from __future__ import annotations
+
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import JournalPage, JournalWrite, Store
+from stepwell.core.records.journal import journal_of
+from stepwell.core.records.model import Record
+from stepwell.core.records.states import StepKind
+from stepwell.engine.clock import StoreTime
+from stepwell.engine.leased import leased_state
+from stepwell.engine.runs import Runs
+from stepwell.engine.step_journal import begun_of, journal_in, read_page
+
+
+class JournalAsked(Record, frozen=True, kw_only=True):
+    """The part of its journal that a step wants to read."""
+
+    run_id: str
+    execution_id: str
+    token: str
+    cursor: str = ""
+    """Go on after it. Empty: from the beginning."""
+
+
+class JournalReader:
+    """Reads the journals of every run."""
+
+    def __init__(self, store: Store, runs: Runs, clock: StoreTime) -> None:
+        self._store = store
+        self._runs = runs
+        self._clock = clock
+
+    async def read(self, tenant_id: str, asked: JournalAsked) -> JournalPage | None:
+        """Return a page of a step's journal; None: the lease is lost.
+
+        Raises:
+            InvalidArgument: no page had this cursor.
+            StoreUnavailable: read it again.
+        """
+        key = (tenant_id, asked.run_id)
+        state = await leased_state(self._store, self._runs, key, asked.execution_id, asked.token)
+        if state is None:
+            return None
+        step = journal_in(state, state.open[asked.execution_id].execution)
+        if step is None:
+            return JournalPage()
+        return await read_page(self._store, key, step, asked.cursor, self._clock.now_us())
+
+    async def begun(
+        self, tenant_id: str, run_id: str, execution_id: str, call: str
+    ) -> tuple[JournalWrite, ...]:
+        """Return the BEGINs of a call of which nobody knows what became; none, too, where the execution isn't open."""
+        state = await self._loaded(tenant_id, run_id)
+        row = state.open.get(execution_id) if state is not None else None
+        step = journal_in(state, row.execution) if state is not None and row is not None else None
+        if step is None:
+            return ()
+        return await begun_of(self._store, (tenant_id, run_id), step, call)
+
+    async def name_of(self, tenant_id: str, run_id: str, task_id: str) -> str:
+        """Return the name of the journal of a task, as the plan in force defines it; empty: there is no such task."""
+        state = await self._loaded(tenant_id, run_id)
+        task = state.tasks.get(task_id) if state is not None else None
+        return journal_of(StepKind.TASK, task_id, task.revision, 0) if task is not None else ""
+
+    async def _loaded(self, tenant_id: str, run_id: str) -> RunState | None:
+        """Return a run's state as the store has it: other replicas may have changed it."""
+        loaded = await self._store.load(tenant_id, run_id)
+        return RunState.of(loaded) if loaded is not None else None

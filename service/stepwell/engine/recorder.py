@@ -1,0 +1,285 @@
+"""Records journal entries of steps while they work, under their leases: without the loop, and in groups.
+
+All that comes in one turn of the event loop, from all workers, is one write of the store. The store checks each
+lease; this replica's knowledge of it names the journal, and its sums say how full that is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import budgets
+from stepwell.core.loop.signals import Forget
+from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import ReplyStatus
+from stepwell.core.port import Recorded, Recording, Runtime, Store
+from stepwell.core.records import limits
+from stepwell.core.records.errors import NotFound
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Budget, Failure, Run
+from stepwell.core.records.states import ExecutionStatus, RunStatus
+from stepwell.engine.clock import StoreTime
+from stepwell.engine.groups import Groups
+from stepwell.engine.leased import is_leased, leased_state
+from stepwell.engine.names import RunKey
+from stepwell.engine.runs import Runs
+from stepwell.engine.step_journal import StepJournal, entries_of, journal_in, remaining_ms
+
+JOURNAL_FULL = "JOURNAL_FULL"
+_NO_BUDGET = Budget()
+_FULL = Failure(
+    kind=JOURNAL_FULL,
+    message=(
+        f"a step's journal holds {limits.JOURNAL_ENTRIES_MAX:,} entries and "
+        f"{limits.JOURNAL_BYTES_MAX:,} bytes of values: divide the step's work among several tasks, or keep "
+        "large values elsewhere"
+    ),
+    retryable=False,
+)
+
+
+class NewEntries(NamedTuple):
+    """Entries that the worker of a step writes, and calls that it drops before that."""
+
+    run_id: str
+    execution_id: str
+    token: str
+    entries: Sequence[Entry]
+    forget: Sequence[str] = ()
+
+
+class Kept(NamedTuple):
+    """What became of one entry that broke no limit."""
+
+    accepted: bool
+    """False: its name has another content already, which stays."""
+    remaining_ms: int = 0
+    """The rest of a WAIT's sleep."""
+
+
+class RecordAnswer(NamedTuple):
+    """What became of the entries."""
+
+    live: bool
+    """False: the lease is lost, and nothing was written."""
+    entries: Sequence[Kept | Failure] = ()
+    """One for each, in order; a failure: it broke a limit."""
+    remaining_budget: Budget = _NO_BUDGET
+    budget_spent: bool = False
+    cancelled: bool = False
+    """The lease is lost because the run was cancelled."""
+
+
+Answered = Callable[[RecordAnswer | Exception], None]
+
+
+class _Written(NamedTuple):
+    """Entries that are on their way to the store."""
+
+    key: RunKey
+    one: NewEntries
+    refused: dict[int, Failure]
+    """Those that aren't, by their place."""
+    bytes: int
+    answered: Answered
+
+
+class _Sums:
+    """What is on its way to the store under one lease."""
+
+    __slots__ = ("bytes", "entries", "recordings")
+
+    def __init__(self) -> None:
+        self.recordings = self.entries = self.bytes = 0
+
+
+class Recorder:
+    """Records entries for every run."""
+
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        runtime: Runtime,
+        clock: StoreTime,
+        stats: Counter[str],
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._runtime = runtime
+        self._clock = clock
+        self._stats = stats
+        self._groups: Groups[Recording, Recorded] = Groups(
+            store.record, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="recorder"
+        )
+        self._under_way: dict[str, _Sums] = {}
+        """By lease token."""
+
+    def close(self) -> None:
+        """Accept no further entries; those on their way may end."""
+        self._groups.close()
+
+    def record(self, tenant_id: str, one: NewEntries, answered: Answered) -> None:
+        """Write entries; `answered` is told once, never from here, what became of them, or an error.
+
+        Where they are told StoreUnavailable or OutcomeUnknown, the same may be sent again.
+        """
+        key = (tenant_id, one.run_id)
+        state = self._runs.held(key)
+        if one.forget or state is None or not is_leased(state, one.execution_id, one.token):
+            self._runtime.spawn(self._find_and_write(key, one, answered), name="find lease")
+            return
+        self._write(key, state, one, answered)
+
+    async def _find_and_write(self, key: RunKey, one: NewEntries, answered: Answered) -> None:
+        """Write entries under a lease that isn't known here, or after calls were dropped."""
+        try:
+            state = await leased_state(self._store, self._runs, key, one.execution_id, one.token)
+            if state is None or not await self._forget(key, state, one):
+                await self._answer_lost(key, answered)
+            else:
+                self._write(key, state, one, answered)
+        except Exception as error:  # noqa: BLE001 - whoever asked is told
+            answered(error)
+
+    async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> bool:
+        """Drop calls from the journal, except those that have begun; False: the lease is lost."""
+        step = journal_in(state, state.open[one.execution_id].execution)
+        if step is None:
+            return True
+        for call in one.forget:
+            found = await entries_of(self._store, key, step, call)
+            forget = Forget(
+                execution_id=one.execution_id, token=one.token, call=call, entries=tuple(found)
+            )
+            try:
+                reply = await self._runs.post(key, forget)
+            except NotFound:
+                return False
+            if reply.status is ReplyStatus.LEASE_LOST:
+                return False
+        return True
+
+    def _write(self, key: RunKey, state: RunState, one: NewEntries, answered: Answered) -> None:
+        row = state.open[one.execution_id]
+        step = journal_in(state, row.execution)
+        if step is None or row.execution.status is not ExecutionStatus.LEASED:
+            # It records nothing any more, or never does.
+            self._runtime.spawn(self._answer_lost(key, answered), name="lost lease")
+            return
+        sums = self._under_way.get(one.token)
+        if sums is None:
+            sums = self._under_way[one.token] = _Sums()
+        totals = row.recorded
+        entries, refused, size = _within_limits(
+            one.entries,
+            limits.JOURNAL_ENTRIES_MAX - step.journal.entries - totals.entries - sums.entries,
+            limits.JOURNAL_BYTES_MAX - step.journal.bytes - totals.bytes - sums.bytes,
+        )
+        sums.recordings += 1
+        sums.entries += len(entries)
+        sums.bytes += size
+        written = _Written(key, one, refused, size, answered)
+        self._groups.post(_recording(key, step, one, entries), partial(self._settle, written))
+
+    def _settle(self, written: _Written, answer: Recorded | Exception) -> None:
+        """Tell what became of entries, and note the sums of their lease."""
+        key, one, refused, size, answered = written
+        sums = self._under_way[one.token]
+        sums.recordings -= 1
+        sums.entries -= len(one.entries) - len(refused)
+        sums.bytes -= size
+        if not sums.recordings:
+            del self._under_way[one.token]
+        if isinstance(answer, Exception):
+            answered(answer)
+            return
+        self._clock.observe(answer.now_us)
+        if not answer.live:
+            self._runtime.spawn(self._answer_lost(key, answered), name="lost lease")
+            return
+        self._stats["journal_entries"] += len(answer.written)
+        now_us = answer.now_us
+        kept: list[Kept | Failure] = [
+            Kept(each.accepted, remaining_ms(each.until_us, now_us) if each.until_us else 0)
+            for each in answer.written
+        ]
+        for place, failure in refused.items():
+            kept.insert(place, failure)
+        state = self._runs.held(key)
+        if state is None:
+            answered(RecordAnswer(live=True, entries=kept))
+            return
+        state.note_recorded(one.execution_id, one.token, answer.totals)
+        run = state.run
+        if run.budget == _NO_BUDGET:
+            answered(RecordAnswer(live=True, entries=kept))
+            return
+        run = _with_open_leases(state)
+        answered(
+            RecordAnswer(
+                live=True,
+                entries=kept,
+                remaining_budget=budgets.remaining(run, self._clock.now_us()),
+                budget_spent=bool(budgets.used_up(run)),
+            )
+        )
+
+    async def _answer_lost(self, key: RunKey, answered: Answered) -> None:
+        """Tell that a lease is lost, and count it, because it leaves no event."""
+        self._stats["stale_recordings"] += 1
+        try:
+            run = await self._store.get_run(*key)
+        except Exception as error:  # noqa: BLE001 - whoever asked is told
+            answered(error)
+            return
+        cancelled = run is not None and run.status is RunStatus.CANCELLED
+        answered(RecordAnswer(live=False, cancelled=cancelled))
+
+
+def _recording(
+    key: RunKey, step: StepJournal, one: NewEntries, entries: Sequence[Entry]
+) -> Recording:
+    return Recording(
+        tenant_id=key[0],
+        run_id=key[1],
+        execution_id=one.execution_id,
+        token=one.token,
+        journal=step.name,
+        generation=step.journal.generation,
+        entries=tuple(entries),
+    )
+
+
+def _within_limits(
+    entries: Sequence[Entry], count: int, room: int
+) -> tuple[Sequence[Entry], dict[int, Failure], int]:
+    """Return the entries that a journal has room for, a failure for each other, by its place, and their bytes."""
+    size = sum([len(one.value.data) for one in entries if one.value is not None])
+    if len(entries) <= count and size <= room:
+        return entries, {}, size
+    kept: list[Entry] = []
+    refused: dict[int, Failure] = {}
+    size = 0
+    for place, one in enumerate(entries):
+        own = len(one.value.data) if one.value is not None else 0
+        if len(kept) < count and size + own <= room:
+            kept.append(one)
+            size += own
+        else:
+            refused[place] = _FULL
+    return kept, refused, size
+
+
+def _with_open_leases(state: RunState) -> Run:
+    """Return a run's row with the usage that is recorded under its open leases, which isn't in it yet."""
+    usage = state.run.usage
+    for row in state.open.values():
+        if row.recorded.entries and row.execution.status is ExecutionStatus.LEASED:
+            usage += row.recorded.usage
+    return replace(state.run, usage=usage)

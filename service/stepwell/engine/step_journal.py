@@ -1,0 +1,218 @@
+"""Reads journals of steps: a page at a time for their workers, and entry by entry for what the loop must know."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import HeldEntry, JournalPage, JournalQuery, JournalWrite, Page, Store
+from stepwell.core.records import limits
+from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
+from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.journal import StoredEntry, journal_of
+from stepwell.core.records.model import Execution, Failure, Message
+from stepwell.core.records.states import JournalMark, StepKind
+from stepwell.core.records.step_journal import Journal, Source
+from stepwell.engine.names import RunKey
+
+_ENTRIES_PER_PAGE = 1_000
+_ENTRY_BYTES = 96
+"""The size of an entry in a message besides its texts and its value."""
+_NO_FAILURE = Failure()
+
+
+class StepJournal(NamedTuple):
+    """The journal of one step."""
+
+    name: str
+    journal: Journal
+
+
+def journal_in(state: RunState, execution: Execution) -> StepJournal | None:
+    """Return the journal of an execution's step; None: a RECONCILE step has none."""
+    kind, task_id = execution.kind, execution.task_id
+    if kind is StepKind.TASK:
+        task = state.tasks[task_id]
+        return StepJournal(journal_of(kind, task_id, task.revision, 0), task.journal)
+    if kind is StepKind.RECONCILE:
+        return None
+    run = state.run
+    name = journal_of(kind, "", run.plan_revision, execution.iteration)
+    return StepJournal(name, run.step_journal)
+
+
+# --- pages for workers -------------------------------------------------------------------------------
+
+
+async def read_page(
+    store: Store, key: RunKey, step: StepJournal, cursor: str, now_us: int
+) -> JournalPage:
+    """Return the part of a step's journal after a cursor: first what a fork goes on from, then its own.
+
+    `now_us` is an estimate of the store's time, for the rest of sleeps.
+
+    Raises:
+        InvalidArgument: no page had this cursor.
+    """
+    parts = _parts(key, step)
+    place, after = _opened(cursor, len(parts))
+    while True:
+        query = replace(parts[place], cursor=after)
+        page, more = await _part(store, query)
+        is_last = place == len(parts) - 1
+        if page.items or is_last:
+            break
+        place, after = place + 1, ""
+    entries = tuple(_held(one, now_us) for one in page.items)
+    if more:
+        return JournalPage(entries=entries, more=True, cursor=f"{place}.{page.cursor}")
+    if is_last:
+        return JournalPage(entries=entries)
+    return JournalPage(entries=entries, more=True, cursor=f"{place + 1}.")
+
+
+def _parts(key: RunKey, step: StepJournal) -> Sequence[JournalQuery]:
+    """Return the questions for the journals that a step's journal consists of."""
+    own = Source(run_id=key[1], journal=step.name, generation=step.journal.generation, version=0)
+    return [
+        JournalQuery(
+            tenant_id=key[0],
+            run_id=one.run_id,
+            journal=one.journal,
+            generation=one.generation,
+            version=one.version,
+            limit=_ENTRIES_PER_PAGE,
+            bytes_limit=limits.JOURNAL_PAGE_BYTES_MAX,
+        )
+        for one in (*step.journal.sources, own)
+    ]
+
+
+def _opened(cursor: str, parts: int) -> tuple[int, str]:
+    if not cursor:
+        return 0, ""
+    place, dot, after = cursor.partition(".")
+    if not dot or not place.isascii() or not place.isdigit() or int(place[:9]) >= parts:
+        what = "is none of this journal's; start with an empty one"
+        raise InvalidArgument(
+            f"cursor {what}", (Violation("cursor", what),), reason="CURSOR_INVALID"
+        )
+    return int(place), after
+
+
+async def _part(store: Store, query: JournalQuery) -> tuple[Page[StoredEntry], bool]:
+    """Return a page that fits a message, and whether there is more after it."""
+    page = await store.page(query)
+    room = limits.JOURNAL_PAGE_BYTES_MAX
+    for count, one in enumerate(page.items):
+        room -= _other_bytes(one)
+        if room < 0 and count:
+            # The cursor behind a shorter page is only known to the store.
+            return await store.page(replace(query, limit=count)), True
+    # A short page ends where the values of the next entry would have found no room, or where there is none.
+    size = sum([one.size for one in page.items])
+    may_be_cut = size + limits.PAYLOAD_BYTES_MAX > query.bytes_limit
+    is_last = not page.items or (len(page.items) < query.limit and not may_be_cut)
+    return page, not is_last and await is_more(store, query, page.cursor)
+
+
+async def is_more(store: Store, query: JournalQuery, cursor: str) -> bool:
+    """Return whether there are entries after a cursor of a query."""
+    probe = replace(query, cursor=cursor, limit=1, names_only=True)
+    return bool((await store.page(probe)).items)
+
+
+def _other_bytes(one: StoredEntry) -> int:
+    """Return the bytes of an entry without its value, as its step's worker is sent it, or a few more."""
+    entry = one.entry
+    size = _ENTRY_BYTES + text_bytes(entry.key) + text_bytes(entry.name)
+    if entry.failure != _NO_FAILURE:
+        size += min(failure_bytes(entry.failure), limits.ENTRY_FAILURE_BYTES_MAX)
+    return size
+
+
+def _held(one: StoredEntry, now_us: int) -> HeldEntry:
+    """Return an entry for the step's worker: without messages, which are in the conversation."""
+    entry = one.entry
+    if entry.messages or entry.failure != _NO_FAILURE:
+        failure = cut_failure(entry.failure, limits.ENTRY_FAILURE_BYTES_MAX)
+        entry = replace(entry, messages=(), failure=failure)
+    return HeldEntry(entry=entry, remaining_ms=remaining_ms(one.until_us, now_us))
+
+
+def remaining_ms(until_us: int, now_us: int) -> int:
+    """Return the rest of a sleep, rounded up; 0: it is over, or there is none."""
+    return max(0, -((now_us - until_us) // 1_000)) if until_us else 0
+
+
+def page_bytes(page: JournalPage | None) -> int:
+    """Return the bytes that a page takes in a message, or a few more."""
+    if page is None:
+        return 0
+    size = _ENTRY_BYTES
+    for held in page.entries:
+        entry = held.entry
+        size += _ENTRY_BYTES + text_bytes(entry.key) + text_bytes(entry.name)
+        size += text_bytes(entry.arguments)
+        if entry.failure != _NO_FAILURE:
+            size += failure_bytes(entry.failure)
+        if entry.value is not None:
+            size += _ENTRY_BYTES + len(entry.value.data) + text_bytes(entry.value.media_type)
+    return size
+
+
+# --- what the loop must know ---------------------------------------------------------------------------
+
+
+async def entries_of(
+    store: Store, key: RunKey, step: StepJournal, call: str
+) -> Sequence[JournalWrite]:
+    """Return all entries of a call in a journal, without values, by their names."""
+    query = JournalQuery(
+        tenant_id=key[0],
+        run_id=key[1],
+        journal=step.name,
+        generation=step.journal.generation,
+        names_only=True,
+    )
+    return [
+        JournalWrite(journal=one.journal, generation=one.generation, entry=one.entry)
+        async for one in _all(store, query)
+        if one.entry.key == call
+    ]
+
+
+async def begun_of(
+    store: Store, key: RunKey, step: StepJournal, call: str
+) -> tuple[JournalWrite, ...]:
+    """Return the BEGINs of a call of which nobody knows what became."""
+    entries = await entries_of(store, key, step, call)
+    marks = {(one.entry.mark, one.entry.number) for one in entries}
+    if (JournalMark.END, 0) in marks:
+        return ()
+    return tuple(
+        one
+        for one in entries
+        if one.entry.mark is JournalMark.BEGIN and (JournalMark.TRY, one.entry.number) not in marks
+    )
+
+
+async def messages_of(store: Store, key: RunKey, execution_id: str) -> tuple[Message, ...]:
+    """Return the messages of all entries that an attempt recorded, in order."""
+    query = JournalQuery(
+        tenant_id=key[0], run_id=key[1], execution_id=execution_id, names_only=True
+    )
+    return tuple([each async for one in _all(store, query) for each in one.entry.messages])
+
+
+async def _all(store: Store, query: JournalQuery) -> AsyncIterator[StoredEntry]:
+    while True:
+        page = await store.page(query)
+        if not page.items:
+            return
+        for one in page.items:
+            yield one
+        query = replace(query, cursor=page.cursor)

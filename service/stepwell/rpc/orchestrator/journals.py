@@ -1,0 +1,51 @@
+"""ListJournal: what the calls within steps recorded."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.app.runs import read_run
+from stepwell.core.port import JournalQuery
+from stepwell.core.records import limits
+from stepwell.core.records.errors import NotFound
+from stepwell.core.records.journal import StoredEntry
+from stepwell.engine.step_journal import is_more
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
+from stepwell.rpc.parts import Parts
+from stepwell.wire import to_message
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+
+async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJournalResponse:
+    """Return a page of entries, and a token with which to read on later."""
+    tenant_id, run_id = tenant(), request.run_id
+    await read_run(parts.store, tenant_id, run_id)
+    journal = request.journal
+    if request.task_id:
+        name = await parts.executor.journals.name_of(tenant_id, run_id, request.task_id)
+        if not name:
+            raise NotFound(f"the run has no task {request.task_id!r}", reason="TASK_NOT_FOUND")
+        if journal not in ("", name):
+            return pb.ListJournalResponse()
+        journal = name
+    query = JournalQuery(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        journal=journal,
+        execution_id=request.execution_id,
+        names_only=not request.values,
+        cursor=cursor_of(tenant_id, request),
+        limit=size_of(request),
+        bytes_limit=limits.JOURNAL_PAGE_BYTES_MAX,
+    )
+
+    async def show(stored: StoredEntry) -> types_pb2.StoredEntry:
+        # GetMessages has the messages: those of one entry alone may fill a response.
+        return to_message(replace(stored, entry=replace(stored.entry, messages=())))
+
+    entries, after = await read_page(rows_of(parts.store, query), show, query.limit)
+    more = bool(entries) and await is_more(parts.store, query, after)
+    token = token_of(tenant_id, request, after)
+    return pb.ListJournalResponse(entries=entries, next_page_token=token, more=more)
