@@ -123,6 +123,7 @@ class RawWorker:
         self.welcome = wpb.Welcome()
         self._assignments: list[wpb.Assignment] = []
         self._acks: list[wpb.Ack] = []
+        self._recorded: list[wpb.Recorded] = []
         self.cancellations: list[wpb.Cancellation] = []
         self.end: wpb.WorkEnd | None = None
 
@@ -132,6 +133,7 @@ class RawWorker:
             return False
         self._assignments += message.assignments
         self._acks += message.acks
+        self._recorded += message.recorded
         self.cancellations += message.cancellations
         if message.HasField("end"):
             self.end = message.end
@@ -146,6 +148,11 @@ class RawWorker:
         while not self._acks:
             assert await self._more(), "the stream ended"
         return self._acks.pop(0)
+
+    async def recorded(self) -> wpb.Recorded:
+        while not self._recorded:
+            assert await self._more(), "the stream ended"
+        return self._recorded.pop(0)
 
     async def cancellation(self) -> wpb.Cancellation:
         while not self.cancellations:

@@ -19,7 +19,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Recorded, Recording, Runtime, Store
 from stepwell.core.records import limits
-from stepwell.core.records.errors import NotFound
+from stepwell.core.records.errors import NotFound, StoreRefused
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Budget, Failure, Run
 from stepwell.core.records.states import ExecutionStatus, RunStatus
@@ -115,10 +115,14 @@ class Recorder:
         self._clock = clock
         self._stats = stats
         self._groups: Groups[Recording, Recorded] = Groups(
-            store.record, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="recorder"
+            self._keep, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="recorder"
         )
         self._under_way: dict[str, _Sums] = {}
         """By lease token."""
+
+    async def _keep(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        # Looked up only now: a driver without it serves all steps that record nothing.
+        return await self._store.record(recordings)
 
     def close(self) -> None:
         """Accept no further entries; those on their way may end."""
@@ -196,6 +200,11 @@ class Recorder:
         sums.bytes -= size
         if not sums.recordings:
             del self._under_way[one.token]
+        if isinstance(answer, StoreRefused):
+            # The same again would be refused again.
+            failure = Failure(kind=answer.reason, message=answer.message, retryable=False)
+            answered(RecordAnswer(live=True, entries=[failure] * len(one.entries)))
+            return
         if isinstance(answer, Exception):
             answered(answer)
             return

@@ -87,6 +87,12 @@ def _append(n: Names) -> Message:
     return wpb.AppendRequest(appended=[item])
 
 
+def _record(n: Names) -> Message:
+    entries = [tpb.JournalEntry(key="a stranger's call", value=_payload())]
+    item = wpb.Recording(**_lease(n), delivery_id="r", entries=entries)
+    return wpb.RecordRequest(recordings=[item])
+
+
 SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/StartRun": _start,
     "Orchestrator/GetRun": lambda n: opb.GetRunRequest(run_id=n.run_id, version=1),
@@ -111,10 +117,15 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/GetRecord": lambda n: opb.GetRecordRequest(
         run_id=n.run_id, execution_id=n.execution_id
     ),
+    "Orchestrator/ListJournal": lambda n: opb.ListJournalRequest(
+        run_id=n.run_id, task_id=n.task_id, values=True
+    ),
     "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),
     "Worker/Heartbeat": _heartbeat,
     "Worker/Append": _append,
     "Worker/ReadResults": lambda n: wpb.ReadResultsRequest(**_lease(n)),
+    "Worker/Record": _record,
+    "Worker/ReadJournal": lambda n: wpb.ReadJournalRequest(**_lease(n)),
     "Worker/Work": _work,
     "Worker/Complete": lambda n: wpb.CompleteRequest(outcomes=[_outcome(n)]),
     "Orchestrator/AnswerInput": _answer,
@@ -172,7 +183,7 @@ STORE_ROWS: Mapping[str, Row] = {
         f"Store/Page {arm}": _page_row(arm)
         for arm in (
             *("tasks", "executions", "messages", "checkpoints", "logs"),
-            *("presences", "leases", "feed"),
+            *("presences", "leases", "feed", "journal"),
         )
     },
     "Store/SwapKeys": lambda n: spb.StoreSwapKeysRequest(
@@ -184,6 +195,7 @@ STORE_ROWS: Mapping[str, Row] = {
 STORE_WITHOUT_ROW: Mapping[str, str] = {
     "Store/Commit": "writes: the conformance suite's tenants",
     "Store/Renew": "writes: the conformance suite's tenants",
+    "Store/Record": "writes: the conformance suite's tenants",
     "Store/PutPresence": "writes: the conformance suite's tenants",
     "Store/AppendLogs": "writes: the conformance suite's tenants",
     "Store/DeleteRun": "writes: the conformance suite's tenants",

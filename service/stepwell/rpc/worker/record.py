@@ -6,15 +6,16 @@ An entry that breaks a limit is refused by itself; the rest of its message, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from stepwell.core.port import JournalPage
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure
-from stepwell.core.records.errors import InvalidArgument, StepwellError, StoreUnavailable
+from stepwell.core.records.errors import InvalidArgument, StepwellError, StoreUnavailable, Violation
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Budget, Failure, Violation
+from stepwell.core.records.model import Budget, Failure
+from stepwell.core.records.model import Violation as FailureViolation
 from stepwell.engine.executor import Executor
 from stepwell.engine.journals import JournalAsked
 from stepwell.engine.recorder import Kept, NewEntries, RecordAnswer
@@ -43,6 +44,18 @@ _read_entry = checked_reader(Entry)
 Answer = pb.Recorded | Exception
 """An exception: nothing is known of the recording's fate; the worker is to send it again."""
 Answered = Callable[[Answer], None]
+
+
+def check_count(recordings: Sequence[pb.Recording]) -> None:
+    """Refuse a message with too many entries, whose answers would find no room in one.
+
+    Raises:
+        InvalidArgument: it has too many.
+    """
+    count = sum([len(one.entries) for one in recordings])
+    if count > limits.ITEMS_PER_MESSAGE_MAX:
+        what = f"have {count:,} entries together; limit: {limits.ITEMS_PER_MESSAGE_MAX:,}"
+        raise InvalidArgument(f"recordings {what}", (Violation("recordings", what),))
 
 
 def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Answered) -> None:
@@ -144,7 +157,7 @@ def _failure_of(faults: Faults) -> Failure:
         kind=faults.reason or INVALID_ENTRY,
         retryable=False,
         message=f"{first.field}: {first.description}{more}",
-        violations=tuple(Violation(field=f, description=d) for f, d in faults),
+        violations=tuple(FailureViolation(field=f, description=d) for f, d in faults),
     )
 
 
@@ -152,8 +165,10 @@ async def record_all(parts: Parts, request: pb.RecordRequest) -> pb.RecordRespon
     """Write recordings that came without a stream.
 
     Raises:
+        InvalidArgument: they have too many entries together.
         StoreUnavailable: some of them may be written; send the same again.
     """
+    check_count(request.recordings)
     loop, tenant_id = asyncio.get_running_loop(), tenant()
     answers: list[asyncio.Future[Answer]] = []
     for item in request.recordings:

@@ -24,7 +24,7 @@ from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.outbox import Outbox
 from stepwell.rpc.worker.record import Answer as RecordingAnswer
-from stepwell.rpc.worker.record import record
+from stepwell.rpc.worker.record import check_count, record
 from stepwell.wire import to_record
 from stepwell.wire.plans import Item
 from stepwell.wire.validate import check
@@ -102,6 +102,8 @@ class Stream:
         if request.draining and self._connection is not None:
             # First: what it hands back must not come to it again.
             self._parts.executor.revoke_credits(self._connection)
+        if request.recordings:
+            check_count(request.recordings)
         for recording in request.recordings:
             self._pending += 1
             record(self._parts.executor, self._tenant_id, recording, self._answered)

@@ -1,0 +1,358 @@
+"""Journals inside steps: what a worker records under its lease, and what the next attempt finds."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from stepwell.core.records import limits
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.service.conftest import (
+    NO_RUN,
+    Client,
+    RawWorker,
+    bearer,
+    lease_of,
+    outcome,
+    refusal,
+)
+
+LIVE, LOST = wpb.LEASE_STATUS_LIVE, wpb.LEASE_STATUS_LOST
+KEPT, MISMATCH = wpb.ENTRY_STATUS_ACCEPTED, wpb.ENTRY_STATUS_MISMATCH
+REJECTED = wpb.ENTRY_STATUS_REJECTED
+END, BEGIN = types_pb2.JOURNAL_MARK_END, types_pb2.JOURNAL_MARK_BEGIN
+TRY, WAIT = types_pb2.JOURNAL_MARK_TRY, types_pb2.JOURNAL_MARK_WAIT
+ONCE = types_pb2.EFFECT_AT_MOST_ONCE
+RELEASED = wpb.Outcome.Released(reason="try elsewhere")
+MIB = 1024 * 1024
+
+
+def entry(key: str, value: bytes | None = b'"v"', **fields: Any) -> types_pb2.JournalEntry:
+    if value is not None:
+        fields["value"] = types_pb2.Payload(data=value)
+    return types_pb2.JournalEntry(key=key, **fields)
+
+
+def begin(key: str, number: int = 1) -> types_pb2.JournalEntry:
+    return entry(key, None, mark=BEGIN, number=number, effect=ONCE)
+
+
+def recording(got: wpb.Assignment, *entries: types_pb2.JournalEntry, **fields: Any) -> Any:
+    return wpb.Recording(**{**lease_of(got), "entries": entries, **fields})
+
+
+async def write(client: Client, got: wpb.Assignment, *entries: Any, **fields: Any) -> wpb.Recorded:
+    answer = await client.ask("Record", recordings=[recording(got, *entries, **fields)])
+    return answer.recorded[0]
+
+
+def statuses(recorded: wpb.Recorded) -> list[Any]:
+    return [one.status for one in recorded.entries]
+
+
+def keys(assignment: wpb.Assignment) -> list[str]:
+    return [one.entry.key for one in assignment.journal.entries]
+
+
+async def again(worker: RawWorker, got: wpb.Assignment) -> wpb.Assignment:
+    """Hand a step back, and return the next attempt at it."""
+    await worker.send(outcome(got, released=RELEASED), grant=1)
+    return await worker.assignment()
+
+
+async def listed(client: Client, run_id: str, **fields: Any) -> list[Any]:
+    return list((await client.ask("ListJournal", run_id=run_id, **fields)).entries)
+
+
+async def test_J1_acknowledged_entries_are_in_the_next_attempt(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        assert (got.HasField("journal"), got.tries_from) == (False, 0)
+        assert statuses(await write(client, got, entry("one"), entry("two", b""))) == [KEPT, KEPT]
+        failure = types_pb2.Failure(kind="Boom", message="no", retryable=True)
+        tried = entry("three", None, mark=TRY, number=1, attempt=1, failure=failure)
+        assert statuses(await write(client, got, tried)) == [KEPT]
+        got = await again(worker, got)
+
+    held = got.journal.entries
+    assert (keys(got), got.journal.more, got.tries_from) == (["one", "two", "three"], False, 1)
+    assert (held[0].entry.value.data, held[1].entry.HasField("value")) == (b'"v"', True)
+    assert held[2].entry.failure == failure
+
+
+async def test_recordings_on_the_stream_are_answered_there(client: Client) -> None:
+    await client.start_tasks("a", "b", queue="q", max_parallel=2)
+    async with client.worker(queues=["q"]) as worker:
+        got = [await worker.assignment() for _ in range(2)]
+        sent = [
+            recording(one, entry("k"), delivery_id=f"r{place}") for place, one in enumerate(got)
+        ]
+        await worker.call.write(wpb.WorkRequest(recordings=sent))
+        answers = [await worker.recorded() for _ in got]
+
+    assert {one.delivery_id for one in answers} == {"r0", "r1"}
+    assert {one.lease.status for one in answers} == {LIVE}
+    assert [statuses(one) for one in answers] == [[KEPT], [KEPT]]
+
+
+async def test_J2_first_value_stays_and_the_same_one_is_accepted_again(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        assert statuses(await write(client, got, entry("k"))) == [KEPT]
+        resent = await write(client, got, entry("k"), entry("k", b'"other"'), entry("l"))
+        assert statuses(resent) == [KEPT, MISMATCH, KEPT]
+        assert resent.entries[1].failure.kind == "JOURNAL_MISMATCH"
+        got = await again(worker, got)
+
+    assert [one.entry.value.data for one in got.journal.entries] == [b'"v"', b'"v"']
+    assert [one.entry.key for one in await listed(client, run.spec.run_id)] == ["k", "l"]
+
+
+async def test_J4_stale_lease_writes_nothing(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    run_id = run.spec.run_id
+    async with client.worker(queues=["q"]) as worker:
+        stale = await worker.assignment()
+        got = await again(worker, stale)
+        lost = await write(client, stale, entry("late"))
+        forged = await write(client, got, entry("forged"), lease_token="f" * 32)
+        nobody = await write(client, got, entry("x"), run_id=NO_RUN)
+        await client.ask("CancelRun", run_id=run_id)
+        cancelled = await write(client, got, entry("late"))
+
+    for one in (lost, forged, nobody, cancelled):
+        assert (one.lease.status, list(one.entries)) == (LOST, [])
+    assert [one.lease.cancel_requested for one in (lost, forged, nobody, cancelled)] == [
+        *(False, False, False),
+        True,
+    ]
+    assert await listed(client, run_id) == []
+
+
+async def test_J5_open_begin_makes_the_step_unknown_until_a_person_settles_it(
+    client: Client,
+) -> None:
+    run = await client.start_tasks("a", queue="q")
+    run_id = run.spec.run_id
+    resolve = partial(client.ask, "ResolveExecution", run_id=run_id, call="pay")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        assert statuses(await write(client, got, begin("pay"))) == [KEPT]
+        got = await again(worker, got)
+        unknown = wpb.Outcome.UnknownCall(call="pay", reason="its worker died")
+        assert (await worker.report(outcome(got, unknown_call=unknown))).status == 1
+        name = got.execution.execution_id
+        await resolve(execution_id=name, finding=types_pb2.FINDING_NOT_DONE)
+        await worker.call.write(wpb.WorkRequest(credits=1))
+        got = await worker.assignment()
+        assert keys(got) == [], "the begin is removed, so that it may run"
+        assert statuses(await write(client, got, begin("pay", 2))) == [KEPT]
+        got = await again(worker, got)
+        await worker.report(outcome(got, unknown_call=unknown))
+        paid = types_pb2.Payload(data=b'"paid"')
+        name = got.execution.execution_id
+        effect = client.ask(
+            "ResolveExecution", run_id=run_id, execution_id=name, finding=types_pb2.FINDING_DONE
+        )
+        assert (await refusal(effect)).reason == "OUTCOME_NOT_UNKNOWN"
+        await resolve(execution_id=name, finding=types_pb2.FINDING_DONE, result=paid)
+        await worker.call.write(wpb.WorkRequest(credits=1))
+        got = await worker.assignment()
+        marks = [(one.entry.mark, one.entry.value.data) for one in got.journal.entries]
+        assert marks == [(BEGIN, b""), (END, b'"paid"')]
+        await worker.complete(got)
+    assert (await client.wait(run_id)).status == types_pb2.RUN_STATUS_SUCCEEDED
+
+
+async def test_usage_and_messages_of_entries_are_added_once_whatever_ends_the_attempt(
+    client: Client,
+) -> None:
+    run = await client.start_tasks("a", queue="q")
+    run_id = run.spec.run_id
+    spent = entry(
+        "k",
+        usage=types_pb2.Usage(input_tokens=7),
+        messages=[types_pb2.Message(role="assistant", content="hello")],
+    )
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        for _ in range(2):
+            await write(client, got, spent)
+        got = await again(worker, got)
+        assert not got.journal.entries[0].entry.messages
+        await worker.complete(got)
+    run = await client.wait(run_id)
+    messages = (await client.ask("GetMessages", run_id=run_id)).messages
+    assert run.usage.input_tokens == 7
+    assert [one.content for one in messages] == ["hello"]
+
+
+async def test_recorded_usage_counts_against_the_budget_at_once(client: Client) -> None:
+    await client.start_tasks("a", queue="q", budget=types_pb2.Budget(input_tokens=10))
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        used = partial(entry, usage=types_pb2.Usage(input_tokens=6))
+        first = await write(client, got, used("one"))
+        second = await write(client, got, used("two"))
+    assert (first.remaining_budget.input_tokens, first.budget_spent) == (4, False)
+    assert second.budget_spent
+
+
+async def test_entry_that_breaks_a_limit_is_refused_alone(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        large = entry("large", bytes(MIB + 1))
+        answer = await write(client, got, entry("one"), large, entry(""), entry("two"))
+        assert statuses(answer) == [KEPT, REJECTED, REJECTED, KEPT]
+        assert answer.entries[1].failure.violations[0].field == "value.data"
+        monkeypatch.setattr(limits, "JOURNAL_ENTRIES_MAX", 3)
+        full = await write(client, got, entry("three"), entry("four"))
+        assert statuses(full) == [KEPT, REJECTED]
+        assert full.entries[1].failure.kind == "JOURNAL_FULL"
+        got = await again(worker, got)
+        assert statuses(await write(client, got, entry("five"))) == [REJECTED]
+        unnamed = await write(client, got, entry("k"), execution_id="")
+        assert (unnamed.lease.status, list(unnamed.entries)) == (LOST, [])
+        many = [recording(got, *[entry("k")] * 501)] * 2
+        refused = await refusal(client.ask("Record", recordings=many))
+        assert refused.fields == ["recordings"]
+
+
+async def test_long_journal_is_read_by_pages(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        for number in range(3):
+            await write(client, got, entry(f"large{number}", bytes(600_000)))
+        for number in range(2):
+            await write(client, got, *(entry(f"small{number}.{n}") for n in range(600)))
+        got = await again(worker, got)
+        names, page = keys(got), got.journal
+        assert 1 <= len(names) < 3
+        while page.more:
+            answer = await client.ask("ReadJournal", **lease_of(got), cursor=page.cursor)
+            assert answer.lease.status == LIVE
+            page = answer.page
+            names += [one.entry.key for one in page.entries]
+        assert len(names) == len(set(names)) == 1_203
+        stale = await client.ask("ReadJournal", **{**lease_of(got), "lease_token": "f" * 32})
+        assert (stale.lease.status, list(stale.page.entries)) == (LOST, [])
+        refused = await refusal(client.ask("ReadJournal", **lease_of(got), cursor="nonsense"))
+        assert refused.fields == ["cursor"]
+
+    found, token = 0, ""
+    while True:
+        part = await client.ask(
+            "ListJournal", run_id=run.spec.run_id, page_size=500, page_token=token, values=True
+        )
+        found += len(part.entries)
+        token = part.next_page_token
+        if not part.more:
+            break
+    assert found == 1_203
+
+
+async def test_forgotten_call_is_gone_and_one_that_has_begun_stays(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await write(client, got, entry("k"), begin("pay"))
+        anew = await write(client, got, entry("k", b'"new"'), forget=["k", "pay", "none"])
+        assert statuses(anew) == [KEPT]
+        got = await again(worker, got)
+    assert {(one.entry.key, one.entry.value.data) for one in got.journal.entries} == {
+        ("pay", b""),
+        ("k", b'"new"'),
+    }
+
+
+async def test_fresh_retry_begins_the_journal_anew(client: Client) -> None:
+    tasks = [
+        types_pb2.TaskSpec(task_id="a", on_failure=types_pb2.ON_FAILURE_CONTINUE),
+        types_pb2.TaskSpec(task_id="b"),
+    ]
+    run = await client.start(plan=types_pb2.PlanDraft(tasks=tasks), queue="q", max_parallel=2)
+    run_id = run.spec.run_id
+    failed = wpb.Outcome.Failed(failure=types_pb2.Failure(message="no", retryable=False))
+    async with client.worker(queues=["q"]) as worker:
+        both = [await worker.assignment() for _ in range(2)]
+        got = next(one for one in both if one.execution.task_id == "a")
+        for fresh, expected in ((False, ["k", "pay"]), (True, ["pay"])):
+            await write(client, got, entry("k"), entry("pay", effect=ONCE))
+            await worker.report(outcome(got, failed=failed))
+            await client.ask("RetryTask", run_id=run_id, task_id="a", fresh=fresh)
+            await worker.call.write(wpb.WorkRequest(credits=1))
+            got = await worker.assignment()
+            assert keys(got) == expected
+
+
+async def test_sleep_is_stamped_once_and_its_rest_comes_with_the_next_attempt(
+    client: Client,
+) -> None:
+    await client.start_tasks("a", queue="q")
+    nap = entry("nap", None, mark=WAIT)
+    nap.sleep.FromSeconds(3_600)
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        first = (await write(client, got, nap)).entries[0].remaining.ToMilliseconds()
+        assert 0 < first <= 3_600_000
+        assert 0 < (await write(client, got, nap)).entries[0].remaining.ToMilliseconds() <= first
+        got = await again(worker, got)
+    assert 0 < got.journal.entries[0].remaining.ToMilliseconds() <= first
+
+
+async def test_answer_is_the_value_of_the_call_that_asked(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    run_id = run.spec.run_id
+    ask = wpb.Outcome.NeedsInput(prompt="may I?")
+    bad = wpb.Outcome.NeedsInput(prompt="may I?", schema="no schema")
+    waiting = partial(wpb.Outcome.SuspendedCall, call="ask#1")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        suspended = wpb.Outcome.Suspended(waits=[waiting(ask=ask), waiting(call="2", ask=bad)])
+        refused = await worker.report(outcome(got, suspended=suspended))
+        assert refused.status == wpb.ACK_STATUS_REJECTED
+        await client.ask("RetryTask", run_id=run_id, task_id="a")
+        await worker.call.write(wpb.WorkRequest(credits=1))
+        got = await worker.assignment()
+        suspended = wpb.Outcome.Suspended(waits=[waiting(ask=ask)])
+        taken = await worker.report(outcome(got, suspended=suspended))
+        assert taken.status == wpb.ACK_STATUS_ACCEPTED
+        (asked,) = (await client.ask("ListInputs", run_id=run_id)).inputs
+        assert (asked.request.call, asked.request.prompt) == ("ask#1", "may I?")
+        payload = types_pb2.Payload(data=b'"yes"')
+        await client.ask(
+            "AnswerInput", run_id=run_id, input_id=asked.request.input_id, answer=payload
+        )
+        await worker.call.write(wpb.WorkRequest(credits=1))
+        got = await worker.assignment()
+    (held,) = got.journal.entries
+    assert (held.entry.key, held.entry.value.data) == ("ask#1", b'"yes"')
+
+
+async def test_listing_follows_by_its_token(client: Client) -> None:
+    run = await client.start_tasks("a", "b", queue="q", max_parallel=2)
+    ask = partial(client.ask, "ListJournal", run_id=run.spec.run_id, metadata=bearer("reader"))
+    async with client.worker(queues=["q"]) as worker:
+        got = [await worker.assignment() for _ in range(2)]
+        for one in got:
+            await write(client, one, entry("k", took={"seconds": 2}, name="fetch"))
+        page = await ask(task_id="a")
+        (found,) = page.entries
+        assert (found.entry.name, found.entry.took.seconds, found.size) == ("fetch", 2, 3)
+        assert (found.journal, found.generation, found.execution_id) == ("task:a@1", 1, "task:a#1")
+        assert (found.entry.value.data, page.more) == (b"", False)
+        assert not (await ask(task_id="a", page_token=page.next_page_token)).entries
+        first = next(one for one in got if one.execution.task_id == "a")
+        await write(client, first, entry("later"))
+        later = await ask(task_id="a", page_token=page.next_page_token)
+        assert [one.entry.key for one in later.entries] == ["later"]
+    assert (await refusal(ask(task_id="none"))).reason == "TASK_NOT_FOUND"
