@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from stepwell.core.loop.retry import backoff_ms
-from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Failed, NeedsInput, Released
+from stepwell.core.loop.signals import (
+    AppendMessages,
+    Begin,
+    Delivery,
+    Failed,
+    NeedsInput,
+    Released,
+    Suspended,
+)
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, MessageQuery, Presence, Runtime
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session, Violation
 from stepwell.core.records.states import StepKind
+from stepwell.embedded.recording import lost, read_page, write_entries
 from stepwell.embedded.writing import Scribe
 from stepwell.engine.executor import Executor, Heartbeat
 from stepwell.engine.results import ResultsQuery
@@ -34,6 +44,8 @@ from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 STOP_MS = 2_000
 """The time that closing waits for cancelled functions; threads can't be made to stop."""
@@ -220,7 +232,11 @@ class InProcessWorker:
         try:
             delivery = self._decode(step, await self._runner.run(step.message, self))
             if isinstance(delivery.result, NeedsInput):
-                delivery = await _checked(delivery, delivery.result)
+                delivery = await _checked(delivery, [delivery.result])
+            elif isinstance(delivery.result, Suspended):
+                waits = [one.wait for one in delivery.result.waits]
+                questions = [wait for wait in waits if isinstance(wait, NeedsInput)]
+                delivery = await _checked(delivery, questions)
             step.delivering = True
             # Now rather than when it is stored: the commit of this outcome can lease the next step.
             self._ask_for_another(step)
@@ -379,20 +395,56 @@ class InProcessWorker:
             task_ids=tuple(task_ids),
             first=first,
         )
+        tenant_id = self._presence.tenant_id
+        page = await self._insist(lambda: self._executor.read_results(tenant_id, query))
+        if page is None:
+            raise LeaseLost(f"execution {query.execution_id} is not wanted any more")
+        results = [to_message(result) for result in page.results]
+        return worker_pb2.ReadResultsResponse(results=results, next=page.next)
+
+    def record(
+        self,
+        assignment: worker_pb2.Assignment,
+        entries: Sequence[types_pb2.JournalEntry],
+        forget: Sequence[str],
+    ) -> asyncio.Future[worker_pb2.Recorded]:
+        return self._runtime.spawn(self._record(assignment, entries, forget), name="record")
+
+    async def _record(
+        self,
+        assignment: worker_pb2.Assignment,
+        entries: Sequence[types_pb2.JournalEntry],
+        forget: Sequence[str],
+    ) -> worker_pb2.Recorded:
+        step = self._step_of(assignment)
+        if step is None:
+            return lost()
+        step.active_at = self._runtime.monotonic()
+        tenant_id = self._presence.tenant_id
+        try:
+            return await self._insist(
+                lambda: write_entries(self._executor, tenant_id, assignment, entries, forget)
+            )
+        except LeaseLost:
+            return lost()
+
+    async def read_journal(
+        self, assignment: worker_pb2.Assignment, cursor: str
+    ) -> worker_pb2.JournalPage:
+        tenant_id = self._presence.tenant_id
+        return await self._insist(lambda: read_page(self._executor, tenant_id, assignment, cursor))
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until the store answers. Raises LeaseLost where the process that runs the step stops meanwhile."""
         failures = 0
         while True:
             try:
-                page = await self._executor.read_results(self._presence.tenant_id, query)
-                break
+                return await ask()
             except StoreError:
                 if self._closing:
                     raise LeaseLost("the process that runs it stops") from None
                 failures += 1
             await self._runtime.sleep(self._pause_s(failures))
-        if page is None:
-            raise LeaseLost(f"execution {query.execution_id} is not wanted any more")
-        results = [to_message(result) for result in page.results]
-        return worker_pb2.ReadResultsResponse(results=results, next=page.next)
 
     def _step_of(self, assignment: worker_pb2.Assignment) -> _Step | None:
         return self._steps.get((assignment.run.run_id, assignment.execution.execution_id))
@@ -432,11 +484,14 @@ class InProcessWorker:
                 self._stop(step)
 
 
-async def _checked(delivery: Delivery, question: NeedsInput) -> Delivery:
-    """Return the delivery, or the failure of an attempt whose question is no sound one."""
-    faults = await question_violations(question)
-    if not faults:
-        return delivery
-    message = f"{faults[0].field}: {faults[0].description}"
-    failure = Failure(kind="INVALID_OUTCOME", message=message, retryable=False, violations=faults)
-    return replace(delivery, result=Failed(failure=failure))
+async def _checked(delivery: Delivery, questions: Sequence[NeedsInput]) -> Delivery:
+    """Return the delivery, or the failure of an attempt of which a question is no sound one."""
+    for question in questions:
+        faults = await question_violations(question)
+        if faults:
+            message = f"{faults[0].field}: {faults[0].description}"
+            failure = Failure(
+                kind="INVALID_OUTCOME", message=message, retryable=False, violations=faults
+            )
+            return replace(delivery, result=Failed(failure=failure))
+    return delivery
