@@ -49,6 +49,7 @@ RETENTION = Page("retention", 1, ("0 True\n",))
 PAGES = (
     *(BUDGETS, CONTROL, FORKS, QUEUES, RETENTION),
     Page("effects", 4, ("{'charge': 'charged 4711, says task:charge#1'}",), works=True),
+    Page("journal", 4),
     Page("logs", 2),
     Page("people", 5, works=True),
     Page("sessions", 2),

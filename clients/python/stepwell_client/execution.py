@@ -220,7 +220,7 @@ class AgentRunner:
                 _abandon(context, record)
                 raise
             problem = error
-        except BaseException as error:  # noqa: BLE001 - `_judge` raises it again
+        except BaseException as error:  # noqa: BLE001 - what it means is judged below
             problem = error
         if problem is not None or step.strict or calls_of(context) is not None:
             await _judge(step, context, record, problem, outcome)

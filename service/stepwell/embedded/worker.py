@@ -396,7 +396,7 @@ class InProcessWorker:
             first=first,
         )
         tenant_id = self._presence.tenant_id
-        page = await self._insist(lambda: self._executor.read_results(tenant_id, query))
+        page = await self._until_answered(lambda: self._executor.read_results(tenant_id, query))
         if page is None:
             raise LeaseLost(f"execution {query.execution_id} is not wanted any more")
         results = [to_message(result) for result in page.results]
@@ -422,7 +422,7 @@ class InProcessWorker:
         step.active_at = self._runtime.monotonic()
         tenant_id = self._presence.tenant_id
         try:
-            return await self._insist(
+            return await self._until_answered(
                 lambda: write_entries(self._executor, tenant_id, assignment, entries, forget)
             )
         except LeaseLost:
@@ -432,9 +432,11 @@ class InProcessWorker:
         self, assignment: worker_pb2.Assignment, cursor: str
     ) -> worker_pb2.JournalPage:
         tenant_id = self._presence.tenant_id
-        return await self._insist(lambda: read_page(self._executor, tenant_id, assignment, cursor))
+        return await self._until_answered(
+            lambda: read_page(self._executor, tenant_id, assignment, cursor)
+        )
 
-    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until the store answers. Raises LeaseLost where the process that runs the step stops meanwhile."""
         failures = 0
         while True:
