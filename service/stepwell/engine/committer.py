@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records import limits
@@ -14,8 +15,12 @@ class Committer(Groups[Commit, CommitResult]):
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         super().__init__(
-            store.commit, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="committer"
+            self._send_all, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="committer"
         )
+        self._store = store
+
+    async def _send_all(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return await self._store.commit(commits)
 
     async def commit(self, commit: Commit) -> CommitResult:
         """Return the store's verdict.

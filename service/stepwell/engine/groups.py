@@ -1,4 +1,4 @@
-"""What many callers write to the store, in groups: while the store makes one durable, the next one gathers.
+"""Writes to the store in groups, for many callers: while the store makes one durable, the next one gathers.
 
 At low load nothing waits, and at high load the groups grow. What has an unknown outcome is sent again unchanged
 until the store answers: nothing is decided on a guess.

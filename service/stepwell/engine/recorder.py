@@ -54,7 +54,7 @@ class NewEntries(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What became of one entry that broke no limit."""
+    """The store's answer to one entry that broke no limit."""
 
     accepted: bool
     """False: its name has another content already, which stays."""
@@ -63,7 +63,7 @@ class Kept(NamedTuple):
 
 
 class RecordAnswer(NamedTuple):
-    """What became of the entries."""
+    """The answer to entries."""
 
     live: bool
     """False: the lease is lost, and nothing was written."""
@@ -84,13 +84,13 @@ class _Written(NamedTuple):
     key: RunKey
     one: NewEntries
     refused: dict[int, Failure]
-    """Those that aren't, by their place."""
+    """Entries that aren't, by their place."""
     bytes: int
     answered: Answered
 
 
 class _Sums:
-    """What is on its way to the store under one lease."""
+    """Sums of all that is on its way to the store under one lease."""
 
     __slots__ = ("bytes", "entries", "recordings")
 
@@ -118,7 +118,7 @@ class Recorder:
             self._keep, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="recorder"
         )
         self._under_way: dict[str, _Sums] = {}
-        """By lease token."""
+        """Sums by lease token."""
 
     async def _keep(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         # Looked up only now: a driver without it serves all steps that record nothing.
