@@ -359,6 +359,14 @@ class RunHandle:
     def messages(self, *, task_id: str = "") -> AsyncIterator[types_pb2.Message]:
         return self.client.messages(self.id, task_id=task_id)
 
+    def journal(
+        self, *, task_id: str = "", execution_id: str = "", values: bool = False
+    ) -> AsyncIterator[types_pb2.StoredEntry]:
+        """Yield what the calls within the run's steps, of one task or of one attempt, recorded."""
+        return self.client.journal(
+            self.id, task_id=task_id, execution_id=execution_id, values=values
+        )
+
     def inputs(self) -> AsyncIterator[orchestrator_pb2.RunInput]:
         """Yield the run's questions, answered or not."""
         return self.client.inputs(self.id)

@@ -120,14 +120,19 @@ class CommandCalls(CallsBase):
         run_id: str,
         task_id: str,
         *,
+        fresh: bool = False,
         reason: str = "",
         on_behalf_of: str = "",
         request_id: str = "",
     ) -> pb.RetryTaskResponse:
-        """Run a FAILED or SKIPPED task again, or one that waits for its back-off now."""
+        """Run a FAILED or SKIPPED task again, or one that waits for its back-off now.
+
+        `fresh`: it makes the calls of its journal again, except AT_MOST_ONCE ones.
+        """
         request = pb.RetryTaskRequest(
             run_id=run_id,
             task_id=task_id,
+            fresh=fresh,
             reason=reason,
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
@@ -182,6 +187,7 @@ class CommandCalls(CallsBase):
         execution_id: str,
         resolution: Resolution,
         *,
+        call: str = "",
         reason: str = "",
         on_behalf_of: str = "",
         request_id: str = "",
@@ -189,12 +195,14 @@ class CommandCalls(CallsBase):
         """Settle an execution whose outcome is unknown.
 
         Done: the task is completed, with that value. NotDone: it is run again. A Failure: its effect
-        took place and it failed for good.
+        took place and it failed for good. With the `call` within a step of which nobody knows what became: Done is
+        the call's value, and with NotDone it may run again; either way the step goes on.
         """
         request = resolve_request(
             run_id,
             execution_id,
             resolution,
+            call=call,
             reason=reason,
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),

@@ -134,6 +134,37 @@ class ReadCalls(CallsBase):
 
         return self._pages("GetMessages", request, "messages")
 
+    async def journal(
+        self,
+        run_id: str,
+        *,
+        task_id: str = "",
+        journal: str = "",
+        execution_id: str = "",
+        values: bool = False,
+    ) -> AsyncIterator[types_pb2.StoredEntry]:
+        """Yield what the calls within a run's steps recorded, in the order in which they did.
+
+        Of one task, as the plan in force defines it; of one `journal` by its name; or of one attempt. With `values`
+        also the bytes of their values.
+        """
+        token = ""
+        while True:
+            request = pb.ListJournalRequest(
+                run_id=run_id,
+                task_id=task_id,
+                journal=journal,
+                execution_id=execution_id,
+                values=values,
+                page_token=token,
+            )
+            page: pb.ListJournalResponse = await self._call("ListJournal", request)
+            for entry in page.entries:
+                yield entry
+            token = page.next_page_token
+            if not page.more:
+                return
+
     async def record(self, run_id: str, execution_id: str) -> ExecutionRecord:
         """Return what an execution recorded of its work with a model: `ctx.record(…)`."""
         prompt, response, token = b"", b"", ""

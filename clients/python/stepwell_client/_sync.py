@@ -193,6 +193,7 @@ class SyncClient:
     record = _blocking(BlockingCalls.record)
     messages = _iterating(BlockingCalls.messages)
     inputs = _iterating(BlockingCalls.inputs)
+    journal = _iterating(BlockingCalls.journal)
 
     start = _blocking(BlockingCalls.start)
     fork = _blocking(BlockingCalls.fork)

@@ -1,0 +1,64 @@
+"""An agent that makes calls within its steps, and notes in files which functions ran."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stepwell_client import Agent, Effect, TaskContext
+
+GATES = "SYSTEM_GATES"
+CALLS = 6
+
+agent = Agent("journaling")
+
+
+def _folder() -> Path:
+    return Path(os.environ[GATES])
+
+
+@contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Note that a function begins, and hold it while a gate of its name stands closed."""
+    with (_folder() / "ran").open("a") as file:
+        file.write(f"{name}\n")
+    while (_folder() / f"close-{name}").exists():
+        time.sleep(0.02)
+    yield
+
+
+def think(number: int) -> str:
+    with _noted(f"think-{number}"):
+        return f"thought {number}"
+
+
+@agent.task("think")
+async def thinking(ctx: TaskContext) -> list[str]:
+    return [await ctx.call("think", think, number) for number in range(CALLS)]
+
+
+@agent.task("think-in-thread")
+def thinking_in_thread(ctx: TaskContext) -> list[str]:
+    return [ctx.call_sync("think", think, number) for number in range(CALLS)]
+
+
+@agent.task("charge")
+async def charging(ctx: TaskContext) -> str:
+    def charge() -> str:
+        with _noted("charge"):
+            return "paid"
+
+    thought = await ctx.call("think", think, 0)
+    paid = await ctx.call("charge", charge, key="charge", effect=Effect.AT_MOST_ONCE)
+    return f"{thought}, {paid}"
+
+
+@agent.task("rest")
+async def resting(ctx: TaskContext) -> str:
+    thought = await ctx.call("think", think, 0)
+    await ctx.sleep(3)
+    name = await ctx.ask("Whose?", as_=str)
+    return f"{thought} of {name}"
