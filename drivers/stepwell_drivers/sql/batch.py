@@ -148,9 +148,9 @@ class Batch:
             commit.version,
             commit.commit_id,
             run.last_event,
-            run.status.value,
-            run.phase.value,
-            run.blocked_on.value,
+            str(run.status),
+            str(run.phase),
+            str(run.blocked_on),
             run.ended_us,
             run_state(run),
         )
@@ -208,7 +208,7 @@ class Batch:
             run_key,
             task.task_id,
             task.revision,
-            task.status.value,
+            str(task.status),
             commit.version,
             body_of(task),
         )
@@ -223,7 +223,7 @@ class Batch:
         if status is ExecutionStatus.READY:
             waits = (
                 execution.queue,
-                execution.kind.value,
+                str(execution.kind),
                 execution.role,
                 execution.type,
                 execution.pin,
@@ -238,7 +238,7 @@ class Batch:
             run_key,
             name,
             execution.task_id,
-            status.value,
+            str(status),
             commit.version,
             body_of(execution),
             tenant_id,

@@ -160,6 +160,6 @@ class Group:
                 tokens[name] = ""
             elif name in leases:
                 tokens[name] = leases[name]
-        listed = (commit.run.status.value, commit.run.ended_us)
+        listed = (str(commit.run.status), commit.run.ended_us)
         self.after[run] = Facts(run_key, commit.version, commit.commit_id, listed, tokens)
         self._applied[run_key, commit.version] = commit.commit_id
