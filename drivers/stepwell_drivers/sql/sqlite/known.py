@@ -52,7 +52,9 @@ class Known:
         for run, facts in runs.items():
             # An execution that has no lease gets none, or gets it by a commit.
             leased = {name: token for name, token in facts.tokens.items() if token}
-            self._runs[run] = facts._replace(tokens=leased)
+            self._runs[run] = Facts(
+                facts.run_key, facts.version, facts.commit_id, facts.listed, leased
+            )
             self._runs.move_to_end(run)
         while len(self._runs) > RUNS_MAX:
             self._runs.popitem(last=False)
