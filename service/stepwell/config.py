@@ -137,7 +137,7 @@ class ExecutorSettings(Group):
     poll_ms: _Ms = 1_000
     hold_ms: _Ms = 2_000
     presence_ms: _Ms = 5_000
-    stickiness_ms: Annotated[int, Field(ge=0)] = 100
+    stickiness_ms: Annotated[int, Field(ge=0)] = 500
     hot_runs_max: Annotated[int, Field(ge=1)] = 10_000
     payload_cache_bytes_max: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
 

@@ -46,7 +46,7 @@ class SlowTurns:
         verdicts: Verdicts,
         runtime: Runtime,
         clock: StoreTime,
-        context: Callable[[RunSpec], Context],
+        context: Callable[[RunSpec, HotRun, Sequence[Signal]], Context],
     ) -> None:
         self._store = store
         self._committer = committer
@@ -104,7 +104,8 @@ class SlowTurns:
         spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
 
         def advanced(keys: dict[str, KeyFound]) -> Transition:
-            return advance(state, signals, replace(self._context(spec), keys=keys))
+            context = self._context(spec, hot, signals)
+            return advance(state, signals, replace(context, keys=keys))
 
         return await self._keys.decide(key, hot, state, advanced)
 
@@ -122,6 +123,7 @@ class SlowTurns:
     ) -> bool:
         """Commit and act on it; False: another replica was first, and the state is up to date now."""
         granted = self._workers.reserve(transition)
+        hot.inherit(commit)
         hot.committing = True
         try:
             result = await self._committer.commit(commit)

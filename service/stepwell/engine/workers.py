@@ -212,16 +212,23 @@ class Workers:
 
     # --- grants -------------------------------------------------------------------------------------
 
-    def grants(self, spec: RunSpec) -> Grants:
-        """Return the leases that a decision on a run of this spec may grant now."""
+    def grants(self, spec: RunSpec, kept: int) -> Grants:
+        """Return the leases that a decision on a run of this spec may grant now.
+
+        `kept`: the number of them that it may grant even if other steps have waited for longer.
+        """
         queue = (spec.tenant_id, spec.queue)
         free = self._free.get(queue)
-        if self._stopping or not free or self._demand.overtaken_too_long(queue):
+        if self._stopping or not free:
             return _NO_GRANTS
+        needed = spec.max_parallel
+        if self._demand.overtaken_too_long(queue):
+            if not kept:
+                return _NO_GRANTS
+            needed = min(needed, kept)
         workers = tuple(free.values())
         if self._lapsed:
             workers = tuple([free[one] for one in sorted(free, key=_by_lapses)])
-        needed = spec.max_parallel
         if needed > _TOKENS_READY:
             needed = min(needed, sum(worker.credits for worker in workers))
         while len(self._tokens) < needed:
