@@ -64,8 +64,8 @@ class Runnable:
     def begin_anew(self, task_ids: Iterable[str]) -> None:
         """Look for runnable tasks among these alone, in their order."""
         self._before = iter(())
-        changed, base = self._waiting, self._base
-        self._fresh = deque([one for one in task_ids if not changed.get(one, base[one])])
+        counts = {**self._base, **self._waiting} if self._waiting else self._base
+        self._fresh = deque([one for one in task_ids if not counts[one]])
 
     def _is_runnable(self, task_id: str) -> bool:
         if self._status_of(task_id) is not TaskStatus.PENDING or self.waiting(task_id):

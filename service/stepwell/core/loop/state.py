@@ -116,13 +116,13 @@ class RunState:
         tasks = self.tasks
         settled = {task_id for task_id, task in tasks.items() if task.status in SETTLED}
         self.waiting = self.graph.unsettled(settled)
-        keys = self.graph.keys
+        keys, pending = self.graph.keys, TaskStatus.PENDING
         self.runnable = OrderedDict.fromkeys(
             [
                 task_id
                 for task_id, unsettled in self.waiting.items()
                 if not unsettled
-                and tasks[task_id].status is TaskStatus.PENDING
+                and tasks[task_id].status is pending
                 and not (keys and self._is_key_in_use(task_id))
             ]
         )
