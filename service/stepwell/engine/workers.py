@@ -89,6 +89,11 @@ class WorkerConnection:
         """The tenant whose steps it takes."""
         return self.port.presence.tenant_id
 
+    @property
+    def worker_id(self) -> str:
+        """Its worker's id, which is unique within the tenant."""
+        return self.port.presence.worker_id
+
     def as_free(self) -> FreeWorker:
         """Return its description for a decision."""
         return replace(self._described, credits=self.credits)
@@ -101,7 +106,8 @@ class Workers:
         self._runtime = runtime
         self._demand = demand
         self._shares = shares
-        self._connections: list[WorkerConnection] = []
+        self._connections: dict[tuple[str, str], WorkerConnection] = {}
+        """By tenant and worker: ids of workers are unique within a tenant only."""
         self._free: dict[QueueKey, dict[WorkerConnection, FreeWorker]] = {}
         """Workers with credits by queue, in the order of their turns."""
         self._tokens: deque[str] = deque()
@@ -119,28 +125,24 @@ class Workers:
     @property
     def connections(self) -> Sequence[WorkerConnection]:
         """The connected workers, oldest connection first."""
-        return self._connections
+        return tuple(self._connections.values())
 
     def add(self, connection: WorkerConnection) -> None:
         """Begin to grant leases to a worker."""
         connection.lapses = self._lapsed.get(connection.name, 0)
-        self._connections.append(connection)
+        self._connections[connection.tenant_id, connection.worker_id] = connection
         self._update_free(connection)
 
     def remove(self, connection: WorkerConnection) -> None:
         """Grant a worker no more leases; it keeps those that it has until they end."""
         connection.closed = True
-        if connection in self._connections:
-            self._connections.remove(connection)
+        if self.find(connection.tenant_id, connection.worker_id) is connection:
+            del self._connections[connection.tenant_id, connection.worker_id]
         self._update_free(connection)
 
     def find(self, tenant_id: str, worker_id: str) -> WorkerConnection | None:
-        """Return the connection of a tenant's worker; worker ids are unique within a tenant only."""
-        for connection in self._connections:
-            presence = connection.port.presence
-            if presence.tenant_id == tenant_id and presence.worker_id == worker_id:
-                return connection
-        return None
+        """Return the connection of a tenant's worker; None: it isn't connected here."""
+        return self._connections.get((tenant_id, worker_id))
 
     def credit(self, connection: WorkerConnection, count: int) -> None:
         """Add to the number of steps that a worker may be assigned."""
