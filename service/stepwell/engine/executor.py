@@ -123,7 +123,6 @@ class Executor:
             self._workers,
             payloads,
             runtime,
-            self._clock,
             retry_pause_ms=self.config.poll_ms,
         )
         self._runs = Runs(

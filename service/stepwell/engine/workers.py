@@ -107,7 +107,7 @@ class Workers:
         self._demand = demand
         self._shares = shares
         self._connections: dict[tuple[str, str], WorkerConnection] = {}
-        """By tenant and worker: ids of workers are unique within a tenant only."""
+        """The connected workers by tenant and id: ids of workers are unique within a tenant only."""
         self._free: dict[QueueKey, dict[WorkerConnection, FreeWorker]] = {}
         """Workers with credits by queue, in the order of their turns."""
         self._tokens: deque[str] = deque()
@@ -335,10 +335,11 @@ class Workers:
         due_ms = self._due_ms(key, commit)
         if due_ms >= 0:
             self._demand.due_in(due_ms)
+        limits_queues = self._shares.any
         for execution in commit.executions:
             if execution.worker_id and execution.ended_us:
                 self._drop_lease(key, execution)
-            if self._shares.any and execution.status is not ExecutionStatus.LEASED:
+            if limits_queues and execution.status is not ExecutionStatus.LEASED:
                 lease = (key[1], execution.execution_id)
                 if self._shares.discount(key[0], execution.queue, lease):
                     self._demand.wake()
@@ -349,12 +350,15 @@ class Workers:
         A step that can be leased at once, and for which no worker is free here, is claimed when one becomes free.
         """
         due = [min(one.lease_ms, one.limit_ms or one.lease_ms) for one in commit.leases]
-        due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
-        ready = [one for one in commit.executions if one.status is ExecutionStatus.READY]
-        if ready:
-            is_free = (key[0], commit.run.spec.queue) in self._free
-            due += [one.delay_ms for one in ready if one.delay_ms or is_free]
-        return min(due, default=-1)
+        if commit.timers:
+            due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
+        ready = ExecutionStatus.READY
+        for one in commit.executions:
+            if one.status is ready and (
+                one.delay_ms or (key[0], commit.run.spec.queue) in self._free
+            ):
+                due.append(one.delay_ms)
+        return min(due) if due else -1
 
     def _drop_lease(self, key: RunKey, execution: Execution) -> None:
         connection = self.find(key[0], execution.worker_id)

@@ -333,12 +333,11 @@ class Draft:
 
     def _count(self, before: TaskStatus, after: TaskStatus) -> None:
         counts = self.run.counts
-        fields: dict[str, int] = {}
-        for status, step in ((before, -1), (after, 1)):
-            name = _COUNTED.get(status)
-            if name is not None:
-                fields[name] = getattr(counts, name) + step
-        self.change_run(counts=replace(counts, **fields))
+        if name := _COUNTED.get(before):
+            counts = replace(counts, **{name: getattr(counts, name) - 1})
+        if name := _COUNTED.get(after):
+            counts = replace(counts, **{name: getattr(counts, name) + 1})
+        self.change_run(counts=counts)
 
     def _count_attempt(self, status: ExecutionStatus) -> None:
         name, counts = _ATTEMPTS_COUNTED[status], self.run.attempts

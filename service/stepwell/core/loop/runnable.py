@@ -50,8 +50,7 @@ class Runnable:
             self._count_for_dependents(task_id, -1 if is_settled else 1)
         if after is TaskStatus.PENDING and self.waiting(task_id) == 0:
             self._fresh.append(task_id)
-        frees_key = is_settled or (before in IN_FLIGHT and after not in IN_FLIGHT)
-        if self._graph.keys and frees_key:
+        if self._graph.keys and (is_settled or (before in IN_FLIGHT and after not in IN_FLIGHT)):
             self._fresh.extend(self._graph.same_key(task_id))
 
     def plan_changed(self, graph: Graph, settled: set[str]) -> None:

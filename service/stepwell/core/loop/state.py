@@ -21,6 +21,9 @@ from stepwell.core.records.model import (
 )
 from stepwell.core.records.states import IN_FLIGHT, OPEN, SETTLED, InputStatus, TaskStatus
 
+_PENDING = TaskStatus.PENDING
+"""Looked up once: each access to an enum's member costs a call in Python 3.11, and every commit has several."""
+
 
 class RunState:
     """The rows of one run at one version. Changed only by `apply` and `merge`.
@@ -116,13 +119,13 @@ class RunState:
         tasks = self.tasks
         settled = {task_id for task_id, task in tasks.items() if task.status in SETTLED}
         self.waiting = self.graph.unsettled(settled)
-        keys, pending = self.graph.keys, TaskStatus.PENDING
+        keys = self.graph.keys
         self.runnable = OrderedDict.fromkeys(
             [
                 task_id
                 for task_id, unsettled in self.waiting.items()
                 if not unsettled
-                and tasks[task_id].status is pending
+                and tasks[task_id].status is _PENDING
                 and not (keys and self._is_key_in_use(task_id))
             ]
         )
@@ -202,7 +205,7 @@ class RunState:
         task = self.tasks.get(task_id)
         if (
             task is not None
-            and task.status is TaskStatus.PENDING
+            and task.status is _PENDING
             and self.waiting.get(task_id, 0) == 0
             and not (self.graph.keys and self._is_key_in_use(task_id))
         ):
@@ -219,4 +222,4 @@ class RunState:
 
 def is_under_way(task: Task) -> bool:
     """Return whether a task keeps others of its idempotency key waiting: a pause doesn't end that."""
-    return task.status in IN_FLIGHT or (task.status is TaskStatus.PENDING and bool(task.held_key))
+    return task.status in IN_FLIGHT or (task.status is _PENDING and bool(task.held_key))
