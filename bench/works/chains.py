@@ -43,9 +43,9 @@ class Chains:
 
     async def measure(self, stage: Stage) -> Sequence[Chained]:
         world = await stage.shared()
-        database = world.backend.pids(world.place)
-        parts = ([world.server.pid], [world.worker.pid], database)
+        parts = ([world.server.pid], [world.worker.pid])
         before = [cpu_seconds(*pids) for pids in parts]
+        database = {pid: cpu_seconds(pid) for pid in world.backend.pids(world.place)}
         client = time.process_time()
         size = _bytes_in(world.place.database)
         begun = time.perf_counter()
@@ -58,6 +58,10 @@ class Chains:
         steps = self.runs * self.steps
         used = [
             *(cpu_seconds(*pids) - then for pids, then in zip(parts, before, strict=True)),
+            # A database may start further processes for further links.
+            sum(
+                cpu_seconds(pid) - database.get(pid, 0.0) for pid in world.backend.pids(world.place)
+            ),
             time.process_time() - client,
         ]
         server_us, worker_us, database_us, client_us = (each / steps * 1e6 for each in used)

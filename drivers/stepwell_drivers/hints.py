@@ -22,7 +22,8 @@ def newest(changes: Iterable[tuple[str, str, int]]) -> dict[RunKey, int]:
     runs: dict[RunKey, int] = {}
     for tenant_id, run_id, version in changes:
         key = (tenant_id, run_id)
-        runs[key] = max(runs.get(key, 0), version)
+        if version >= runs.get(key, 0):
+            runs[key] = version
     return runs
 
 

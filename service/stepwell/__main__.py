@@ -13,6 +13,8 @@ def main() -> None:
     """Run the command that the command line names, and exit with its code."""
     # gRPC would write lines of its own, for a failed handshake or a taken port, beside the error and in no log format.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Pydantic would read what each installed package says of itself, for plugins of its own.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that knows fewer characters shows the others as question marks.

@@ -10,12 +10,13 @@ part of a `repr`.
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 from pydantic import (
     AwareDatetime,
@@ -26,8 +27,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_settings import BaseSettings, EnvSettingsSource
-from pydantic_settings.exceptions import SettingsError
 
 FILE_NAME = "stepwell.toml"
 ENV_PREFIX = "STEPWELL_"
@@ -138,7 +137,7 @@ class ExecutorSettings(Group):
     poll_ms: _Ms = 1_000
     hold_ms: _Ms = 2_000
     presence_ms: _Ms = 5_000
-    stickiness_ms: Annotated[int, Field(ge=0)] = 100
+    stickiness_ms: Annotated[int, Field(ge=0)] = 500
     hot_runs_max: Annotated[int, Field(ge=1)] = 10_000
     payload_cache_bytes_max: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
 
@@ -229,10 +228,6 @@ class Settings(Group):
     """The interval at which the server checks that the store accepts commits."""
 
 
-class _Environment(Settings, BaseSettings):
-    """The same, as pydantic-settings needs it to read the environment."""
-
-
 def load(flags: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings from flags (nested by group), the environment and the file.
 
@@ -247,26 +242,53 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
 
 
 def read_environment() -> dict[str, Any]:
-    """Return what the environment says.
+    """Return what the environment says; a whole group, a table or a list is JSON there.
 
     Raises:
         SettingsRefused: a variable is no setting, or can't be read as one.
     """
-    source = EnvSettingsSource(_Environment, env_prefix=ENV_PREFIX, env_nested_delimiter="__")
     known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
-    for variable in source.env_vars:
+    values: dict[str, Any] = {}
+    # A group's own variable comes before those of its parts, which go over it.
+    for variable, text in sorted(os.environ.items(), key=lambda item: item[0].lower()):
         name = variable.upper()
-        # Nobody asks for a misspelt one: pydantic-settings would pass over it in silence.
-        ours = name.startswith(ENV_PREFIX) and not name.startswith(_OTHERS)
-        if ours and name.partition("__")[0] not in known:
+        if not name.startswith(ENV_PREFIX) or name.startswith(_OTHERS):
+            continue
+        if name.partition("__")[0] not in known:
             raise SettingsRefused(
                 f"{name} is no setting; settings are {', '.join(sorted(known))},"
                 " and `__` enters a group, as in STEPWELL_GRPC__PORT"
             )
+        path = name.removeprefix(ENV_PREFIX).lower().split("__")
+        value: Any = text if _is_plain(path) else _parsed(name, text)
+        for key in reversed(path):
+            value = {key: value}
+        values = _over(value, values)
+    return values
+
+
+def _is_plain(path: Sequence[str]) -> bool:
+    """Return whether the setting of that name is one value, which the environment has as it is."""
+    kind: Any = Settings
+    for key in path:
+        if get_origin(kind) is dict:
+            kind = get_args(kind)[1]
+        elif isinstance(kind, type) and issubclass(kind, BaseModel) and key in kind.model_fields:
+            kind = kind.model_fields[key].annotation
+        else:
+            # There is no such setting: the check of all of them says so.
+            return True
+    is_group = isinstance(kind, type) and issubclass(kind, BaseModel)
+    return not is_group and get_origin(kind) not in (dict, tuple)
+
+
+def _parsed(name: str, text: str) -> Any:
     try:
-        return source()
-    except SettingsError as error:
-        raise SettingsRefused(str(error)) from None
+        return json.loads(text)
+    except ValueError:
+        raise SettingsRefused(
+            f"{name} holds several values, and is to be written as JSON"
+        ) from None
 
 
 def _over(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,10 +77,8 @@ async def no_run_starves(ports: Ports, runtime: SimRuntime) -> None:
         while True:
             one = await worker.pile.get()
             await runtime.sleep(STEP_S)
-            # As a worker of one place does: it has room again before its outcome is committed.
-            assert worker.session is not None
-            executor.credit(worker.session, 1)
-            await worker.deliver(one)
+            # As a worker of one place does: it has room again when it reports.
+            await worker.deliver_with_credits(one, 1)
             done.add(one.run.run_id)
 
     executor.start()

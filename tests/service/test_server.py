@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -258,7 +259,7 @@ def test_logs_hold_no_secret_and_no_control_characters() -> None:
         "nested": {"payload": "p", "text": "\x07", "\u202e": "\u202e"},
     }
 
-    cleaned = logs.clean(None, "info", dict(entry))
+    cleaned = logs.clean(dict(entry))
 
     assert "\x1b" not in cleaned["event"]
     assert cleaned["lease_token"] == cleaned["authorization"] == "[secret]"
@@ -289,12 +290,14 @@ def test_logs_are_structured(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("restored")
 def test_logged_exception_is_printed_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(LogSettings())
-    get_logger("stepwell_drivers.x").error("it failed", table="runs", exc_info=ValueError("broken"))
+    fault = ValueError("broken")
+    get_logger("stepwell_drivers.x").error("it failed", table="runs", why="no room", exc_info=fault)
 
-    said = capsys.readouterr().err
-    assert "[error" in said
-    assert "table=runs" in said
-    assert "ValueError: broken" in said
+    line, *below = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT[0-9:.]+Z \[error    \] it failed +table=runs why='no room'", line
+    )
+    assert below[-1] == "ValueError: broken"
 
 
 @pytest.mark.usefixtures("restored")
@@ -357,6 +360,34 @@ def test_unknown_keys_are_refused_by_name(
 
     with pytest.raises(SettingsRefused, match=named):
         load()
+
+
+def test_environment_writes_groups_tables_and_lists_as_json(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = {"tenant": "acme", "scopes": ["read"], "token_sha256": "0" * 64}
+    monkeypatch.setenv("STEPWELL_AUTH__TOKENS", json.dumps([token]))
+    monkeypatch.setenv("STEPWELL_GRPC", '{"port": 1, "calls_max": 7}')
+    monkeypatch.setenv("STEPWELL_GRPC__PORT", "2")
+    monkeypatch.setenv("STEPWELL_QUEUES", '{"Mail": {"max_parallel": 3}}')
+    monkeypatch.setenv("stepwell_queues__post__max_parallel", "4")
+
+    settings = load()
+
+    assert [one.scopes for one in settings.auth.tokens] == [frozenset({"read"})]
+    assert (settings.grpc.port, settings.grpc.calls_max) == (2, 7)
+    limits = {name: queue.max_parallel for name, queue in settings.queues.items()}
+    assert limits == {"Mail": 3, "post": 4}
+
+
+def test_list_in_environment_that_is_no_json_is_named_and_not_shown(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPWELL_AUTH__TOKENS", "secret")
+
+    with pytest.raises(SettingsRefused, match="STEPWELL_AUTH__TOKENS") as refused:
+        load()
+    assert "secret" not in str(refused.value)
 
 
 def test_unfit_setting_is_named_and_not_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,12 @@ class FakeWorker:
         run_id = assignment.run.run_id
         return await self.executor.deliver(TENANT, run_id, delivery(assignment, result))
 
+    async def deliver_with_credits(self, assignment: Assignment, credits: int) -> None:  # noqa: A002 - the protocol's word
+        """Deliver as a worker's message does that grants credits, too."""
+        reply = self.executor.deliver(TENANT, assignment.run.run_id, delivery(assignment))
+        self.credit(credits)
+        await reply
+
     async def do_all(self, store: Store, run_id: str = RUN) -> None:
         """Complete whatever comes until the run has ended."""
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -338,6 +339,70 @@ async def test_eager_leases_overtake_older_steps_only_for_a_moment(world: Execut
         worker.credit()
         await worker.deliver(assignment)
     assert order.index("older") <= 2
+
+
+async def test_run_keeps_its_place_for_stickiness_ms_while_others_wait(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor(stickiness_ms=50)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=1)
+    await world.start(executor, chain(*"abcdef"))
+    await world.start(executor, chain(*"ghijkl"), run_id=OTHER)
+    order: list[str] = []
+    for _ in range(12):
+        assignment = await worker.next()
+        order.append(assignment.run.run_id)
+        world.runtime.advance(20)
+        await worker.deliver_with_credits(assignment, 1)
+    assert [(run, len([*many])) for run, many in groupby(order)] == [(RUN, 3), (OTHER, 3)] * 2
+
+
+async def test_claimed_step_whose_worker_was_given_another_is_leased_once_one_is_free(
+    world: ExecutorWorld,
+) -> None:
+    class SlowClaims(Slow):
+        answered = 0
+
+        async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+            answer = await super().call(method, *args, **kwargs)
+            self.answered += method == "claim"
+            return answer
+
+    store = SlowClaims(world.store, "claim")
+    executor = world.executor(store)
+    store.go_on.set()
+    await until(lambda: store.answered == 1)
+    store.go_on.clear()
+    await world.start(executor, chain("a"))
+    worker = FakeWorker(executor)
+    await worker.attach(credits=1)
+    await until(lambda: store.waiting == 2)
+    await world.start(executor, chain("b"), run_id=OTHER)
+    assert (await worker.next()).run.run_id == OTHER
+    store.go_on.set()
+    await until(lambda: store.answered == 2)
+    worker.credit()
+    assert (await worker.next()).run.run_id == RUN
+
+
+async def test_run_keeps_no_more_places_than_it_leaves_while_others_wait(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor(stickiness_ms=50)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=1)
+    first, second = (RUN.replace("0001", f"000{number}") for number in (3, 4))
+    await world.start(executor, chain("a", "b"), run_id=first)
+    fan_out = [TaskSpec(task_id="a"), *(TaskSpec(task_id=n, depends_on=("a",)) for n in "bcd")]
+    await world.start(executor, fan_out)
+    await world.start(executor, chain("a"), run_id=second)
+    world.runtime.advance(60)
+    await worker.deliver_with_credits(await worker.next(), 1)
+    claimed = await worker.next()
+    assert claimed.run.run_id == RUN
+    await worker.deliver_with_credits(claimed, 2)
+    assert {(await worker.next()).run.run_id for _ in range(2)} == {RUN, second}
 
 
 async def test_a_drain_gives_out_nothing_more_and_finishes_what_it_began(

@@ -16,7 +16,7 @@ from stepwell_testkit.runtime import ManualRuntime
 
 
 class Reading:
-    """Counts the tasks that are read before the event loop goes on."""
+    """Counts the tasks that are read before the event loop goes on; pauses take no time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slices = [0]
@@ -28,8 +28,9 @@ class Reading:
             return read_task(*args)
 
         async def sleeping(runtime: ManualRuntime, seconds: float) -> None:
+            assert seconds > 0, "a call takes several turns of the event loop"
             self.slices.append(0)
-            await sleep(runtime, seconds)
+            await sleep(runtime, 0)
 
         monkeypatch.setattr(plans, "_read_task", reading)
         monkeypatch.setattr(ManualRuntime, "sleep", sleeping)
@@ -61,7 +62,7 @@ async def test_long_plan_is_read_once_and_in_slices(reading: Reading) -> None:
     plan = draft(2 * SLICE_TASKS + 1, depends_on=["t0"], title="last")
     request = orchestrator_pb2.StartRunRequest(plan=plan)
     assert await read_plan_of(ManualRuntime(), request) == tuple(map(to_record, plan.tasks))
-    assert reading.slices == [SLICE_TASKS, SLICE_TASKS, 1]
+    assert reading.slices == [SLICE_TASKS, SLICE_TASKS, 1, 0]
 
 
 async def test_long_plan_of_an_outcome_is_read_in_slices(reading: Reading) -> None:
@@ -69,7 +70,7 @@ async def test_long_plan_of_an_outcome_is_read_in_slices(reading: Reading) -> No
     whole: Delivery = to_record(outcome)
     assert is_long(outcome)
     assert await read_long_item(ManualRuntime(), outcome, Faults()) == whole
-    assert reading.slices == [SLICE_TASKS, 1]
+    assert reading.slices == [SLICE_TASKS, 1, 0]
 
 
 def test_short_plan_of_an_outcome_is_read_at_once(reading: Reading) -> None:
@@ -82,6 +83,7 @@ def test_short_plan_of_an_outcome_is_read_at_once(reading: Reading) -> None:
     assert reading.slices == [SLICE_TASKS]
 
 
+@pytest.mark.usefixtures("reading")
 async def test_fault_in_a_later_slice_is_named_by_its_place_in_the_plan() -> None:
     outcome, faults = planned(draft(SLICE_TASKS + 1, role="a b")), Faults()
     assert await read_long_item(ManualRuntime(), outcome, faults) is None

@@ -182,8 +182,9 @@ class Agenda:
         return Claimed(ready=ready, due=due, next_due_ms=next_due_ms, now_us=now_us)
 
     def _place(self, item: Item, now_us: int) -> None:
-        if item.wake_us > now_us:
-            self._asleep.push((item.wake_us, item.order), item)
+        wake_us = item.wake_us
+        if wake_us > now_us:
+            self._asleep.push((wake_us, item.order), item)
         elif isinstance(item, Ready):
             lanes = self._ready.setdefault((item.owner.tenant_id, item.queue), {})
             if item.lane not in lanes:

@@ -63,11 +63,14 @@ class MemoryStore:
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         state = self._state
         results = [state.commit(commit) for commit in commits]
+        committed = Verdict.COMMITTED
         state.hints.publish(
             newest(
-                (commit.tenant_id, commit.run_id, commit.version)
-                for commit, result in zip(commits, results, strict=True)
-                if result.verdict is Verdict.COMMITTED
+                [
+                    (commit.tenant_id, commit.run_id, commit.version)
+                    for commit, result in zip(commits, results, strict=True)
+                    if result.verdict is committed
+                ]
             )
         )
         return results

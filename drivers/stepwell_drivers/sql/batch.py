@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct
 
 from stepwell.core.port import Commit, Lease
-from stepwell.core.records.model import Execution, Plan, Task
+from stepwell.core.records.model import Execution, Outcome, Plan, Task
 from stepwell.core.records.states import ExecutionStatus, InputStatus, TaskStatus
 from stepwell_drivers.sql.bodies import (
     body_of,
@@ -102,21 +102,19 @@ class Batch:
         for execution in commit.executions:
             self._add_execution(commit, run_key, execution, leases.get(execution.execution_id))
         for outcome in commit.outcomes:
-            # An outcome is written once: the first of an execution stays.
-            self._outcomes.setdefault(
-                (run_key, outcome.execution_id),
-                (
-                    *(run_key, outcome.execution_id, *bytes_of(outcome.result)),
-                    *(outcome.prompt or None, outcome.response or None, outcome.receipt or None),
-                ),
-            )
+            self._add_outcome(run_key, outcome)
         self._add_rest(commit, run_key)
         events = commit.events
-        last_event = events[-1].number if events else commit.run.last_event
         self._commits.append(
             (
-                *(run_key, commit.tenant_id, commit.version, commit.commit_id, self.now_us),
-                *(last_event, events_json(events), _changed(commit)),
+                run_key,
+                commit.tenant_id,
+                commit.version,
+                commit.commit_id,
+                self.now_us,
+                events[-1].number if events else commit.run.last_event,
+                events_json(events),
+                _changed(commit),
             )
         )
 
@@ -147,16 +145,21 @@ class Batch:
     def _add_run(self, commit: Commit, run_key: int) -> None:
         run = commit.run
         moving = (
-            *(commit.version, commit.commit_id, run.last_event, run.status.value),
-            *(run.phase.value, run.blocked_on.value, run.ended_us, run_state(run)),
+            commit.version,
+            commit.commit_id,
+            run.last_event,
+            str(run.status),
+            str(run.phase),
+            str(run.blocked_on),
+            run.ended_us,
+            run_state(run),
         )
         if commit.version > 1:
             birth = self._births.get(run_key)
             if birth is None:
                 self._runs[run_key] = (run_key, *moving)
             else:
-                fixed = len(birth) - len(moving)
-                self._births[run_key] = (*birth[:fixed], *moving)
+                self._births[run_key] = birth[: -len(moving)] + moving
             return
         spec = run.spec
         tenant_id, run_id = commit.tenant_id, commit.run_id
@@ -202,7 +205,11 @@ class Batch:
                 self._tasks.pop(key, None)
             return
         self._tasks[key] = (
-            *(run_key, task.task_id, task.revision, task.status.value, commit.version),
+            run_key,
+            task.task_id,
+            task.revision,
+            str(task.status),
+            commit.version,
             body_of(task),
         )
 
@@ -215,17 +222,28 @@ class Batch:
         waits, leased = _NOT_READY, _NO_LEASE
         if status is ExecutionStatus.READY:
             waits = (
-                *(execution.queue, execution.kind.value, execution.role, execution.type),
-                *(execution.pin, execution.priority, self.now_us + execution.delay_ms * 1_000),
+                execution.queue,
+                str(execution.kind),
+                execution.role,
+                execution.type,
+                execution.pin,
+                execution.priority,
+                self.now_us + execution.delay_ms * 1_000,
             )
         elif status in _LEASABLE:
             leased = self._lease(key, lease)
         else:
             tenant_id = None
-        self._executions[key] = (
-            *(run_key, name, execution.task_id, status.value, commit.version),
-            *(body_of(execution), tenant_id, *waits, *leased),
+        row: Values = (
+            run_key,
+            name,
+            execution.task_id,
+            str(status),
+            commit.version,
+            body_of(execution),
+            tenant_id,
         )
+        self._executions[key] = row + waits + leased
         session = execution.session
         if session.backend or session.session_id:
             place = (run_key, session.backend, session.session_id)
@@ -243,6 +261,21 @@ class Batch:
         if limit_us:
             deadline_us = min(deadline_us, limit_us)
         return (lease.token, lease.worker_id, lease.instance_id, deadline_us, limit_us)
+
+    def _add_outcome(self, run_key: int, outcome: Outcome) -> None:
+        key = (run_key, outcome.execution_id)
+        # An outcome is written once: the first of an execution stays.
+        if key not in self._outcomes:
+            media_type, data = bytes_of(outcome.result)
+            self._outcomes[key] = (
+                run_key,
+                outcome.execution_id,
+                media_type,
+                data,
+                outcome.prompt or None,
+                outcome.response or None,
+                outcome.receipt or None,
+            )
 
     def _add_rest(self, commit: Commit, run_key: int) -> None:
         for timer in commit.timers:

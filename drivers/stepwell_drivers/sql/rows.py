@@ -57,7 +57,7 @@ class Rows:
     """
 
     runs: list[Values] = field(default_factory=list[Values])
-    """INSERT of RUN_NEW; of one that conflicts with another row, nothing (see `row_writes.insert_runs`)."""
+    """INSERT of RUN_NEW; of one that conflicts with another row, by its name or its UUID, nothing."""
     run_specs: list[Values] = field(default_factory=list[Values])
     """INSERT of RUN_SPEC."""
     moved_runs: list[Values] = field(default_factory=list[Values])
@@ -69,8 +69,8 @@ class Rows:
     tasks: list[Values] = field(default_factory=list[Values])
     """INSERT of TASK, or UPDATE of the one with that `run_key` and `task_id`.
 
-    Only where `task_specs` has that task with that revision (after the list before); the others are counted, and
-    written by `row_writes.write_unplanned`.
+    Only where `task_specs` has that task with that revision (after the list before); of the others the definition
+    is to be written first (`batch.unplanned`).
     """
     dropped_tasks: list[Values] = field(default_factory=list[Values])
     """DELETE from `task_rows` by `run_key` and `task_id`: tasks that a new plan defines anew, if they are there."""

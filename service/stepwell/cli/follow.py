@@ -14,7 +14,8 @@ from stepwell.cli import describe, event_lines, results, task_tree
 from stepwell.cli.connect import name_of
 from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import console, document, note, put_json
+from stepwell.cli.terminal import console, document, put_json
+from stepwell.cli.text import note
 from stepwell.runtime import SystemRuntime
 from stepwell_client import ENDED, BlockedKind, RunStatus, RunView, SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from stepwell.cli import signals
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import note
+from stepwell.cli.text import note
 from stepwell.config import Settings, SettingsRefused, load
 from stepwell.core.records.errors import StoreError, StoreRefused
 from stepwell.rpc import logs

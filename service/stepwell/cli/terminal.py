@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from stepwell.cli.exits import Exit
-from stepwell.cli.text import json_safe, lines
+from stepwell.cli.text import json_safe
 
 PIPE_COLUMNS = 200
 """The width of lines that no terminal shows."""
@@ -74,11 +74,6 @@ def _least_width(rows: Table) -> int:
         for one in rows.columns[:-1]
     ]
     return sum(widths) + REST_CHARS_MIN
-
-
-def note(message: str) -> None:
-    """Print a remark to standard error."""
-    print(lines(message), file=sys.stderr, flush=True)
 
 
 def document(message: Message) -> dict[str, Any]:

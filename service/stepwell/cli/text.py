@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -29,6 +30,11 @@ def one_line(text: str, chars_max: int = 400) -> str:
 def lines(text: str) -> str:
     """Return text with its line breaks and without other control characters."""
     return text.translate(_LINES)
+
+
+def note(message: str) -> None:
+    """Print a remark to standard error."""
+    print(lines(message), file=sys.stderr, flush=True)
 
 
 def json_safe(text: str) -> str:

@@ -14,7 +14,6 @@ from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Failure, Message, Payload
 from stepwell.engine import assignments, conversations
 from stepwell.engine.answered import with_answer
-from stepwell.engine.clock import StoreTime
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.engine.step_journal import StepJournal, journal_in, read_page
@@ -56,7 +55,6 @@ class Assigner:
         workers: Workers,
         payloads: PayloadCache,
         runtime: Runtime,
-        clock: StoreTime,
         *,
         retry_pause_ms: int,
     ) -> None:
@@ -64,7 +62,6 @@ class Assigner:
         self._workers = workers
         self._payloads = payloads
         self._runtime = runtime
-        self._clock = clock
         self._retry_pause_ms = retry_pause_ms
 
     def committed(self, key: RunKey, state: RunState, transition: Transition) -> Unsent:
@@ -78,7 +75,7 @@ class Assigner:
         self._payloads.keep(transition.commit)
         for lease in transition.commit.leases:
             connection = self._workers.committed_grant(lease.token)
-            assignment = assignments.outline(state, lease, now_us=self._clock.now_us())
+            assignment = assignments.outline(state, lease)
             if connection is None:
                 undelivered.append(Undelivered(assignment, _NOT_SENT))
                 continue

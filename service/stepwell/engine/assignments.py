@@ -36,6 +36,8 @@ from stepwell.engine.step_journal import page_bytes
 ASSIGNMENT_BYTES_MAX = limits.SEND_BYTES_MAX - 64 * 1024
 """Limit of an assignment, with room for what surrounds it in its message."""
 TOO_LARGE = "ASSIGNMENT_TOO_LARGE"
+_SHOWN = SETTLED - {TaskStatus.CANCELLED}
+"""Statuses of tasks whose results steps are shown."""
 _ASSIGNMENT_BYTES = 6 * 1024
 """Limit of the fields that are not counted one by one: ids, names, moments and numbers."""
 _ENTRY_BYTES = 64
@@ -47,11 +49,8 @@ _ID_BYTES = 8
 """The size of each item of a list or a map besides its text."""
 
 
-def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
-    """Return the assignment without its payloads, from a state in which the lease is granted.
-
-    `now_us` is this replica's estimate of the store's time, for the rest of the wall time.
-    """
+def outline(state: RunState, lease: Lease) -> Assignment:
+    """Return the assignment without its payloads, from a state in which the lease is granted."""
     execution = state.open[lease.execution_id].execution
     task = state.graph.specs[execution.task_id] if execution.task_id else None
     row = state.tasks.get(execution.task_id)
@@ -79,7 +78,7 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
         conversation=row.messages if row is not None else 0,
         answered=asked_by(row) if task is not None else None,
         idempotency_key=idempotency.key_of(state, execution),
-        remaining_budget=budgets.remaining(state.run, now_us),
+        remaining_budget=budgets.remaining(state.run, execution.leased_us),
         unknown_execution_id=_unknown_of(state, execution),
         tries_from=0
         if journal.is_empty or execution.kind is StepKind.RECONCILE
@@ -142,7 +141,7 @@ def listed(state: RunState, execution: Execution) -> Sequence[str]:
 
 def entry_of(task: Task, failure_bytes_max: int) -> DependencyResult | None:
     """Return a task's result without its bytes; None: it has none that a step may use."""
-    if task.status not in SETTLED or task.status is TaskStatus.CANCELLED:
+    if task.status not in _SHOWN:
         return None
     failure = task.failure
     return DependencyResult(

@@ -45,6 +45,15 @@ class Timing(NamedTuple):
     """No replica claims the same step or expired lease again within this time."""
 
 
+class _Unleased(NamedTuple):
+    """A claimed step whose worker was given another one while the claim was made."""
+
+    step: ReadyStep
+    connections: Sequence[WorkerConnection]
+    queue: str
+    held_until: float
+
+
 class Claims:
     """Claims for the connected workers, again and again."""
 
@@ -70,6 +79,7 @@ class Claims:
         self._timing = timing
         self._deaths = deaths
         self._suspects = SuspectSteps(store, runs, workers, deaths, runtime, poll_ms=timing.poll_ms)
+        self._unleased: list[_Unleased] = []
         self._stopping = False
         self._last_error = ""
         self._hinted = False
@@ -126,10 +136,12 @@ class Claims:
 
     async def _claim(self) -> int:
         """Claim once; return the milliseconds until the next claim, if nothing happens before."""
+        self._lease_held()
         groups = self._groups() if self._demand.more_ready else []
         request = ClaimRequest(
             wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms
         )
+        held_until = self._runtime.monotonic() + self._timing.hold_ms / 1_000
         claimed = await self._store.claim(request)
         self._clock.observe(claimed.now_us)
         if self._stopping:
@@ -143,7 +155,7 @@ class Claims:
             for queue in want.queues:
                 self._demand.claimed((want.tenant_id, queue), full=full)
             for step in steps:
-                self._lease(step, connections, want.queues[0])
+                self._lease(step, connections, want.queues[0], held_until)
         if groups:
             self._demand.more_ready = more
         if len(claimed.due) >= request.due_limit or (more and self._shares.any):
@@ -184,16 +196,32 @@ class Claims:
         asked = self._shares.ask([want for want, _ in groups])
         return [(want, groups[position][1]) for want, position in asked]
 
-    def _lease(self, step: ReadyStep, connections: Sequence[WorkerConnection], queue: str) -> None:
+    def _lease_held(self) -> None:
+        """Lease the steps that were claimed before and are still held for this replica."""
+        unleased, self._unleased = self._unleased, []
+        now = self._runtime.monotonic()
+        for step, connections, queue, held_until in unleased:
+            if now < held_until:
+                self._lease(step, connections, queue, held_until)
+
+    def _lease(
+        self,
+        step: ReadyStep,
+        connections: Sequence[WorkerConnection],
+        queue: str,
+        held_until: float,
+    ) -> None:
         free = [one for one in connections if one.is_free]
         if not free:
+            # Steps that keep their places may have been leased since the claim asked for as many as were free.
+            self._unleased.append(_Unleased(step, connections, queue, held_until))
             self._demand.more_ready = True
             return
         connection = max(free, key=lambda one: (-one.lapses, one.credits))
         key = (step.tenant_id, step.run_id)
         # A limited queue is claimed by itself, so the step is known to be of this queue.
         grant = self._workers.grant_claimed(connection, key, step.execution_id, queue)
-        reply = self._runs.post(key, grant)
+        reply = self._runs.post_claimed(key, grant)
 
         def settle(done: asyncio.Future[Reply]) -> None:
             # An assigned lease is no open grant any more. All others return their credit,

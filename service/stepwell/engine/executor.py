@@ -66,7 +66,7 @@ class ExecutorConfig(Record, frozen=True, kw_only=True):
     poll_ms: int = 1_000
     hold_ms: int = 2_000
     presence_ms: int = 5_000
-    stickiness_ms: int = 100
+    stickiness_ms: int = 500
     hot_runs_max: int = 10_000
     payload_cache_bytes_max: int = 64 * 1024 * 1024
     queue_limits: tuple[tuple[str, int], ...] = ()
@@ -125,7 +125,6 @@ class Executor:
             self._workers,
             payloads,
             runtime,
-            self._clock,
             retry_pause_ms=self.config.poll_ms,
         )
         self._runs = Runs(
@@ -137,6 +136,7 @@ class Executor:
             self._clock,
             lease_ms=self.config.lease_ms,
             retry_pause_ms=self.config.poll_ms,
+            stickiness_ms=self.config.stickiness_ms,
             hot_max=self.config.hot_runs_max,
         )
         self._deaths = Deaths(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
+from stepwell.core.loop.signals import Delivery, Signal
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import Reservation, Runtime, Store
+from stepwell.core.port import Commit, Reservation, Runtime, Store
 from stepwell.core.records.errors import AlreadyExists, RunNotFound
 from stepwell.core.records.states import Verdict
 from stepwell.engine.batches import Posted
@@ -22,6 +24,7 @@ class HotRun:
         "busy",
         "committing",
         "inbox",
+        "kept_until",
         "reached",
         "reserved",
         "shared_until",
@@ -34,6 +37,9 @@ class HotRun:
         self.inbox: deque[Posted] = deque()
         self.busy = False
         self.committing = False
+        self.kept_until: dict[str, float] = {}
+        """The places that claims gave to its executions: the monotonic time until which the steps that follow them may
+        keep each, although steps of other runs have waited for longer."""
         self.reached = 0
         """The newest version that a hint has named; the store has it before this replica reads it."""
         self.reserved: dict[str, Reservation] = {}
@@ -42,6 +48,27 @@ class HotRun:
         """The monotonic time until which other replicas are assumed to work on the run, too."""
         self.turn_s = 0.005
         """The average duration of a turn while the run is shared."""
+
+    def keep(self, execution_id: str, now: float, seconds: float) -> None:
+        """Note that a claim gives an execution a place, which the steps that follow it may keep for so long."""
+        self.kept_until = {one: until for one, until in self.kept_until.items() if until > now}
+        self.kept_until[execution_id] = now + seconds
+
+    def kept(self, signals: Sequence[Signal], now: float) -> int:
+        """Return the number of places that these signals leave to the run's next steps."""
+        if not self.kept_until:
+            return 0
+        ending = (one.execution_id for one in signals if isinstance(one, Delivery))
+        return sum(self.kept_until.get(one, now) > now for one in ending)
+
+    def inherit(self, commit: Commit) -> None:
+        """Give the places of the executions that a commit ends to those that it leases."""
+        if not self.kept_until:
+            return
+        ended = [one.execution_id for one in commit.executions if one.ended_us]
+        left = [self.kept_until.pop(one) for one in ended if one in self.kept_until]
+        for lease, until in zip(commit.leases, left, strict=False):
+            self.kept_until.setdefault(lease.execution_id, until)
 
     async def catch_up(self, store: Store, key: RunKey, runtime: Runtime, verdict: Verdict) -> None:
         """Read what another replica has changed since.

@@ -31,8 +31,9 @@ class PayloadCache:
         for outcome in commit.outcomes:
             if outcome.result is not None:
                 self._put((commit.tenant_id, commit.run_id, outcome.execution_id), outcome.result)
+        completed = ExecutionStatus.COMPLETED
         for execution in commit.executions:
-            if execution.status is ExecutionStatus.COMPLETED and not execution.has_result:
+            if execution.status is completed and not execution.has_result:
                 self._put((commit.tenant_id, commit.run_id, execution.execution_id), None)
         if commit.version == 1:
             self._put((commit.tenant_id, commit.run_id, INPUT_KEY), commit.input)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Fork, Signal, Start
+from stepwell.core.loop.signals import Fork, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
@@ -71,6 +71,7 @@ class Runs:
         *,
         lease_ms: int,
         retry_pause_ms: int,
+        stickiness_ms: int,
         hot_max: int,
     ) -> None:
         self._store = store
@@ -80,6 +81,7 @@ class Runs:
         self._clock = clock
         self._lease_ms = lease_ms
         self._retry_pause_ms = retry_pause_ms
+        self._stickiness_ms = stickiness_ms
         self._hot_max = hot_max
         self._hot: OrderedDict[RunKey, HotRun] = OrderedDict()
         self._idle = asyncio.Event()
@@ -123,6 +125,14 @@ class Runs:
             self._busy += 1
             self._idle.clear()
             self._queue_turn(key, hot)
+
+    def post_claimed(self, key: RunKey, grant: GrantLease) -> asyncio.Future[Reply]:
+        """Queue the lease of a step that was claimed. The steps that follow it may keep its place for a while."""
+        reply = self.post(key, grant)
+        hot = self._hot.get(key)
+        if hot is not None:
+            hot.keep(grant.execution_id, self._runtime.monotonic(), self._stickiness_ms / 1_000)
+        return reply
 
     def post_until_accepted(self, key: RunKey, signal: Signal) -> None:
         """Queue a signal whose reply nobody awaits; queue it again while the store is unavailable."""
@@ -253,6 +263,7 @@ class Runs:
         if hot.state is None:
             hot.state = RunState.empty(*key)
         granted = self._workers.reserve(transition)
+        hot.inherit(transition.commit)
         hot.committing = True
         turn = _Turn(key, hot, batch, transition, transition.commit, granted)
         self._committer.post(turn.commit, partial(self._settle_turn, turn))
@@ -267,12 +278,13 @@ class Runs:
             if not isinstance(begins, Start | Fork):
                 return None
             # Nothing is read: if there is such a run, the commit's verdict shows it.
-            return advance(RunState.empty(*key), signals, self._context(begins.spec))
+            context = self._context(begins.spec, hot, signals)
+            return advance(RunState.empty(*key), signals, context)
         if state.graph.keys or hot.reached > state.run.version:
             return None
         if hot.shared_until and self._runtime.monotonic() < hot.shared_until:
             return None
-        return advance(state, signals, self._context(state.run.spec))
+        return advance(state, signals, self._context(state.run.spec, hot, signals))
 
     def _settle_turn(self, turn: _Turn, answer: CommitResult | Exception) -> None:
         """Act on the verdict of a turn that was decided at once."""
@@ -341,14 +353,14 @@ class Runs:
         if not self._busy:
             self._idle.set()
 
-    def _context(self, spec: RunSpec) -> Context:
+    def _context(self, spec: RunSpec, hot: HotRun, signals: Sequence[Signal]) -> Context:
         """Return the circumstances of a decision, with the workers that are free at this very moment."""
         return Context(
             commit_id=self._runtime.new_id(),
             now_us=self._clock.now_us(),
             seed=int(self._runtime.random() * 2**32),
             lease_ms=self._lease_ms,
-            grants=self._workers.grants(spec),
+            grants=self._workers.grants(spec, hot.kept(signals, self._runtime.monotonic())),
         )
 
     def _drop_excess(self) -> None:

@@ -47,7 +47,7 @@ class SlowTurns:
         verdicts: Verdicts,
         runtime: Runtime,
         clock: StoreTime,
-        context: Callable[[RunSpec], Context],
+        context: Callable[[RunSpec, HotRun, Sequence[Signal]], Context],
     ) -> None:
         self._store = store
         self._committer = committer
@@ -110,8 +110,8 @@ class SlowTurns:
         messages: dict[str, tuple[Message, ...]] = {}
 
         def advanced(keys: dict[str, KeyFound]) -> Transition:
-            context = replace(self._context(spec), keys=keys, messages=messages)
-            return advance(state, signals, context)
+            context = self._context(spec, hot, signals)
+            return advance(state, signals, replace(context, keys=keys, messages=messages))
 
         transition = await self._keys.decide(key, hot, state, advanced)
         while transition.asked_messages:
@@ -134,6 +134,7 @@ class SlowTurns:
     ) -> bool:
         """Commit and act on it; False: another replica was first, and the state is up to date now."""
         granted = self._workers.reserve(transition)
+        hot.inherit(commit)
         hot.committing = True
         try:
             result = await self._committer.commit(commit)

@@ -94,6 +94,11 @@ class WorkerConnection:
         """The tenant whose steps it takes."""
         return self.port.presence.tenant_id
 
+    @property
+    def worker_id(self) -> str:
+        """Its worker's id, which is unique within the tenant."""
+        return self.port.presence.worker_id
+
     def as_free(self) -> FreeWorker:
         """Return its description for a decision."""
         return replace(self._described, credits=self.credits)
@@ -106,7 +111,8 @@ class Workers:
         self._runtime = runtime
         self._demand = demand
         self._shares = shares
-        self._connections: list[WorkerConnection] = []
+        self._connections: dict[tuple[str, str], WorkerConnection] = {}
+        """The connected workers by tenant and id: ids of workers are unique within a tenant only."""
         self._free: dict[QueueKey, dict[WorkerConnection, FreeWorker]] = {}
         """Workers with credits by queue, in the order of their turns."""
         self._tokens: deque[str] = deque()
@@ -124,28 +130,24 @@ class Workers:
     @property
     def connections(self) -> Sequence[WorkerConnection]:
         """The connected workers, oldest connection first."""
-        return self._connections
+        return tuple(self._connections.values())
 
     def add(self, connection: WorkerConnection) -> None:
         """Begin to grant leases to a worker."""
         connection.lapses = self._lapsed.get(connection.name, 0)
-        self._connections.append(connection)
+        self._connections[connection.tenant_id, connection.worker_id] = connection
         self._update_free(connection)
 
     def remove(self, connection: WorkerConnection) -> None:
         """Grant a worker no more leases; it keeps those that it has until they end."""
         connection.closed = True
-        if connection in self._connections:
-            self._connections.remove(connection)
+        if self.find(connection.tenant_id, connection.worker_id) is connection:
+            del self._connections[connection.tenant_id, connection.worker_id]
         self._update_free(connection)
 
     def find(self, tenant_id: str, worker_id: str) -> WorkerConnection | None:
-        """Return the connection of a tenant's worker; worker ids are unique within a tenant only."""
-        for connection in self._connections:
-            presence = connection.port.presence
-            if presence.tenant_id == tenant_id and presence.worker_id == worker_id:
-                return connection
-        return None
+        """Return the connection of a tenant's worker; None: it isn't connected here."""
+        return self._connections.get((tenant_id, worker_id))
 
     def credit(self, connection: WorkerConnection, count: int) -> None:
         """Add to the number of steps that a worker may be assigned."""
@@ -217,16 +219,23 @@ class Workers:
 
     # --- grants -------------------------------------------------------------------------------------
 
-    def grants(self, spec: RunSpec) -> Grants:
-        """Return the leases that a decision on a run of this spec may grant now."""
+    def grants(self, spec: RunSpec, kept: int) -> Grants:
+        """Return the leases that a decision on a run of this spec may grant now.
+
+        `kept`: the number of them that it may grant even if other steps have waited for longer.
+        """
         queue = (spec.tenant_id, spec.queue)
         free = self._free.get(queue)
-        if self._stopping or not free or self._demand.overtaken_too_long(queue):
+        if self._stopping or not free:
             return _NO_GRANTS
+        needed = spec.max_parallel
+        if self._demand.overtaken_too_long(queue):
+            if not kept:
+                return _NO_GRANTS
+            needed = min(needed, kept)
         workers = tuple(free.values())
         if self._lapsed:
             workers = tuple([free[one] for one in sorted(free, key=_by_lapses)])
-        needed = spec.max_parallel
         if needed > _TOKENS_READY:
             needed = min(needed, sum(worker.credits for worker in workers))
         while len(self._tokens) < needed:
@@ -331,10 +340,11 @@ class Workers:
         due_ms = self._due_ms(key, commit)
         if due_ms >= 0:
             self._demand.due_in(due_ms)
+        limits_queues = self._shares.any
         for execution in commit.executions:
             if execution.worker_id and execution.ended_us:
                 self._drop_lease(key, execution)
-            if self._shares.any and execution.status is not ExecutionStatus.LEASED:
+            if limits_queues and execution.status is not ExecutionStatus.LEASED:
                 lease = (key[1], execution.execution_id)
                 if self._shares.discount(key[0], execution.queue, lease):
                     self._demand.wake()
@@ -345,12 +355,15 @@ class Workers:
         A step that can be leased at once, and for which no worker is free here, is claimed when one becomes free.
         """
         due = [min(one.lease_ms, one.limit_ms or one.lease_ms) for one in commit.leases]
-        due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
-        ready = [one for one in commit.executions if one.status is ExecutionStatus.READY]
-        if ready:
-            is_free = (key[0], commit.run.spec.queue) in self._free
-            due += [one.delay_ms for one in ready if one.delay_ms or is_free]
-        return min(due, default=-1)
+        if commit.timers:
+            due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
+        ready = ExecutionStatus.READY
+        for one in commit.executions:
+            if one.status is ready and (
+                one.delay_ms or (key[0], commit.run.spec.queue) in self._free
+            ):
+                due.append(one.delay_ms)
+        return min(due) if due else -1
 
     def _drop_lease(self, key: RunKey, execution: Execution) -> None:
         connection = self.find(key[0], execution.worker_id)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TextIO, cast
-
-import structlog
-from structlog.typing import Processor
 
 from stepwell.config import LogSettings
 from stepwell.logger import PACKAGES
@@ -29,7 +29,18 @@ WORDS_REMEMBERED_MAX = 1_000
 LOGGERS = (*PACKAGES, "grpc", "sqlalchemy", "alembic", "asyncio", "stepwell_client")
 """The loggers that are printed: ours, and those of libraries from WARNING up."""
 
-_STAMP = structlog.processors.TimeStamper(fmt="iso", utc=True)
+_EVENT_CHARS = 30
+"""The width that events are filled up to, so that fields stand below each other."""
+_LEVEL_CHARS = 9
+_QUOTED = re.compile(r"[\s=\"']")
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_COLOURS = {
+    "debug": "\x1b[32m",
+    "info": "\x1b[32m",
+    "warning": "\x1b[33m",
+    "error": "\x1b[31m",
+    "critical": "\x1b[31m",
+}
 
 Entry = MutableMapping[str, Any]
 
@@ -100,7 +111,7 @@ class _Stderr:
             sys.stderr.flush()
 
 
-def clean(_logger: Any, _method: str, entry: Entry) -> Entry:
+def clean(entry: Entry) -> Entry:
     """Return the entry without secrets, payloads and control characters."""
     for key, value in entry.items():
         if _SECRET.search(key):
@@ -124,32 +135,54 @@ def _cleaned(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         inner: Entry = {str(k): v for k, v in cast("Mapping[Any, Any]", value).items()}
-        return clean(None, "", inner)
+        return clean(inner)
     return strip(str(value))
 
 
-def _renderer(settings: LogSettings) -> Processor:
+def _renderer(settings: LogSettings) -> Callable[[Entry], str]:
     if settings.format == "json":
-        return structlog.processors.JSONRenderer()
-    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        return json.dumps
+    return partial(_line, coloured=sys.stderr.isatty())
+
+
+def _line(entry: Entry, *, coloured: bool) -> str:
+    """Return an entry as a line for people: time, level, event and fields; its exception is below it."""
+    fields = dict(entry)
+    name, moment = fields.pop("level"), fields.pop("timestamp")
+    level, event = f"{name:<{_LEVEL_CHARS}}", f"{fields.pop('event'):<{_EVENT_CHARS}}"
+    if coloured:
+        level, event = f"{_COLOURS[name]}{level}{_PLAIN}", f"{_BOLD}{event}{_PLAIN}"
+    exception = fields.pop("exception", None)
+    named = " ".join(f"{name}={_quoted(value)}" for name, value in sorted(fields.items()))
+    line = f"{moment} [{level}] {event} {named}".rstrip()
+    return f"{line}\n{exception}" if exception else line
+
+
+def _quoted(value: Any) -> str:
+    text = str(value)
+    return repr(text) if _QUOTED.search(text) or not text else text
 
 
 class _Formatter(logging.Formatter):
     """Renders a record as an entry: its fields, where it is one of ours, else its message."""
 
-    def __init__(self, renderer: Processor) -> None:
+    def __init__(self, render: Callable[[Entry], str]) -> None:
         super().__init__()
-        self._processors = (_STAMP, structlog.processors.format_exc_info, clean, renderer)
+        self._render = render
 
     def format(self, record: logging.LogRecord) -> str:
         ours = vars(record)
-        entry: Any = {
+        entry: Entry = {
             **ours.get("fields", {}),
             "event": ours.get("event") or record.getMessage(),
             "level": record.levelname.lower(),
+            "timestamp": _moment(record.created),
         }
         if record.exc_info:
-            entry["exc_info"] = record.exc_info
-        for process in self._processors:
-            entry = process(None, record.levelname.lower(), entry)
-        return entry
+            entry["exception"] = self.formatException(record.exc_info)
+        return self._render(clean(entry))
+
+
+def _moment(seconds: float) -> str:
+    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
+    return text.replace("+00:00", "Z")

@@ -22,6 +22,9 @@ from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
 
 SLICE_TASKS = 1_000
 """Tasks that are read before the event loop does anything else; they take some milliseconds."""
+PAUSE_S = 0.001
+"""Time for others after each of several slices. A call takes several turns of the event loop; were there a slice in each, it
+would wait for all of them."""
 
 Item = worker_pb2.Outcome | worker_pb2.Begin
 
@@ -124,8 +127,8 @@ async def _read_slowly(runtime: Runtime, place: _Place, faults: Faults) -> tuple
     tasks: list[TaskSpec] = []
     for part in _slices(*place, faults):
         tasks += part
-        if len(tasks) < len(place.draft.tasks):
-            await runtime.sleep(0)
+        if len(place.draft.tasks) > SLICE_TASKS:
+            await runtime.sleep(PAUSE_S)
     return tuple(tasks)
 
 

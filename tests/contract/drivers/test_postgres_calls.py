@@ -17,6 +17,7 @@ from stepwell_drivers.sql.rows import Rows
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.harness import soon
 from tests.contract.drivers.postgres_place import Place
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
@@ -83,6 +84,27 @@ async def statements_of(writer: Any, action: Awaitable[Any]) -> list[str]:
     await action
     connection.remove_query_logger(note)
     return sent
+
+
+async def test_the_first_commit_is_one_statement_once_a_link_is_ready(
+    place: Place,
+) -> None:
+    store = await place.open(pool_size="2")
+    writer: Any = store._writer
+    assert await soon(lambda: bool(writer._links._idle))
+    assert len(await statements_of(writer, ask.must(store, b.created("first")))) == 1
+
+
+async def test_a_store_that_is_closed_at_once_waits_for_no_link(
+    place: Place,
+) -> None:
+    store = await place.open(pool_size="2")
+    client = await place.client()
+    async with client.transaction():
+        await client.execute("LOCK TABLE run_rows")
+        async with asyncio.timeout(5):
+            await store.close()
+    await client.close()
 
 
 @pytest.mark.parametrize("many", [1, 64])

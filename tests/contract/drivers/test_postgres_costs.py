@@ -24,7 +24,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import RunStatus, TaskStatus
-from stepwell_drivers.sql import families, logs, pages, reservations, schema, search
+from stepwell_drivers.sql import families, logs, pages, reads, reservations, schema, search
 from stepwell_drivers.sql.postgres import links
 from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
@@ -334,6 +334,14 @@ async def test_new_reads_use_an_index(place: Place) -> None:
         (forks._statement, "runs_by_parent"),
         (families._member._statement, "runs_by_family"),
         (families._left._statement, "tombstones_of_family"),
+        (reads._whole._statement, "commits_by_event"),
+        (reads._open_executions._statement, "executions_open"),
+        (pages._executions._statement, "executions_in_order"),
+        (pages._executions_of._statement, "executions_of_task"),
+        (pages._leases_of._statement, "executions_of_worker"),
+        (pages._tasks._statement, "tasks_in_order"),
+        (pages._messages._statement, "messages_in_order"),
+        (pages._messages_of._statement, "messages_of_task"),
         (logs._oldest._statement, "logs_pkey"),
         (logs._trim._statement, "logs_of_execution"),
     ]

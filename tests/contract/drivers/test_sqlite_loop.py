@@ -105,6 +105,10 @@ async def test_checkpoint_comes_after_the_answer_and_holds_up_the_next_commit(
         await second
 
 
+TURNS = 20
+"""Commits after which it is known whether the disk is quick."""
+
+
 class Paced(SystemRuntime):
     """A runtime on whose clock only commits take time."""
 
@@ -128,20 +132,26 @@ async def test_small_commits_stay_on_the_event_loop_while_the_disk_is_quick(
         commit(driver)
 
     monkeypatch.setattr(engine, "commit", timed)
-    quick = transactions.QUICK_MIN
-    for at in range(quick + 2):
+    for at in range(TURNS):
         await ask.must(store, b.created(f"quick-{at}"))
     took_s = 1.0
     for at in range(3):
         await ask.must(store, b.created(f"slow-{at}"))
     took_s = 0.0
-    for at in range(quick):
+    for at in range(TURNS):
         await ask.must(store, b.created(f"again-{at}"))
     await ask.must(store, *[b.created(f"many-{at}") for at in range(transactions.SMALL_ROWS)])
     await ask.must(store, b.created("last"))
     await store.close()
+    quick, slow, again = here[:TURNS], here[TURNS : TURNS + 3], here[TURNS + 3 : -2]
+    # Whether the disk is quick shows after a few.
+    assert quick == sorted(quick)
+    assert (quick[0], quick[-1]) == (False, True)
     # The first slow one could not be foreseen.
-    assert here[quick:] == [True, True, True, False, False, *[False] * quick, False, True]
+    assert slow == [True, False, False]
+    assert again == sorted(again)
+    assert (again[0], again[-1]) == (False, True)
+    assert here[-2:] == [False, True]
 
 
 # --- long transactions -------------------------------------------------------------------------------

@@ -129,7 +129,8 @@ async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) ->
     store._writer._driver.set_trace_callback(sent.append)
     await ask.must(store, step)
     store._writer._driver.set_trace_callback(None)
-    assert [" ".join(sql.split()[:3]) for sql in sent] == SQLITE_STATEMENTS
+    begun = [" ".join(sql.replace(" OR IGNORE", "").split()[:3]) for sql in sent]
+    assert begun == SQLITE_STATEMENTS
 
 
 async def test_a_step_leaves_few_bytes(place: File | Place, store: SqlStore) -> None:

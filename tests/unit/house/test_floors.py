@@ -77,12 +77,8 @@ EXACT: dict[str, Group] = {"stepwell": Group(1), CORE: Group(1)}
 OURS = frozenset(DISTRIBUTIONS.values())
 # Libraries of the edges, which a floor must not know.
 FOREIGN: dict[str, frozenset[str]] = {
-    CORE: frozenset(
-        {"grpc", "google", "sqlalchemy", "alembic", "pydantic", "typer", "rich", "structlog"}
-    ),
-    "stepwell_client": frozenset(
-        {"sqlalchemy", "alembic", "pydantic_settings", "msgspec", "typer", "rich", "structlog"}
-    ),
+    CORE: frozenset({"grpc", "google", "sqlalchemy", "alembic", "pydantic", "typer", "rich"}),
+    "stepwell_client": frozenset({"sqlalchemy", "alembic", "msgspec", "typer", "rich"}),
 }
 
 

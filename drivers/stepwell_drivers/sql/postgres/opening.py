@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from stepwell_drivers.sql.migrate import HEAD, check, identify, is_behind, warn_
 from stepwell_drivers.sql.postgres import claims
 from stepwell_drivers.sql.postgres.alarm import Alarm
 from stepwell_drivers.sql.postgres.clock import database_clock
+from stepwell_drivers.sql.postgres.commits import CALL, NOTHING
 from stepwell_drivers.sql.postgres.errors import refusal_of
 from stepwell_drivers.sql.postgres.facts import FACTS, Facts, Worth, warn_if_weak, worth_of
 from stepwell_drivers.sql.postgres.facts import check as check_facts
@@ -31,6 +33,8 @@ from stepwell_drivers.sql.writes import Work, sweep
 
 GROUPS_MAX = 3
 """Groups of commits under way at once, where the pool has room for as many reads."""
+CALLED_AHEAD = 2
+"""Links that are made ready for commits at the start: with more, a server that starts has less for all else."""
 SWEEP_SECONDS = 60.0
 PATIENTLY = "SET LOCAL statement_timeout = 0; COMMIT"
 
@@ -112,6 +116,7 @@ class _Parts:
             Links(connector, size, runtime) for size in (groups, place.pool_size - groups, 1)
         ]
         writing, reading, beating = self._links
+        self._writing = writing
         reading.add(found.link)
         self._readers = Readers(reading, runtime)
         channel = f"stepwell.{found.store_id}"
@@ -135,11 +140,15 @@ class _Parts:
             beating, groups_max=1, runtime=runtime, after=self._after_beats, alarm=alarm.ring
         )
         self._swept = runtime.monotonic()
+        self._calling_ahead: asyncio.Task[None] | None = None
 
     def store(self) -> SqlStore:
         """Return the store, started."""
         if self._listener is not None:
             self._listener.start()
+        if not self._writing.pooler:
+            work = self._writing.call_ahead(CALLED_AHEAD, CALL, NOTHING)
+            self._calling_ahead = self._runtime.spawn(work, name="stepwell-postgres-ahead")
         return SqlStore(
             writer=self._writer,
             beats=self._beats,
@@ -181,6 +190,9 @@ class _Parts:
             await self._readers.update(_sweep)
 
     async def _shut(self) -> None:
+        if self._calling_ahead is not None:
+            self._calling_ahead.cancel()
+            await asyncio.wait((self._calling_ahead,))
         await self._writer.close()
         await self._beats.close()
         await self._notices.close()

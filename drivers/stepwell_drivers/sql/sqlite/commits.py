@@ -205,7 +205,7 @@ class Group:
                 tokens[name] = leases[name]
             if recorded or execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
                 recorded = _kept(recorded, execution, is_new=name in leases)
-        listed = (commit.run.status.value, commit.run.ended_us)
+        listed = (str(commit.run.status), commit.run.ended_us)
         self.after[run] = Facts(run_key, commit.version, commit.commit_id, listed, tokens, recorded)
         self._applied[run_key, commit.version] = commit.commit_id
 

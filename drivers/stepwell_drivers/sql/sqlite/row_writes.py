@@ -6,11 +6,12 @@ stays, and an execution that ends, have statements of their own, which name no m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import and_, case, exists, literal_column, null, select
+from sqlalchemy import and_, case, literal_column, null, select
 from sqlalchemy.engine import Dialect
 
 from stepwell.core.records.model import Plan
@@ -31,25 +32,34 @@ _DEFINED = (*_TASK_KEY, "revision")
 _BROUGHT = ("session_backend", "session_id", "progress_media_type", "progress")
 """The columns of what the heartbeats of a lease brought."""
 _ENDED = ("run_key", "execution_id", "status", "version", "body")
-_WHILE_OPEN = (*forms.EXECUTION[6:], *_BROUGHT)
+_OF_OPEN = forms.EXECUTION[forms.EXECUTION.index("tenant_id") :]
+_LANE = tuple(name for name in _OF_OPEN if name not in {"tenant_id", *forms.LEASE})
+_WHILE_OPEN = (*_OF_OPEN, *_BROUGHT)
 """The columns of an execution that say something only until it ends."""
 _ended_of = itemgetter(*map(forms.EXECUTION.index, _ENDED))
-_OPEN = frozenset({"READY", "LEASED", "UNKNOWN_OUTCOME"})
-_STATUS_AT = forms.EXECUTION.index("status")
+_status_of = itemgetter(forms.EXECUTION.index("status"))
+_RARE = ("result_media_type", "prompt", "response")
+"""The columns of an outcome that most have not."""
+_NO_RARE = (None,) * len(_RARE)
+_rare_of = itemgetter(*map(forms.OUTCOME.index, _RARE))
 _LISTED_AT = (forms.RUN_MOVED.index("status"), forms.RUN_MOVED.index("ended_us"))
 _STAYING = tuple(name for name in forms.RUN_MOVING if name not in {"status", "ended_us"})
 _staying_of = itemgetter(*map(forms.RUN_MOVED.index, ("run_key", *_STAYING)))
 
 
 class _PutTasks(Insert):
-    """INSERT or UPDATE of tasks that `task_specs` has with their revision; the others are left out."""
+    """INSERT or UPDATE of tasks that `task_specs` has with their revision; the others are left out.
+
+    Their ids are NULL, which no column of a key takes. A SELECT that finds no row costs SQLite twice as much.
+    """
 
     def plain(self, dialect: Dialect) -> Any:
-        given = parameters(forms.TASK)
+        given: dict[str, Any] = dict(parameters(forms.TASK))
         specs = schema.task_specs.c
         same = [specs[name] == given[name] for name in _DEFINED]
-        defined = select(*given.values()).where(exists(select(specs.run_key).where(*same)))
-        return insert(dialect, schema.tasks).from_select(forms.TASK, defined)
+        defined = select(specs.task_id).where(*same).scalar_subquery()
+        statement = insert(dialect, schema.tasks).prefix_with("OR IGNORE").inline()
+        return statement.values(given | {"task_id": defined})
 
 
 class _PutExecutions(Insert):
@@ -65,6 +75,28 @@ class _PutExecutions(Insert):
         return {name: excluded[name] for name in self._replaced if name not in kept} | {
             name: case((goes_on, here[name]), else_=excluded[name]) for name in kept
         }
+
+
+class _Fitting:
+    """INSERT or UPDATE of rows without columns that are NULL in all of them.
+
+    Python's sqlite3 takes several times as long for None as for a text: it looks for an adapter first.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[Sequence[str]], Insert],
+        columns: Sequence[str],
+        *,
+        without: Collection[str],
+    ) -> None:
+        kept = [name for name in columns if name not in without]
+        self._insert = build(kept)
+        self._kept_of = itemgetter(*map(columns.index, kept))
+
+    def run(self, link: Link, rows: Iterable[Values]) -> None:
+        """Write rows of all columns."""
+        self._insert.run(link, list(map(self._kept_of, rows)))
 
 
 class _EndExecutions(Update):
@@ -90,14 +122,28 @@ _put_tasks = _PutTasks(schema.tasks, forms.TASK, key=_TASK_KEY, replaced=forms.T
 _drop_tasks = Delete(schema.tasks, _TASK_KEY)
 _pick_task_specs = Pick(schema.task_specs, _DEFINED, _DEFINED)
 _pick_plans = Pick(schema.plans, forms.PLAN[:2], (*forms.PLAN[:2], "plan"))
-_put_executions = _PutExecutions(
-    schema.executions,
-    forms.EXECUTION,
-    key=forms.EXECUTION[:2],
-    replaced=(*forms.EXECUTION[3:], *_BROUGHT),
-)
+
+
+def _put_executions(columns: Sequence[str]) -> Insert:
+    return _PutExecutions(
+        schema.executions,
+        columns,
+        key=forms.EXECUTION[:2],
+        replaced=(*forms.EXECUTION[3:], *_BROUGHT),
+    )
+
+
+def _put_outcomes(columns: Sequence[str]) -> Insert:
+    return Insert(schema.outcomes, columns, key=forms.OUTCOME[:2])
+
+
+_put_leased = _Fitting(_put_executions, forms.EXECUTION, without=_LANE)
+_put_ready = _Fitting(_put_executions, forms.EXECUTION, without=forms.LEASE)
+_put_ended = _Fitting(_put_executions, forms.EXECUTION, without=_OF_OPEN)
+_put_by_status = {"LEASED": _put_leased, "UNKNOWN_OUTCOME": _put_leased, "READY": _put_ready}
 _end_executions = _EndExecutions(schema.executions, _ENDED[:2], _ENDED[2:])
-_put_outcomes = Insert(schema.outcomes, forms.OUTCOME, key=forms.OUTCOME[:2])
+_put_plain_outcomes = _Fitting(_put_outcomes, forms.OUTCOME, without=_RARE)
+_put_other_outcomes = _put_outcomes(forms.OUTCOME)
 _put_timers = Insert(schema.timers, forms.TIMER, key=forms.TIMER[:2], replaced=forms.TIMER[2:])
 _drop_timers = Delete(schema.timers, forms.TIMER[:2])
 _put_inputs = Insert(schema.inputs, forms.INPUT, key=forms.INPUT[:2], replaced=forms.INPUT[2:])
@@ -122,7 +168,7 @@ def write(link: Link, rows: Rows, before: Mapping[int, Facts]) -> None:
         _write_unplanned(link, rows.tasks)
     _drop_tasks.run(link, rows.dropped_tasks)
     _write_executions(link, rows.executions, before)
-    _put_outcomes.run(link, rows.outcomes)
+    _write_outcomes(link, rows.outcomes)
     _put_timers.run(link, rows.timers)
     _drop_timers.run(link, rows.dropped_timers)
     _put_inputs.run(link, rows.inputs)
@@ -151,12 +197,24 @@ def _write_executions(link: Link, rows: Sequence[Values], before: Mapping[int, F
     others: list[Values] = []
     for row in rows:
         run_key, name = row[0], row[1]
-        if row[_STATUS_AT] not in _OPEN and run_key in before and before[run_key].tokens.get(name):
+        is_open = _status_of(row) in _put_by_status
+        if not is_open and run_key in before and before[run_key].tokens.get(name):
             ended.append(_ended_of(row))
         else:
             others.append(row)
     _end_executions.run(link, ended)
-    _put_executions.run(link, others)
+    # Those of a run are in the order of their creation, which stays that of their rows.
+    for status, some in groupby(others, _status_of):
+        _put_by_status.get(status, _put_ended).run(link, some)
+
+
+def _write_outcomes(link: Link, rows: Sequence[Values]) -> None:
+    plain: list[Values] = []
+    others: list[Values] = []
+    for row in rows:
+        (plain if _rare_of(row) == _NO_RARE else others).append(row)
+    _put_plain_outcomes.run(link, plain)
+    _put_other_outcomes.run(link, others)
 
 
 def _write_new_runs(link: Link, rows: Sequence[Values]) -> None:

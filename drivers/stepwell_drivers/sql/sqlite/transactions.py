@@ -3,7 +3,7 @@
 Only one of the two uses the connection at a time, so a transaction is over before the next one begins, and so
 is a checkpoint. A short transaction holds the event loop for its statements; a long one pauses. Other programs
 that write are waited for in the thread, and so is the sync, but for that of a small transaction on a disk that was
-quick: to go to the thread and back takes longer. A disk that gets slow so holds the event loop for one sync.
+quick: to go to the thread and back may take as long. A disk that gets slow so holds the event loop for one sync.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ LONG_ROWS = 1_024
 """The rows from which on a transaction counts as long."""
 SMALL_ROWS = 32
 """The rows up to which one is small: that of a step or two."""
-QUICK_S = 0.000_5
-"""The time of a quick COMMIT."""
-QUICK_MIN = 8
-"""After so many quick ones in a row the next one is expected to be quick."""
+QUICK_S = 0.001
+"""A disk is quick while a COMMIT takes no longer than this on average."""
+SLOW_S = 0.008
+"""A longer one counts as so long: after some quick ones the disk is quick again."""
+NEWEST = 1 / 4
+"""The share that the newest has in the average."""
 
 T = TypeVar("T")
 
@@ -58,8 +60,8 @@ class Transactions:
         self._patience_ms = engine.patience_of(driver)
         self._known = Known()
         self._after: dict[RunKey, Facts] = {}
-        self._quick = 0
-        """The number of quick COMMITs since the last one that was not."""
+        self._average_s = SLOW_S
+        """The time of a COMMIT on average, of the newest most."""
 
     async def write(self, works: Sequence[Work], rows: int) -> tuple[list[Any], Trouble | None]:
         """Do these works, which write about so many rows, in one transaction; return their answers."""
@@ -115,12 +117,12 @@ class Transactions:
         return [answers[id(work)] for work in works]
 
     async def _commit(self, rows: int) -> None:
-        """Commit; on the event loop only where that takes less time than to go to the thread and back."""
-        if rows <= SMALL_ROWS and self._quick >= QUICK_MIN:
+        """Commit; on the event loop only where that is small, and the disk quick."""
+        if rows <= SMALL_ROWS and self._average_s <= QUICK_S:
             took_s = self._timed_commit()
         else:
             took_s = await self._thread.run(self._timed_commit)
-        self._quick = self._quick + 1 if took_s < QUICK_S else 0
+        self._average_s += NEWEST * (min(took_s, SLOW_S) - self._average_s)
 
     def _timed_commit(self) -> float:
         begun = self._runtime.monotonic()

@@ -9,8 +9,8 @@ import typer
 from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import note, put_json, report
-from stepwell.cli.text import count, short_id
+from stepwell.cli.terminal import put_json, report
+from stepwell.cli.text import count, note, short_id
 from stepwell_client import Done, ExecutionStatus, Failure, NotDone, RunStatus, SyncClient
 
 EXAMPLES = {

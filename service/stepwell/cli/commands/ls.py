@@ -11,8 +11,8 @@ from rich.text import Text
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, note, put, put_json, table
-from stepwell.cli.text import ago, micros, one_line, short_id, span
+from stepwell.cli.terminal import document, put, put_json, table
+from stepwell.cli.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient
 from stepwell_client.v1 import types_pb2

@@ -10,8 +10,8 @@ import typer
 from stepwell.cli import connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, note, put_json
-from stepwell.cli.text import lines, micros, moment, one_line, short_id
+from stepwell.cli.terminal import document, put_json
+from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell_client import LogKind, SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2
 

@@ -13,8 +13,8 @@ from rich.text import Text
 from stepwell.cli import connect, describe, options, results, task_page, task_tree
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import console, document, note, put, put_json
-from stepwell.cli.text import lines, micros, moment, one_line, short_id
+from stepwell.cli.terminal import console, document, put, put_json
+from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, RunView, SyncClient
 from stepwell_client.v1 import types_pb2

@@ -10,8 +10,8 @@ from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
-from stepwell.cli.terminal import note, put_json
-from stepwell.cli.text import count, one_line, short_id
+from stepwell.cli.terminal import put_json
+from stepwell.cli.text import count, note, one_line, short_id
 from stepwell_client import (
     ForkIncompatible,
     ForkMode,

@@ -16,7 +16,7 @@ import typer
 from stepwell.cli import connect, signals
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import note
+from stepwell.cli.text import note
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Agent, Client, StepKind, StepwellClientError, Worker, word
 

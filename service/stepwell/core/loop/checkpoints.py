@@ -32,11 +32,7 @@ def made(
 
     `before` is the run's checkpoint before, `rows` returns those that can still change after the commit.
     """
-    named = tuple(
-        NamedEvent(number=event.number, type=event.type, message=event.message)
-        for event in events
-        if event.type in NAMED
-    )
+    named = [event for event in events if event.type in NAMED]
     if not named:
         return None
     base, base_event = b"", before.state.base_event if before is not None else 0
@@ -49,7 +45,10 @@ def made(
         created_us=events[-1].time_us,
         state=CheckpointState(
             last_event=run.last_event,
-            events=named,
+            events=tuple(
+                NamedEvent(number=event.number, type=event.type, message=event.message)
+                for event in named
+            ),
             run=moved_fields(run),
             since=growth_of(run, before),
             base_event=base_event,

@@ -197,21 +197,22 @@ def _offer_tasks(
     idle, one_too_many, known = not running, False, 0
     while places > 0 and (task_id := draft.pop_runnable()) is not None:
         turn = idempotency.turn_of(draft, task_id)
-        if turn is Turn.ASK:
+        if turn is Turn.RUN:
+            if budgets.allows_task(draft.run, draft.task(task_id)):
+                offer_task(draft, task_id, delay_ms=delay_ms, turns=turns)
+                places, idle = places - 1, False
+            else:
+                one_too_many = True
+        elif turn is Turn.ASK:
             places -= 1
         elif turn is Turn.WAIT:
             idle = False
-        elif turn is Turn.SETTLED:
+        else:
             drop_total_timer(draft, task_id)
             known += 1
             if known == limits.DEDUPLICATED_PER_COMMIT_MAX:
                 idempotency.continue_in_next_commit(draft)
                 return False
-        elif budgets.allows_task(draft.run, draft.task(task_id)):
-            offer_task(draft, task_id, delay_ms=delay_ms, turns=turns)
-            places, idle = places - 1, False
-        else:
-            one_too_many = True
     idle = idle and not draft.suspended
     if one_too_many and idle and not any(draft.open_executions()) and not any(draft.open_inputs()):
         _run_out(draft, budgets.no_more_tasks(draft.run))
@@ -242,6 +243,8 @@ def update_status(draft: Draft) -> None:
             delay = execution.delay_ms if known else 0
             delay_ms = delay if delay_ms is None else min(delay, delay_ms)
     run = draft.run
+    if leased and run.status is RunStatus.RUNNING and run.blocked_on is BlockedKind.NONE:
+        return  # Most transitions of a run end like this, and both stand already.
     if run.status is not RunStatus.PAUSED:
         started = RunStatus.RUNNING if run.started_us else RunStatus.QUEUED
         going = leased or delay_ms is not None or idempotency.continues(draft.timers.values())

@@ -105,6 +105,8 @@ class Draft:
         self.revoked: list[Revoked] = []
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
+        self._offered: list[str] = []
+        """Executions that were created READY, in order."""
         self.changed_inputs: dict[str, InputRequest] = {}
         self._events: list[EventDraft] = []
         self._runnable = Runnable(state, self.tasks)
@@ -181,7 +183,9 @@ class Draft:
         execution = Execution(execution_id=execution_id, kind=kind, **given)
         self.executions[execution_id] = execution
         self._events[-1].executions[execution_id] = {"kind": kind, **given}
-        if execution.status in _ATTEMPTS_COUNTED:
+        if execution.status is ExecutionStatus.READY:
+            self._offered.append(execution_id)
+        elif execution.status in _ATTEMPTS_COUNTED:
             self._count_attempt(execution.status)
         return execution
 
@@ -337,12 +341,11 @@ class Draft:
 
     def _count(self, before: TaskStatus, after: TaskStatus) -> None:
         counts = self.run.counts
-        fields: dict[str, int] = {}
-        for status, step in ((before, -1), (after, 1)):
-            name = _COUNTED.get(status)
-            if name is not None:
-                fields[name] = getattr(counts, name) + step
-        self.change_run(counts=replace(counts, **fields))
+        if name := _COUNTED.get(before):
+            counts = replace(counts, **{name: getattr(counts, name) - 1})
+        if name := _COUNTED.get(after):
+            counts = replace(counts, **{name: getattr(counts, name) + 1})
+        self.change_run(counts=counts)
 
     def _count_attempt(self, status: ExecutionStatus) -> None:
         name, counts = _ATTEMPTS_COUNTED[status], self.run.attempts
@@ -361,10 +364,14 @@ class Draft:
 
     def offered(self) -> list[Execution]:
         """Return the executions that became READY and may be leased at once, in order."""
-        ready = ExecutionStatus.READY
-        return [
-            one for one in self.executions.values() if one.status is ready and one.delay_ms == 0
-        ]
+        made = [self.executions[one] for one in self._offered]
+        return [one for one in made if one.status is ExecutionStatus.READY and one.delay_ms == 0]
+
+    def _granted(self) -> tuple[Lease, ...]:
+        """Return the leases, but for those that were granted and ended in this same transition."""
+        leased = ExecutionStatus.LEASED
+        rows = self.executions
+        return tuple([one for one in self.leases if rows[one.execution_id].status is leased])
 
     def finish(self, replies: tuple[Reply, ...]) -> Transition:
         """Return the transition."""
@@ -398,14 +405,7 @@ class Draft:
                 tasks=tuple(self.tasks.values()),
                 executions=tuple(self.executions.values()),
                 outcomes=tuple(self.outcomes.values()),
-                # A lease that was granted and ended in the same transition is none.
-                leases=tuple(
-                    [
-                        lease
-                        for lease in self.leases
-                        if self.executions[lease.execution_id].status is ExecutionStatus.LEASED
-                    ]
-                ),
+                leases=self._granted(),
                 fences=tuple(self.fences.values()),
                 timers=tuple(self.timers.values()),
                 inputs=tuple(self.changed_inputs.values()),

@@ -74,8 +74,11 @@ def turn_of(draft: Draft, task_id: str) -> Turn:
 
     A key that the store must be asked for is added to `asked_keys`.
     """
-    key, task = draft.spec(task_id).idempotency_key, draft.task(task_id)
-    if not key or task.held_key:
+    key = draft.spec(task_id).idempotency_key
+    if not key:
+        return Turn.RUN
+    task = draft.task(task_id)
+    if task.held_key:
         return Turn.RUN
     for other in draft.graph.same_key(task_id):
         done = draft.task(other)

@@ -50,8 +50,7 @@ class Runnable:
             self._count_for_dependents(task_id, -1 if is_settled else 1)
         if after is TaskStatus.PENDING and self.waiting(task_id) == 0:
             self._fresh.append(task_id)
-        frees_key = is_settled or (before in IN_FLIGHT and after not in IN_FLIGHT)
-        if self._graph.keys and frees_key:
+        if self._graph.keys and (is_settled or (before in IN_FLIGHT and after not in IN_FLIGHT)):
             self._fresh.extend(self._graph.same_key(task_id))
 
     def plan_changed(self, graph: Graph, settled: set[str]) -> None:
@@ -64,8 +63,8 @@ class Runnable:
     def begin_anew(self, task_ids: Iterable[str]) -> None:
         """Look for runnable tasks among these alone, in their order."""
         self._before = iter(())
-        changed, base = self._waiting, self._base
-        self._fresh = deque([one for one in task_ids if not changed.get(one, base[one])])
+        counts = {**self._base, **self._waiting} if self._waiting else self._base
+        self._fresh = deque([one for one in task_ids if not counts[one]])
 
     def _is_runnable(self, task_id: str) -> bool:
         if self._status_of(task_id) is not TaskStatus.PENDING or self.waiting(task_id):

@@ -22,6 +22,9 @@ from stepwell.core.records.model import (
 )
 from stepwell.core.records.states import IN_FLIGHT, OPEN, SETTLED, InputStatus, TaskStatus
 
+_PENDING = TaskStatus.PENDING
+"""Looked up once: each access to an enum's member costs a call in Python 3.11, and every commit has several."""
+
 
 class RunState:
     """The rows of one run at one version. Changed only by `apply` and `merge`.
@@ -126,7 +129,7 @@ class RunState:
                 task_id
                 for task_id, unsettled in self.waiting.items()
                 if not unsettled
-                and tasks[task_id].status is TaskStatus.PENDING
+                and tasks[task_id].status is _PENDING
                 and not (keys and self._is_key_in_use(task_id))
             ]
         )
@@ -218,7 +221,7 @@ class RunState:
         task = self.tasks.get(task_id)
         if (
             task is not None
-            and task.status is TaskStatus.PENDING
+            and task.status is _PENDING
             and self.waiting.get(task_id, 0) == 0
             and not (self.graph.keys and self._is_key_in_use(task_id))
         ):
@@ -235,4 +238,4 @@ class RunState:
 
 def is_under_way(task: Task) -> bool:
     """Return whether a task keeps others of its idempotency key waiting: a pause doesn't end that."""
-    return task.status in IN_FLIGHT or (task.status is TaskStatus.PENDING and bool(task.held_key))
+    return task.status in IN_FLIGHT or (task.status is _PENDING and bool(task.held_key))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import types
 from enum import Enum
 from functools import cache
+from itertools import repeat
+from operator import attrgetter, is_not
 from typing import Any, Union, cast, get_args, get_origin
 
 import msgspec
@@ -35,8 +37,23 @@ def _with_defaults(value: Any) -> Any:
                 return _replaced(value)
         return value
     if isinstance(value, tuple):
-        return [_with_defaults(one) for one in cast("tuple[Any, ...]", value)]
+        many = cast("tuple[Any, ...]", value)
+        kinds = set(map(type, many))
+        if len(kinds) == 1 and _hold_defaults(kinds.pop(), many):
+            return many
+        return [_with_defaults(one) for one in many]
     return value
+
+
+def _hold_defaults(kind: type[Any], records: tuple[Any, ...]) -> bool:
+    """Return whether these are records with nothing but the default objects in the fields looked at.
+
+    Plans are long, and most tasks are such records: so this is a loop of C, without a call for each of them.
+    """
+    return issubclass(kind, Struct) and not any(
+        any(map(is_not, map(attrgetter(name), records), repeat(default)))
+        for name, default in _looked_at(kind)
+    )
 
 
 def _replaced(record: Struct) -> Struct:

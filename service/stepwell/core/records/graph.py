@@ -109,10 +109,10 @@ def violations_of(
 
 def _positions(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> dict[str, int]:
     positions: dict[str, int] = {}
-    is_id, known = _TASK_ID.fullmatch, positions.setdefault
+    is_id, known, chars_max = _TASK_ID.fullmatch, positions.setdefault, limits.TASK_ID_CHARS_MAX
     for index, task in enumerate(tasks):
         task_id = task.task_id
-        if not is_id(task_id) or len(task_id) > limits.TASK_ID_CHARS_MAX:
+        if not is_id(task_id) or len(task_id) > chars_max:
             report(
                 f"tasks[{index}].task_id",
                 f"A task id has 1 to {limits.TASK_ID_CHARS_MAX} letters, digits or . _ : / @ + - "
@@ -137,6 +137,8 @@ def _check_dependencies(
     has_later = False
     for index, task in enumerate(tasks):
         named = task.depends_on
+        if not named:
+            continue
         again = _named_before(named) if len(named) > 1 else ()
         for place, dependency in enumerate(named):
             fault, position = "", positions.get(dependency)

@@ -71,6 +71,7 @@ def does(tasks: Sequence[TaskPattern], kind: StepKind, type_: str, role: str) ->
     """Return whether a worker with these patterns does steps of this kind, type and role."""
     if not tasks or kind not in TYPED:
         return True
-    return any(
-        one.kind is kind and one.type in (ANY, type_) and one.role in (ANY, role) for one in tasks
-    )
+    for one in tasks:
+        if one.kind is kind and one.type in (ANY, type_) and one.role in (ANY, role):
+            return True
+    return False

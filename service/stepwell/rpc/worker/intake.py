@@ -33,6 +33,7 @@ ACK_FAILURE_BYTES_MAX = 2 * 1024
 """The failure in an acknowledgement: a thousand of them find room in one message."""
 _ECHO_CHARS_MAX = 256
 """Characters of an id that is too long which the answer repeats."""
+_ACCEPTED = frozenset({ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED})
 _NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
 
 
@@ -133,7 +134,7 @@ class _Waiting(NamedTuple):
             return self.receipt(pb.ACK_STATUS_LEASE_LOST)
         if self.failure is not None:
             return self.receipt(pb.ACK_STATUS_REJECTED, self.failure)
-        if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+        if reply.status in _ACCEPTED:
             return self.receipt(pb.ACK_STATUS_ACCEPTED)
         failure = Failure(kind=reply.reason, message=reply.message, violations=reply.violations)
         return self.receipt(pb.ACK_STATUS_REJECTED, failure)

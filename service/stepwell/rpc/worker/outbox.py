@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 
 from stepwell.core.port import Assignment, Presence
-from stepwell.core.records.cuts import failure_bytes, text_bytes
+from stepwell.core.records.cuts import failure_bytes
 from stepwell.core.records.states import StepKind
 from stepwell.rpc.worker.intake import ACK_FAILURE_BYTES_MAX, Receipt
 from stepwell.wire import fill
@@ -20,6 +20,8 @@ from stepwell_client.v1 import worker_pb2 as pb
 ITEMS_PER_MESSAGE_MAX = 1_000
 _ITEM_BYTES = 64
 """The size of an acknowledgement or a cancellation besides its texts."""
+_CHAR_BYTES_MAX = 4
+"""Texts of acknowledgements are not measured but taken as the largest that they can be: they are short."""
 
 
 class Outbox:
@@ -155,7 +157,7 @@ class Outbox:
 
 
 def _receipt_bytes(receipt: Receipt) -> int:
-    size = _ITEM_BYTES + text_bytes(receipt.delivery_id) + text_bytes(receipt.execution_id)
+    size = _ITEM_BYTES + _CHAR_BYTES_MAX * (len(receipt.delivery_id) + len(receipt.execution_id))
     if receipt.failure is None:
         return size
     return size + min(failure_bytes(receipt.failure), ACK_FAILURE_BYTES_MAX)

@@ -1,5 +1,5 @@
--- A group of commits, each of another run, in one statement. The rows name their run by its place among the heads (`at`),
--- and have durations where the tables have moments.
+-- A group of commits, each of another run, in one statement. The rows name their run by its place among the heads
+-- (`at`), and have durations where the tables have moments.
 CREATE TYPE stepwell_head_0007 AS (
   tenant_id text, run_id text, version bigint, commit_id text, follows text);
 
@@ -54,6 +54,9 @@ CREATE TYPE stepwell_commit_row_0007 AS (
   events text, changed text);
 
 CREATE TYPE stepwell_name_0007 AS (at bigint, name text);
+
+CREATE FUNCTION stepwell_stays_leased_0007(status text, token text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+$$ SELECT token IS NULL AND status IN ('LEASED', 'UNKNOWN_OUTCOME') $$;
 
 CREATE FUNCTION stepwell_commit_0007(
   heads stepwell_head_0007[], fences stepwell_fence_0007[],
@@ -159,46 +162,38 @@ BEGIN
   WHERE r.run_key = keys[m.at] AND r.version = m.version - 1;
   GET DIAGNOSTICS written = ROW_COUNT;
   IF new_runs IS NOT NULL THEN
-    INSERT INTO run_rows (
-      run_key, tenant_id, run_id, pipeline_id, queue, executor_id, parent_run_id, family_id, uuid, version,
-      commit_id, last_event, status, phase, blocked_on, ended_us, state)
-    SELECT keys[b.at], b.tenant_id, b.run_id, b.pipeline_id, b.queue, b.executor_id, b.parent_run_id,
-      b.family_id, b.uuid::uuid, b.version, b.commit_id, b.last_event, b.status, b.phase, b.blocked_on,
-      b.ended_us, b.state::json
-    FROM unnest(new_runs) AS b WHERE keys[b.at] IS NOT NULL
-    ORDER BY b.tenant_id COLLATE "C", b.run_id COLLATE "C"
-    ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS more = ROW_COUNT;
-    written := written + more;
-    IF written < wanted THEN
-      -- Perhaps a run with another id has a UUID that begins alike.
+    FOR attempt IN 1 .. 2 LOOP
       INSERT INTO run_rows (
         run_key, tenant_id, run_id, pipeline_id, queue, executor_id, parent_run_id, family_id, uuid, version,
         commit_id, last_event, status, phase, blocked_on, ended_us, state)
       SELECT keys[b.at], b.tenant_id, b.run_id, b.pipeline_id, b.queue, b.executor_id, b.parent_run_id,
-        b.family_id, gen_random_uuid(), b.version, b.commit_id, b.last_event, b.status, b.phase, b.blocked_on,
-        b.ended_us, b.state::json
+        b.family_id, CASE attempt WHEN 1 THEN b.uuid::uuid ELSE gen_random_uuid() END, b.version,
+        b.commit_id, b.last_event, b.status, b.phase, b.blocked_on, b.ended_us, b.state::json
       FROM unnest(new_runs) AS b
-      WHERE keys[b.at] IS NOT NULL AND NOT EXISTS (
-        SELECT FROM run_rows AS r WHERE r.run_key = keys[b.at])
+      WHERE keys[b.at] IS NOT NULL AND NOT EXISTS (SELECT FROM run_rows AS r WHERE r.run_key = keys[b.at])
+      ORDER BY b.tenant_id COLLATE "C", b.run_id COLLATE "C"
       ON CONFLICT DO NOTHING;
       GET DIAGNOSTICS more = ROW_COUNT;
       written := written + more;
-    END IF;
-    IF written = wanted AND EXISTS (
+      -- Else a run with another id may have a UUID that begins alike.
+      EXIT WHEN written = wanted;
+    END LOOP;
+    IF EXISTS (
       SELECT FROM unnest(new_runs) AS b
       JOIN tombstones AS t ON t.tenant_id = b.tenant_id AND t.run_id = b.run_id
       WHERE keys[b.at] IS NOT NULL AND (t.expires_us > us OR t.family_id <> '')
     ) THEN
       -- Created and deleted by others in the meantime: only now can that be seen.
-      written := -1;
+      written := 0;
     END IF;
+  END IF;
+  IF written < wanted THEN
+    RAISE EXCEPTION 'other transactions changed the same runs' USING ERRCODE = 'serialization_failure';
+  END IF;
+  IF new_run_specs IS NOT NULL THEN
     INSERT INTO run_specs (run_key, priority, spec, input_params, input_media_type, input)
     SELECT keys[s.at], s.priority, s.spec::json, s.input_params::jsonb, s.input_media_type, s.input
     FROM unnest(new_run_specs) AS s WHERE keys[s.at] IS NOT NULL;
-  END IF;
-  IF written <> wanted THEN
-    RAISE EXCEPTION 'other transactions changed the same runs' USING ERRCODE = 'serialization_failure';
   END IF;
   IF new_plans IS NOT NULL THEN
     INSERT INTO plans (run_key, revision, version, task_count, created_us, trigger, plan)
@@ -275,15 +270,24 @@ BEGIN
       tenant_id = excluded.tenant_id, queue = excluded.queue, kind = excluded.kind, role = excluded.role,
       type = excluded.type, pin = excluded.pin, priority = excluded.priority,
       available_us = excluded.available_us, held_until_us = 0,
-      token = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.token ELSE excluded.token END,
-      worker_id = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.worker_id ELSE excluded.worker_id END,
-      instance_id = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.instance_id ELSE excluded.instance_id END,
-      deadline_us = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.deadline_us ELSE excluded.deadline_us END,
-      limit_us = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.limit_us ELSE excluded.limit_us END,
-      session_backend = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.session_backend END,
-      session_id = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.session_id END,
-      progress_media_type = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.progress_media_type END,
-      progress = CASE WHEN excluded.token IS NULL AND excluded.status IN ('LEASED', 'UNKNOWN_OUTCOME') THEN here.progress END;
+      token = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.token ELSE excluded.token END,
+      worker_id = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.worker_id ELSE excluded.worker_id END,
+      instance_id = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.instance_id ELSE excluded.instance_id END,
+      deadline_us = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.deadline_us ELSE excluded.deadline_us END,
+      limit_us = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.limit_us ELSE excluded.limit_us END,
+      session_backend = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.session_backend END,
+      session_id = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.session_id END,
+      progress_media_type = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.progress_media_type END,
+      progress = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+        THEN here.progress END;
   END IF;
   IF new_outcomes IS NOT NULL THEN
     INSERT INTO outcomes (run_key, execution_id, result_media_type, result, prompt, response, receipt)
