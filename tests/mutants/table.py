@@ -96,6 +96,12 @@ TABLE = (
     Mutant("key-not-reserved", "replica", stores.KeysNotReserved, SIMULATED, "K1"),
     Mutant("key-taken-early", "replica", stores.KeysTakenEarly, SIMULATED, "K1"),
     Mutant("key-not-compared", "driver", stores.KeysNotCompared, SIMULATED, "K1"),
+    # --- journals ---
+    Mutant("entry-acknowledged-early", "replica", stores.EntriesAcknowledgedEarly, SIMULATED, "J1"),
+    Mutant("entries-misplaced", "replica", stores.EntriesMisplaced, SIMULATED, "J2"),
+    Mutant("ends-forgotten", "replica", stores.EndsForgottenWithTheLease, SIMULATED, "J3"),
+    Mutant("stale-entries-taken", "driver", stores.StaleEntriesTaken, SIMULATED, "J4"),
+    Mutant("begins-forgotten", "replica", stores.BeginsForgottenWithTheLease, SIMULATED, "J5"),
     # --- order, limits and ends ---
     Mutant("plan-order-ignored", "replica", loads(changes.with_looser_plans), SIMULATED, "S11"),
     Mutant("limits-forgotten", "replica", stores.LimitsForgotten, SIMULATED, "S11 S17"),

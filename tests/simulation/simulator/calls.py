@@ -181,13 +181,10 @@ class Calls:
         self._model.ran(self._place, self._assignment.execution.attempt, entry)
 
     async def _record(self, entry: Entry) -> None:
-        run, execution = self._assignment.run, self._assignment.execution
-        token = self._assignment.token
+        execution, token = self._assignment.execution, self._assignment.token
 
         async def record(to: Replica) -> Recorded:
-            return await to.record(
-                run.tenant_id, run.run_id, execution.execution_id, token, (entry,)
-            )
+            return await to.record(self._place, execution.execution_id, token, (entry,))
 
         recorded = await self._ask("record", record)
         if recorded is None or not recorded.live:

@@ -12,15 +12,12 @@ from typing import NamedTuple
 from stepwell.core.port import JournalWrite, Recorded, Recording
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Usage
-from stepwell.core.records.states import OPEN, Effect, ExecutionStatus, JournalMark
+from stepwell.core.records.states import OPEN, Effect, EventType, ExecutionStatus, JournalMark
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
 
 REPLAYED = "recorded call was not made again"
 STALE_ENTRY = "stale entry refused"
-MANY_ENTRIES = "commit that did not know all entries refused"
-SEEN = (REPLAYED, STALE_ENTRY)
-"""The counted things."""
 
 
 class Place(NamedTuple):
@@ -50,6 +47,8 @@ class JournalModel:
         """What a worker was told to be kept, or a commit has written, with the attempt that wrote it."""
         self._counted: dict[tuple[tuple[str, str], str], list[Usage]] = {}
         """The usage of the entries of each execution, those that were dropped since included."""
+        self._generations: dict[tuple[tuple[str, str], str, int], int] = {}
+        """The generation of each task's journal, by the plan revision that defined it."""
 
     # --- what the store answered ---
 
@@ -76,7 +75,13 @@ class JournalModel:
 
     def applied(self, model: RunModel, applied: Applied) -> None:
         """Take in the entries of a commit that the run's model has taken in already."""
+        self._begins_anew_by_an_event(model, applied)
+        kinds = {event.type for event in applied.commit.events}
         for write in applied.commit.forgotten:
+            begin = write.entry.mark is JournalMark.BEGIN
+            lawful = not begin and EventType.JOURNAL_FORGOTTEN in kinds
+            lawful = lawful or EventType.OUTCOME_RESOLVED in kinds
+            holds(lawful, "J5" if begin else "J3", applied, "drops", write, "by itself")
             name = _name(_place(model, write), write.entry)
             self._stored.pop(name, None)
             self._known.pop(name, None)
@@ -93,6 +98,20 @@ class JournalModel:
             holds(all_known, "J1", *details)
             tokens = sum(one.input_tokens for one in counted)
             holds(execution.usage.input_tokens - tokens in (0, 1), "S17", *details)
+
+    def _begins_anew_by_an_event(self, model: RunModel, applied: Applied) -> None:
+        """Check that a journal's generation is what its events made it (J3)."""
+        renewed = Counter(
+            event.task_id
+            for event in applied.commit.events
+            if event.type is EventType.JOURNAL_RENEWED
+        )
+        for task in applied.commit.tasks:
+            place = (model.key, task.task_id, task.revision)
+            before = self._generations.get(place, 1)
+            after = self._generations[place] = task.journal.generation
+            by_event = after == before + renewed[task.task_id]
+            holds(by_event, "J3", applied, task.task_id, "is in generation", after, "by no event")
 
     # --- what workers were answered, read and ran ---
 

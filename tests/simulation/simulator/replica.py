@@ -265,25 +265,16 @@ class Replica:
         return reply
 
     async def record(
-        self,
-        tenant_id: str,
-        run_id: str,
-        execution_id: str,
-        token: str,
-        entries: tuple[Entry, ...],
+        self, place: JournalPlace, execution_id: str, token: str, entries: tuple[Entry, ...]
     ) -> Recorded:
         """Keep journal entries of a step."""
-        found = await self._journal(tenant_id, run_id, execution_id, token)
-        if found is None:
-            return Recorded(live=False)
-        name, journal = found
         recording = Recording(
-            tenant_id=tenant_id,
-            run_id=run_id,
+            tenant_id=place.run[0],
+            run_id=place.run[1],
             execution_id=execution_id,
             token=token,
-            journal=name,
-            generation=journal.generation,
+            journal=place.journal,
+            generation=place.generation,
             entries=entries,
         )
         return (await self.service_store.record([recording]))[0]
