@@ -42,9 +42,9 @@ class JournalModel:
     def __init__(self, seen: Counter[str]) -> None:
         self._seen = seen
         self._stored: dict[Name, Entry] = {}
-        """What the store has accepted, and still has."""
+        """Entries that the store has accepted, and still has."""
         self._known: dict[Name, int] = {}
-        """What a worker was told to be kept, or a commit has written, with the attempt that wrote it."""
+        """Names that a worker was told to be kept, or a commit has written, with the attempt that wrote each."""
         self._counted: dict[tuple[tuple[str, str], str], list[Usage]] = {}
         """The usage of the entries of each execution, those that were dropped since included."""
         self._generations: dict[tuple[tuple[str, str], str, int], int] = {}
