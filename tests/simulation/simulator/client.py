@@ -95,6 +95,7 @@ class Client:
         self._ledger = service.ledger
         self._runtime = service.network.runtime
         self._rng = rng
+        self._fresh = rng.stream("fresh")
         self._requests = 0
         self.leaves_paused = rng.happens(0.1)
         """It never resumes its run: then PAUSED is what the run waits in."""
@@ -198,7 +199,7 @@ class Client:
         if draw < 0.5:
             return RaiseBudget(budget=_more(run), resume=self._rng.happens(0.8))
         if draw < 0.8:
-            return RetryTask(task_id=self._rng.pick(names), fresh=self._rng.happens(0.3))
+            return RetryTask(task_id=self._rng.pick(names), fresh=self._fresh.happens(0.3))
         dependents = self._rng.happens(0.5)
         return SkipTask(task_id=self._rng.pick(names), skip_dependents=dependents)
 
