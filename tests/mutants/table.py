@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from tests.mutants import changes, checks, others, stores
+from tests.mutants import changes, checks, journals, others, stores
 from tests.mutants.changes import claims, commits, events, loads
 from tests.mutants.checks import CRASHES, PROGRAMS, SIMULATED, SUITE, Caught, Check
 from tests.simulation.simulator.ports import Ports
@@ -96,6 +96,14 @@ TABLE = (
     Mutant("key-not-reserved", "replica", stores.KeysNotReserved, SIMULATED, "K1"),
     Mutant("key-taken-early", "replica", stores.KeysTakenEarly, SIMULATED, "K1"),
     Mutant("key-not-compared", "driver", stores.KeysNotCompared, SIMULATED, "K1"),
+    # --- journals ---
+    Mutant(
+        "entry-acknowledged-early", "replica", journals.EntriesAcknowledgedEarly, SIMULATED, "J1"
+    ),
+    Mutant("entries-misplaced", "replica", journals.EntriesMisplaced, SIMULATED, "J2"),
+    Mutant("ends-forgotten", "replica", journals.EndsForgottenWithTheLease, SIMULATED, "J3"),
+    Mutant("stale-entries-taken", "driver", journals.StaleEntriesTaken, SIMULATED, "J4"),
+    Mutant("begins-forgotten", "replica", journals.BeginsForgottenWithTheLease, SIMULATED, "J5"),
     # --- order, limits and ends ---
     Mutant("plan-order-ignored", "replica", loads(changes.with_looser_plans), SIMULATED, "S11"),
     Mutant("limits-forgotten", "replica", stores.LimitsForgotten, SIMULATED, "S11 S17"),

@@ -63,7 +63,7 @@ def test_an_unfinished_step_goes_on_from_its_parents_journal() -> None:
     assert world.ready() == ["task:b#3"]
 
 
-def test_a_step_that_ran_at_the_version_goes_on_from_what_it_had_written_by_then() -> None:
+def test_a_step_that_ran_at_the_version_goes_on_from_its_entries() -> None:
     parent = planned(task("a"))
     parent.lease("task:a#1")
 

@@ -99,7 +99,7 @@ def test_what_a_delivery_reports_is_added_to_what_was_recorded() -> None:
     assert world.executions["task:a#1"].messages == world.task("a").messages == 2
 
 
-def test_messages_that_were_appended_are_not_appended_again_with_those_of_entries() -> None:
+def test_appended_messages_are_not_appended_again_with_those_of_entries() -> None:
     world = recorded()
     said = tuple(Message(role="assistant", content=text) for text in "xy")
     token = world.held("task:a#1").token
@@ -150,7 +150,7 @@ def test_a_step_of_the_run_has_a_journal_until_another_begins(kind: StepKind) ->
 # --- tries -------------------------------------------------------------------------------------------
 
 
-def test_tries_count_over_lost_and_released_attempts_and_anew_after_a_failed_one() -> None:
+def test_tries_count_over_lost_attempts_and_anew_after_a_failed_one() -> None:
     world = recorded()
     world.expire("task:a#1")
     world.deliver("task:a#2", Released())

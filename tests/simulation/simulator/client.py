@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,
@@ -25,13 +26,15 @@ from stepwell.core.loop.signals import (
     Stop,
 )
 from stepwell.core.loop.transition import Reply, ReplyStatus
+from stepwell.core.port import JournalWrite
 from stepwell.core.records.errors import RunNotFound, StepwellError
-from stepwell.core.records.model import Budget, Run
+from stepwell.core.records.model import Budget, Execution, Payload, Run
 from stepwell.core.records.states import (
     SETTLED,
     ExecutionStatus,
     Finding,
     InputStatus,
+    JournalMark,
     PauseReason,
     Phase,
     RunStatus,
@@ -92,6 +95,7 @@ class Client:
         self._ledger = service.ledger
         self._runtime = service.network.runtime
         self._rng = rng
+        self._fresh = rng.stream("fresh")
         self._requests = 0
         self.leaves_paused = rng.happens(0.1)
         """It never resumes its run: then PAUSED is what the run waits in."""
@@ -181,7 +185,7 @@ class Client:
 
     def _fork(self) -> None:
         """Make another run of this one, as it stood at some version."""
-        fork = forks.draw(self.model, f"{self.key[1]}-fork", self._rng)
+        fork = forks.draw(self.model, self._ledger.journals, f"{self.key[1]}-fork", self._rng)
         if fork is not None:
             self._forks += 1
             self._adopt(self, fork)
@@ -195,7 +199,7 @@ class Client:
         if draw < 0.5:
             return RaiseBudget(budget=_more(run), resume=self._rng.happens(0.8))
         if draw < 0.8:
-            return RetryTask(task_id=self._rng.pick(names))
+            return RetryTask(task_id=self._rng.pick(names), fresh=self._fresh.happens(0.3))
         dependents = self._rng.happens(0.5)
         return SkipTask(task_id=self._rng.pick(names), skip_dependents=dependents)
 
@@ -217,8 +221,29 @@ class Client:
         """Resolve unknown outcomes: nothing took place."""
         for execution in self.model.open():
             if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
-                name = execution.execution_id
-                await self._command(Resolve(execution_id=name, finding=Finding.NOT_DONE))
+                await self._command(self._finding(execution))
+
+    def _finding(self, execution: Execution) -> Resolve:
+        """Return that nothing took place, or of a call that it did."""
+        name, call = execution.execution_id, execution.unknown_call
+        if not call:
+            return Resolve(execution_id=name, finding=Finding.NOT_DONE)
+        if self._rng.happens(0.3):
+            value = Payload(data=b"found")
+            return Resolve(execution_id=name, finding=Finding.DONE, call=call, result=value)
+        run, task = self.model.run, self.model.tasks.get(execution.task_id)
+        assert run is not None
+        journal = name_of(run, task)
+        entries = self._ledger.journals.calls_of(self.key, call, journal)
+        tried = {one.number for one in entries if one.mark is JournalMark.TRY}
+        generation = task.journal.generation if task is not None else run.step_journal.generation
+        begun = tuple(
+            JournalWrite(journal=journal, generation=number, entry=one)
+            for one in entries
+            if one.mark is JournalMark.BEGIN and one.number not in tried
+            for number in range(1, generation + 1)
+        )
+        return Resolve(execution_id=name, finding=Finding.NOT_DONE, call=call, begun=begun)
 
     async def _answer_inputs(self) -> None:
         for request in tuple(self.model.inputs.values()):

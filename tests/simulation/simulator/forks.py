@@ -18,18 +18,23 @@ from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import Payload, Plan, Run
 from stepwell.core.records.states import ForkMode
+from tests.simulation.simulator.journals import JournalModel
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.run_model import RunModel
 
 
-def draw(model: RunModel, run_id: str, rng: Rng) -> Fork | None:
+def draw(model: RunModel, journals: JournalModel, run_id: str, rng: Rng) -> Fork | None:
     """Return a fork of a run as it stood at some version; None: what was drawn doesn't fit."""
     run = model.run
     assert run is not None
     version = rng.between(1, run.version)
-    return make(
+    fork = make(
         run, model.plans, model.events, version, run_id, lambda now: _changes(now, model, rng)
     )
+    if fork is not None and journals.has_at_most_once(model.key):
+        # Whether such a call would be made again is for those to find out who read the store.
+        return None
+    return fork
 
 
 def make(

@@ -10,14 +10,24 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released
+from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released, UnknownCall
 from stepwell.core.loop.transition import Reply, ReplyStatus
-from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Renewal, Store
+from stepwell.core.port import (
+    Claimed,
+    ClaimRequest,
+    Commit,
+    CommitResult,
+    Recorded,
+    Recording,
+    Renewal,
+    Store,
+)
 from stepwell.core.records.model import SUSPECT_LOSSES
 from stepwell.core.records.states import OPEN, DueKind, ExecutionStatus, RunStatus, Verdict
 from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.simulator import rules
 from tests.simulation.simulator.history import History
+from tests.simulation.simulator.journals import JournalModel
 from tests.simulation.simulator.keys import KeyModel
 from tests.simulation.simulator.rare_events import Rare
 from tests.simulation.simulator.run_model import Applied, RunModel
@@ -38,13 +48,14 @@ class Ledger:
         """Some clock is wrong, or will be set."""
         self.is_gone: Callable[[str, str], bool] = lambda _tenant_id, _instance_id: True
         """Returns whether an instance of a tenant's worker is dead, or a newer one has its place."""
-        self._now_us = now_us
+        self.now_us = now_us
         self._failed = failed
         self.models: dict[RunKey, RunModel] = {}
         self.commit_ids: dict[str, tuple[RunKey, int]] = {}
         self.refused_ids: set[str] = set()
         self.tokens: set[str] = set()
         self.keys = KeyModel(history.seen)
+        self.journals = JournalModel(history.seen)
         self.order: list[tuple[RunKey, int]] = []
         """Every applied commit, in the order in which the store applied them."""
         self.deliveries: dict[str, Delivery] = {}
@@ -56,6 +67,10 @@ class Ledger:
         if model is None:
             model = self.models[key] = RunModel(*key)
         return model
+
+    def fail(self, violation: Exception) -> None:
+        """End the simulation."""
+        self._failed(violation)
 
     def guard(self, check: Callable[..., None], *arguments: object) -> None:
         """Run a check; its violation ends the simulation, not the caller."""
@@ -104,6 +119,7 @@ class Ledger:
         model.apply(applied)
         rules.check_after(model, applied)
         self.keys.applied(model, applied)
+        self.journals.applied(model, applied)
 
     def _refused(self, replica: str, commit: Commit) -> None:
         holds(
@@ -161,7 +177,12 @@ class Ledger:
         live = is_open and lease is not None and lease.token == renewal.token
         self.guard(holds, live is taken, "S8", renewal, "was answered", taken)
         if taken:
-            model.renewed(renewal.execution_id, self._now_us(), renewal.lease_ms)
+            model.renewed(renewal.execution_id, self.now_us(), renewal.lease_ms)
+
+    def recorded(self, recording: Recording, recorded: Recorded) -> None:
+        """Note what the store answered to a recording."""
+        model = self.model((recording.tenant_id, recording.run_id))
+        self.guard(self.journals.recorded, model, recording, recorded)
 
     # --- what leaves a replica ---
 
@@ -197,7 +218,9 @@ class Ledger:
                 model.run.status is RunStatus.FAILED or model.run.allowance > 1
             )
             waits = status is ExecutionStatus.UNKNOWN_OUTCOME and failed
-            lost = closing is not None or begun or waits or not own
+            # A worker that reported a call as unknown has ended its attempt.
+            ended = execution is not None and bool(execution.unknown_call)
+            lost = closing is not None or begun or waits or ended or not own
             holds(lost, "S8", f"{name} was answered LEASE_LOST, and its lease is not lost")
             if isinstance(delivery, Delivery) and closing is not None and closing.fenced:
                 taken = closing.status not in _NOT_DELIVERED
@@ -206,6 +229,10 @@ class Ledger:
             return
         holds(own, "S8", f"{name} was accepted from someone who never had the lease")
         if isinstance(delivery, Begin | AppendMessages):
+            return
+        if isinstance(delivery.result, UnknownCall):
+            kept = execution is not None and execution.unknown_call == delivery.result.call
+            holds(kept, "S3", f"{name} was acknowledged, and its call isn't unknown")
             return
         holds(closing is not None, "S3", f"{name} was acknowledged and isn't committed")
         assert closing is not None
@@ -249,6 +276,12 @@ class WitnessedStore(StoreProxy):
         for renewal, one in zip(renewals, taken, strict=True):
             self._ledger.renewed(renewal, one)
         return taken
+
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        recorded = await self.inner.record(recordings)
+        for recording, one in zip(recordings, recorded, strict=True):
+            self._ledger.recorded(recording, one)
+        return recorded
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         claimed = await self.inner.claim(request)

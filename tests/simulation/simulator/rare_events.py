@@ -44,6 +44,10 @@ _COUNTED = frozenset(
         EventType.INPUT_REQUESTED,
         EventType.INPUT_ANSWERED,
         EventType.MESSAGES_APPENDED,
+        EventType.STEP_SUSPENDED,
+        EventType.STEP_WOKEN,
+        EventType.JOURNAL_RENEWED,
+        EventType.JOURNAL_FORGOTTEN,
     }
 )
 

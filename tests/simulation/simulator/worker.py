@@ -7,19 +7,20 @@ lease is lost and report all the same. None of that may break a run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, Released
+from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, Released, Result
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, Presence
-from stepwell.core.records.errors import NotFound, StepwellError
+from stepwell.core.records.errors import NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Usage
 from stepwell.core.records.states import Effect, StepKind
 from stepwell.engine.executor import Heartbeat, HeldLease
+from tests.simulation.simulator.calls import Calls, LeaseGone
 from tests.simulation.simulator.conversation import (
     check_carryover,
     final_delivery,
@@ -33,9 +34,10 @@ from tests.simulation.simulator.network import Stream, Unreachable
 from tests.simulation.simulator.replica import CONFIG, Replica, Service, StreamPort
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
-from tests.simulation.simulator.violation import holds
+from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.workloads import Workload, answer_to
 
+T = TypeVar("T")
 KINDS = tuple(StepKind)
 LEASE_S = CONFIG.lease_ms / 1_000
 
@@ -266,10 +268,20 @@ class Worker:
         if behaviour == "poison":
             self.pool.died(self)
             return
+        result = workload.perform(assignment)
+        if behaviour == "calls" and execution.kind is StepKind.TASK:
+            try:
+                result = await self._call(assignment) or result
+            except LeaseGone:
+                self._done(token)
+                return
+            except InvariantViolation as violation:
+                self.ledger.fail(violation)
+                return
         delivery = Delivery(
             execution_id=execution.execution_id,
             token=token,
-            result=workload.perform(assignment),
+            result=result,
             usage=Usage(input_tokens=1),
             response=token,
         )
@@ -287,6 +299,26 @@ class Worker:
         if self.rng.happens(0.1):
             await self.runtime.sleep(self.rng.random() * 2 * LEASE_S)
             await self._send(assignment, delivery, times=1)
+
+    async def _call(self, assignment: Assignment) -> Result | None:
+        """Make the calls of a step; return what ends it before it is done."""
+
+        async def ask(name: str, work: Callable[[Replica], Coroutine[Any, Any, T]]) -> T | None:
+            for _ in range(1_000):
+                await self._awake.wait()
+                with suppress(Unreachable, StoreError):
+                    return await self.service.call(self.rng, name, work)
+                await self.runtime.sleep(self.rng.random() * 0.5)
+            return None
+
+        async def work() -> None:
+            await self.runtime.sleep(self.rng.random() * self._longest_s("") / 4)
+            await self._awake.wait()
+
+        calls = Calls(assignment, self.ledger.journals, self.rng, ask, work)
+        task = assignment.task
+        assert task is not None
+        return await calls.make(int(task.type.partition(":")[2]))
 
     async def _meet(self, assignment: Assignment) -> None:
         """Be done when the run's planner is; a planner lets them all go on."""

@@ -3,7 +3,7 @@
 A task's behaviour is its spec's `type`, so that its worker needs nothing else:
 `flaky:2` fails twice, `poison` kills its worker each time, `ask` needs a person's answer first (`ask:0`
 waits for it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when
-the run's planner is. A result is a digest of the task and of the results
+the run's planner is, `calls:5` makes five calls within it. A result is a digest of the task and of the results
 it builds on: so the bytes tell whether every task got what it depends on.
 """
 
@@ -400,6 +400,17 @@ def _conversing(rng: Rng) -> Workload:
     )
 
 
+def calling(rng: Rng) -> Workload:
+    """Tasks make calls within them, which are recorded."""
+    number = rng.between(3, 6)
+    names = [f"j{index}" for index in range(rng.between(1, 3))]
+    plan = tuple(task(name, behaviour=f"calls:{number}") for name in names)
+    last = task("jend", *names, behaviour="calls:2")
+    return Workload(
+        name="calls", plans=((*plan, last),), by_caller=rng.happens(0.7), max_parallel=3
+    )
+
+
 KINDS: tuple[Callable[[Rng], Workload], ...] = (
     _conversing,
     _sequence,
@@ -424,5 +435,6 @@ KINDS: tuple[Callable[[Rng], Workload], ...] = (
 
 
 def draw(rng: Rng) -> Workload:
-    """Return one of them."""
-    return rng.pick(KINDS)(rng)
+    """Return one of them, or one that makes calls."""
+    # A stream of its own: what else a seed plays stays as it is.
+    return calling(rng) if rng.stream("calls").happens(0.14) else rng.pick(KINDS)(rng)

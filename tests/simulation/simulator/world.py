@@ -410,6 +410,8 @@ def _rests(model: RunModel) -> bool:
         return run is not None
     if run.status is RunStatus.PAUSED:
         return not model.leased()
+    if run.blocked_on is BlockedKind.TIMER:
+        return False
     blocked = any(task.status is TaskStatus.BLOCKED for task in model.tasks.values())
     return run.status is RunStatus.WAITING and blocked
 

@@ -17,8 +17,8 @@ class RunStatus(StrEnum):
     RUNNING = "RUNNING"
     """Steps of the run are leased, or ready for a worker."""
     WAITING = "WAITING"
-    """No step is leased or ready; the run waits for an answer, for an unknown outcome to be settled, or for
-    an idempotency key that another run has."""
+    """No step is leased or ready; the run waits for an answer, for an unknown outcome to be settled, for the end of
+    a sleep, or for an idempotency key that another run has."""
     PAUSED = "PAUSED"
     """The run accepts deliveries of work in flight and dispatches nothing."""
     SUCCEEDED = "SUCCEEDED"
@@ -64,7 +64,7 @@ class TaskStatus(StrEnum):
     """An execution of the task waits for a worker, or for its back-off to end."""
     RUNNING = "RUNNING"
     BLOCKED = "BLOCKED"
-    """The task waits for an answer, or for an unknown outcome to be settled."""
+    """The task waits for an answer, for the end of a sleep, for a budget, or for an unknown outcome to be settled."""
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     SKIPPED = "SKIPPED"
@@ -198,7 +198,7 @@ class BlockedKind(StrEnum):
     INPUT = "INPUT"
     BUDGET = "BUDGET"
     TIMER = "TIMER"
-    """Every ready step waits for a back-off or a start delay to end."""
+    """Every ready step waits for a back-off or a start delay to end, and every suspended one for a sleep."""
     PAUSED = "PAUSED"
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
     KEY = "KEY"

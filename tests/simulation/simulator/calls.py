@@ -1,0 +1,210 @@
+"""Calls within a step, as a worker makes them: replayed where they are recorded, else made and recorded.
+
+A task of behaviour `calls:5` makes five, one after the other. What a call is follows from its key alone, so that every
+attempt makes the same ones; what it returns is new each time, so that a value tells which run of it was kept.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.signals import (
+    Failed,
+    NeedsInput,
+    Result,
+    Sleep,
+    Suspended,
+    SuspendedCall,
+    UnknownCall,
+)
+from stepwell.core.port import Assignment, Recorded
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Failure, Payload, Usage
+from stepwell.core.records.states import Effect, JournalMark
+from tests.simulation.simulator.journals import JournalModel, Place
+from tests.simulation.simulator.replica import HeldJournal, Replica
+from tests.simulation.simulator.rng import Rng
+
+T = TypeVar("T")
+SLEEP_MS = 1_500
+ONE = Usage(input_tokens=1)
+
+
+class LeaseGone(Exception):
+    """The step's lease is lost."""
+
+
+class Asker(Protocol):
+    """Has any replica do something, until there is an answer."""
+
+    def __call__(
+        self, name: str, work: Callable[[Replica], Coroutine[Any, Any, T]]
+    ) -> Awaitable[T | None]:
+        """Return the answer; None: the step need not go on."""
+        ...
+
+
+class Calls:
+    """The calls of one attempt."""
+
+    def __init__(
+        self,
+        assignment: Assignment,
+        model: JournalModel,
+        rng: Rng,
+        ask: Asker,
+        work: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._assignment = assignment
+        self._model = model
+        self._rng = rng
+        self._ask = ask
+        self._work = work
+        self._entries: dict[tuple[str, JournalMark, int], Entry] = {}
+        self._remaining_ms: dict[str, int] = {}
+        self._place = Place(("", ""), "", 0)
+        self._made = 0
+
+    async def make(self, count: int) -> Result | None:
+        """Make the calls; return an outcome that ends the attempt early, None: they are done.
+
+        Raises:
+            LeaseGone: the step is another's by now.
+        """
+        await self._read()
+        for number in range(count):
+            if (end := await self._call(f"c{number}")) is not None:
+                return end
+        if self._rng.happens(0.04):
+            return Failed(failure=Failure(kind="INVALID_RESULT", message="it can't be used"))
+        return None
+
+    async def _read(self) -> None:
+        run, execution = self._assignment.run, self._assignment.execution
+        token = self._assignment.token
+        expected_of = self._model.known
+
+        async def read(to: Replica) -> HeldJournal | None:
+            return await to.read_journal(
+                run.tenant_id, run.run_id, execution.execution_id, token, expected_of
+            )
+
+        held = await self._ask("read journal", read)
+        if held is None:
+            raise LeaseGone
+        self._place = held.place
+        self._model.read(held.place, held.expected, [one.entry for one in held.entries if one.own])
+        for one in held.entries:
+            entry = one.entry
+            self._entries[entry.key, entry.mark, entry.number] = entry
+            self._remaining_ms[entry.key] = one.remaining_ms
+
+    async def _call(self, key: str) -> Result | None:
+        draw = zlib.crc32(f"{self._place.journal}{key}".encode()) % 8
+        if (key, JournalMark.END, 0) in self._entries:
+            self._model.replayed()
+            return None
+        if draw == 0:
+            return await self._sleep(key)
+        if draw == 1:
+            return await self._wait_for_two(key)
+        if draw in (2, 3):
+            return await self._once(key)
+        await self._plain(key)
+        return None
+
+    async def _plain(self, key: str) -> None:
+        end = Entry(key=key, name="plain", usage=ONE, value=self._value())
+        self._run(end)
+        await self._work()
+        if self._rng.happens(0.1):
+            await self._record(self._try(key, Effect.IDEMPOTENT))
+        await self._record(end)
+        if self._rng.happens(0.05):
+            await self._forget(key)
+
+    async def _once(self, key: str) -> Result | None:
+        once = Effect.AT_MOST_ONCE
+        begins = [n for k, mark, n in self._entries if k == key and mark is JournalMark.BEGIN]
+        for number in begins:
+            if (key, JournalMark.TRY, number) not in self._entries:
+                return UnknownCall(call=key, reason=f"begin {number} has no end")
+        number = max(begins, default=0) + 1
+        begin = Entry(key=key, mark=JournalMark.BEGIN, number=number, effect=once)
+        await self._record(begin)
+        self._run(begin)
+        await self._work()
+        if self._rng.happens(0.1):
+            await self._record(replace(self._try(key, once), number=number))
+            return await self._once(key)
+        await self._record(Entry(key=key, effect=once, usage=ONE, value=self._value()))
+        return None
+
+    async def _sleep(self, key: str) -> Result | None:
+        if (key, JournalMark.WAIT, 0) not in self._entries:
+            await self._record(Entry(key=key, mark=JournalMark.WAIT, sleep_ms=SLEEP_MS))
+        if ms := self._remaining_ms[key]:
+            return Suspended(waits=(SuspendedCall(call=key, wait=Sleep(remaining_ms=ms)),))
+        await self._record(Entry(key=key, value=Payload()))
+        return None
+
+    async def _wait_for_two(self, key: str) -> Result | None:
+        """Wait for a person's answer and, beside it, for the end of a sleep that wakes the step before."""
+        nap = f"{key}/nap"
+        if (nap, JournalMark.WAIT, 0) not in self._entries:
+            await self._record(Entry(key=nap, mark=JournalMark.WAIT, sleep_ms=SLEEP_MS))
+        waits = [SuspendedCall(call=key, wait=NeedsInput(prompt=key))]
+        if ms := self._remaining_ms[nap]:
+            waits.append(SuspendedCall(call=nap, wait=Sleep(remaining_ms=ms)))
+        return Suspended(waits=tuple(waits))
+
+    def _try(self, key: str, effect: Effect) -> Entry:
+        tries = [n for k, mark, n in self._entries if k == key and mark is JournalMark.TRY]
+        return Entry(
+            key=key,
+            mark=JournalMark.TRY,
+            number=max(tries, default=0) + 1,
+            attempt=self._assignment.execution.attempt,
+            effect=effect,
+            failure=Failure(kind="Flaky"),
+        )
+
+    def _value(self) -> Payload:
+        self._made += 1
+        return Payload(data=f"{self._assignment.token}.{self._made}".encode())
+
+    def _run(self, entry: Entry) -> None:
+        self._model.ran(self._place, self._assignment.execution.attempt, entry)
+
+    async def _record(self, entry: Entry) -> None:
+        execution, token = self._assignment.execution, self._assignment.token
+
+        async def record(to: Replica) -> Recorded:
+            return await to.record(self._place, execution.execution_id, token, (entry,))
+
+        recorded = await self._ask("record", record)
+        if recorded is None or not recorded.live:
+            raise LeaseGone
+        written = recorded.written[0]
+        if written.accepted:
+            self._model.acknowledged(self._place, execution.attempt, (entry,))
+        self._entries[entry.key, entry.mark, entry.number] = entry
+        if entry.mark is JournalMark.WAIT:
+            left_us = max(0, written.until_us - recorded.now_us)
+            self._remaining_ms[entry.key] = -(-left_us // 1_000)
+
+    async def _forget(self, key: str) -> None:
+        run, execution = self._assignment.run, self._assignment.execution
+        token = self._assignment.token
+
+        async def forget(to: Replica) -> bool:
+            return await to.forget(run.tenant_id, run.run_id, execution.execution_id, token, key)
+
+        if not await self._ask("forget", forget):
+            raise LeaseGone
+        self._entries = {name: one for name, one in self._entries.items() if name[0] != key}
+        await self._plain(key)
