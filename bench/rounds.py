@@ -14,6 +14,7 @@ from bench.machine import spin
 from bench.processes import ProcessFailed
 from bench.records import Sample, samples_of
 from bench.stage import Stage, Work
+from bench.works.calls import Calls
 from bench.works.chains import Chains
 from bench.works.limits import Limits
 from bench.works.lone import Lone
@@ -31,6 +32,7 @@ WORKS: tuple[Work, ...] = (
     Limits(),
     Chains(),
     Lone(),
+    Calls(),
     Wide(),
     Starts(),
     Long(),

@@ -109,6 +109,25 @@ TABLE = (
         ),
     ),
     Section(
+        "calls",
+        "64 runs at once, each a task with 50 calls in sequence, 1 KiB a call",
+        (
+            Line("calls_per_second", "speed", "calls/s", {"sqlite": least(7_000)}),
+            Line("cpu_us", "CPU of a call, all processes", "µs", {"sqlite": most(240)}),
+            Line("server_us", "… of it the server", "µs", {"sqlite": most(120)}),
+            Line("worker_us", "… the worker", "µs"),
+            Line("database_us", "… the database", "µs"),
+            Line("stored_kib", "stored of a call, indexes included", "KiB", {"": most(1.3)}),
+            Line("lone_ms", "one run, call after call: p50", "ms", {"sqlite": most(0.8)}),
+            Line(
+                "back_ms",
+                "a step with 1,000 calls is handed out again and has them",
+                "ms",
+                {"": most(50)},
+            ),
+        ),
+    ),
+    Section(
         "wide",
         "One run of 500 independent tasks, 32 at once",
         (Line("steps_per_second", "speed", "steps/s", {"": least(5_000)}),),

@@ -18,7 +18,7 @@ import msgspec
 
 from bench.plans import gated
 from bench.processes import Seen, Step
-from stepwell_client import Agent, Continue, Finish, ReflectContext, TaskContext, Worker
+from stepwell_client import Agent, Continue, Finish, ReflectContext, Release, TaskContext, Worker
 
 
 class _Bench:
@@ -33,6 +33,7 @@ class _Bench:
         self.agent.task(self.work)
         self.agent.task("gate")(self.gate)
         self.agent.task("paced")(self.paced)
+        self.agent.task("calls")(self.calls)
         self.agent.reflect(self.reflect)
 
     async def work(self, ctx: TaskContext) -> bytes:
@@ -57,6 +58,18 @@ class _Bench:
         await asyncio.sleep(begun + ctx.input(float) - time.monotonic())
         return b""
 
+    async def calls(self, ctx: TaskContext) -> bytes:
+        """Make so many calls, one after another; where the input says so, hand the step back once, before its end."""
+        count, returns = ctx.input(tuple[int, bool])
+        for number in range(count):
+            begun = time.monotonic()
+            await ctx.call("read", _read, number)
+            step = Step(ctx.run_id, f"call{number}", ctx.attempt, begun, time.monotonic())
+            self._steps.append(step)
+        if returns and ctx.attempt == 1:
+            raise Release("to come back")
+        return b""
+
     async def reflect(self, ctx: ReflectContext) -> Continue | Finish:
         """Go on, once, with the plan that the run's input describes."""
         return Continue(gated(**ctx.run_input())) if ctx.iteration == 1 else Finish()
@@ -77,6 +90,10 @@ class _Bench:
         self._steps: list[Step] = []
         self._welcomed: list[float] = []
         self._since = time.monotonic()
+
+
+def _read(_: int) -> bytes:
+    return os.urandom(1024)
 
 
 class _Welcomes(logging.Handler):

@@ -47,7 +47,7 @@ class Chains:
         before = [cpu_seconds(*pids) for pids in parts]
         database = {pid: cpu_seconds(pid) for pid in world.backend.pids(world.place)}
         client = time.process_time()
-        size = _bytes_in(world.place.database)
+        size = bytes_in(world.place.database)
         begun = time.perf_counter()
         handles = await asyncio.gather(
             *(world.client.start(plan=chain(self.steps)) for _ in range(self.runs))
@@ -65,7 +65,7 @@ class Chains:
             time.process_time() - client,
         ]
         server_us, worker_us, database_us, client_us = (each / steps * 1e6 for each in used)
-        stored = _bytes_in(world.place.database) - size
+        stored = bytes_in(world.place.database) - size
         return [
             Chained(
                 steps_per_second=steps / seconds,
@@ -79,7 +79,7 @@ class Chains:
         ]
 
 
-def _bytes_in(path: Path | None) -> int:
+def bytes_in(path: Path | None) -> int:
     """Return the bytes of a SQLite file's pages in use, those in its log included."""
     if path is None:
         return 0

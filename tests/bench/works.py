@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.stage import Work
+from bench.works.calls import Calls
 from bench.works.chains import Chains
 from bench.works.limits import Limits
 from bench.works.lone import Lone
@@ -20,6 +21,7 @@ LITTLE: dict[str, Work] = {
         Limits(writes=5),
         Chains(runs=2, steps=3),
         Lone(steps=5),
+        Calls(runs=2, calls=3, lone=4, entries=5),
         Wide(tasks=8, at_once=4),
         Starts(count=2, tasks=3, large=20),
         Long(tasks=20, early=5, parts=Parts(parts=2, steps=4, rest=60), kill_after_s=0.01),
@@ -30,5 +32,5 @@ LITTLE: dict[str, Work] = {
     )
 }
 """Works by name."""
-SHARING = ("chains", "lone", "wide", "starts")
+SHARING = ("chains", "lone", "calls", "wide", "starts")
 """Works that share the world of their stage."""

@@ -1,0 +1,88 @@
+"""Calls within steps: speed, CPU and bytes of a call that is recorded, and how soon a step has them again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bench.processes import cpu_seconds
+from bench.stage import Stage, World
+from bench.works.chains import bytes_in
+from bench.works.times import share
+from stepwell_client import RunStatus, Task
+
+
+class Called(NamedTuple):
+    """Figures of a call."""
+
+    calls_per_second: float
+    cpu_us: float
+    """All processes together but the client, which only starts the runs and waits for them."""
+    server_us: float
+    worker_us: float
+    database_us: float | None
+    stored_kib: float | None
+    """Growth of the file, for stores in one."""
+    lone_ms: float
+    """A call of one run, with nothing beside it: p50."""
+    back_ms: float
+    """From the moment that a step with many calls hands itself back to its having all of them again."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """So many runs of one task each, which makes so many calls."""
+
+    runs: int = 64
+    calls: int = 50
+    lone: int = 300
+    entries: int = 1_000
+    name: str = "calls"
+    stores: Sequence[str] = ("sqlite", "postgres", "redis", "memory")
+    once: bool = False
+
+    async def measure(self, stage: Stage) -> Sequence[Called]:
+        world = await stage.shared()
+        database = world.backend.pids(world.place)
+        parts = ([world.server.pid], [world.worker.pid], database)
+        before = [cpu_seconds(*pids) for pids in parts]
+        size = bytes_in(world.place.database)
+        begun = time.perf_counter()
+        await asyncio.gather(*(self._run(world, self.calls) for _ in range(self.runs)))
+        seconds = time.perf_counter() - begun
+        calls = self.runs * self.calls
+        used = (cpu_seconds(*pids) - then for pids, then in zip(parts, before, strict=True))
+        server_us, worker_us, database_us = (each / calls * 1e6 for each in used)
+        stored = bytes_in(world.place.database) - size
+        return [
+            Called(
+                calls_per_second=calls / seconds,
+                cpu_us=server_us + worker_us + database_us,
+                server_us=server_us,
+                worker_us=worker_us,
+                database_us=database_us if database else None,
+                stored_kib=stored / calls / 1024 if world.place.database else None,
+                lone_ms=await self._lone_ms(world),
+                back_ms=await self._back_ms(world),
+            )
+        ]
+
+    async def _run(self, world: World, calls: int, *, returns: bool = False) -> None:
+        task = Task("t", type="calls", input=(calls, returns))
+        run = await (await world.client.start(plan=[task])).wait()
+        assert run.status == RunStatus.SUCCEEDED
+
+    async def _lone_ms(self, world: World) -> float:
+        world.worker.seen()
+        await self._run(world, self.lone)
+        return share(sorted(one.ended - one.begun for one in world.worker.seen().steps), 0.5) * 1e3
+
+    async def _back_ms(self, world: World) -> float:
+        world.worker.seen()
+        await self._run(world, self.entries, returns=True)
+        steps = world.worker.seen().steps
+        left = max(one.ended for one in steps if one.attempt == 1)
+        return (max(one.ended for one in steps if one.attempt > 1) - left) * 1e3
