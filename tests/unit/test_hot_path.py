@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from stepwell.core.loop.signals import Released
 from stepwell.core.loop.transition import Reply
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import TaskSpec
+from stepwell.engine.recorder import Kept, NewEntries, RecordAnswer
 from stepwell_testkit.runtime import ManualRuntime
 from tests.unit.executor_world import (
     TENANT,
@@ -123,3 +126,49 @@ async def _rest() -> None:
     """Let all that is ready to run come to its end."""
     for _ in range(100):
         await asyncio.sleep(0)
+
+
+async def test_entries_that_come_together_cost_as_much_as_one(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=RUNS)
+    for run_id in IDS:
+        await world.start(executor, CHAIN, run_id=run_id)
+    got = [await worker.next() for _ in IDS]
+    await executor.quiet()
+    answers: list[RecordAnswer | Exception] = []
+    answered = asyncio.Event()
+
+    def answer(reply: RecordAnswer | Exception) -> None:
+        answers.append(reply)
+        if len(answers) == RUNS:
+            answered.set()
+
+    costs.clear()
+    for one in got:
+        name = (one.run.run_id, one.execution.execution_id, one.token)
+        executor.record(TENANT, NewEntries(*name, [Entry(key="k")]), answer)
+    await answered.wait()
+    assert costs == {"task recorder": 1, "store record": 1, "future": 1}, (
+        "the future is this test's"
+    )
+    assert answers == [RecordAnswer(live=True, entries=[Kept(accepted=True)])] * RUNS
+
+
+async def test_step_without_entries_reads_no_journal(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=RUNS)
+    await world.start(executor, CHAIN)
+    first = await worker.next()
+    await executor.quiet()
+    costs.clear()
+    await worker.deliver(first, Released())
+    assert (await worker.next()).journal is None
+    assert (costs["store page"], costs["store record"]) == (0, 0)
