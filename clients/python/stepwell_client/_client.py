@@ -360,11 +360,16 @@ class RunHandle:
         return self.client.messages(self.id, task_id=task_id)
 
     def journal(
-        self, *, task_id: str = "", execution_id: str = "", values: bool = False
+        self,
+        *,
+        task_id: str = "",
+        execution_id: str = "",
+        values: bool = False,
+        follow: bool = False,
     ) -> AsyncIterator[types_pb2.StoredEntry]:
         """Yield what the calls within the run's steps, of one task or of one attempt, recorded."""
         return self.client.journal(
-            self.id, task_id=task_id, execution_id=execution_id, values=values
+            self.id, task_id=task_id, execution_id=execution_id, values=values, follow=follow
         )
 
     def inputs(self) -> AsyncIterator[orchestrator_pb2.RunInput]:

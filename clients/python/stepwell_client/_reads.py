@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 from stepwell_client._calls import CALL_SECONDS, CallsBase
-from stepwell_client._enums import BlockedKind, RunStatus, TaskStatus
+from stepwell_client._enums import ENDED, BlockedKind, RunStatus, TaskStatus
 from stepwell_client._errors import ServerError, Unavailable
 from stepwell_client._outages import Notices
 from stepwell_client._payloads import decode
@@ -26,6 +26,8 @@ _log = logging.getLogger("stepwell_client")
 FETCH_IDS_MAX = 4
 """Results asked for together when they came by reference: one message surely holds as many."""
 MESSAGES_PAGE_SIZE = 100
+JOURNAL_POLL_SECONDS = 0.5
+"""The pause between two reads of a journal that is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +144,14 @@ class ReadCalls(CallsBase):
         journal: str = "",
         execution_id: str = "",
         values: bool = False,
+        follow: bool = False,
     ) -> AsyncIterator[types_pb2.StoredEntry]:
         """Yield what the calls within a run's steps recorded, in the order in which they did.
 
         Of one task, as the plan in force defines it; of one `journal` by its name; or of one attempt. With `values`
-        also the bytes of their values.
+        also the bytes of their values. With `follow` it goes on until the run has ended.
         """
-        token = ""
+        token, ended = "", not follow
         while True:
             request = pb.ListJournalRequest(
                 run_id=run_id,
@@ -162,8 +165,13 @@ class ReadCalls(CallsBase):
             for entry in page.entries:
                 yield entry
             token = page.next_page_token
-            if not page.more:
+            if page.more:
+                continue
+            if ended:
                 return
+            ended = (await self.get(run_id)).status in ENDED
+            if not ended:
+                await self._sleep(JOURNAL_POLL_SECONDS)
 
     async def record(self, run_id: str, execution_id: str) -> ExecutionRecord:
         """Return what an execution recorded of its work with a model: `ctx.record(…)`."""

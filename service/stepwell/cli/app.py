@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "watch": "Follow a run that is there.",
     "logs": "Print what a run's steps wrote.",
     "messages": "Print the conversations of a run's tasks.",
+    "journal": "List what the calls within a run's steps recorded.",
     "resume": "Make a run go on from its last checkpoint, and follow it.",
     "pause": "Pause a run; work in flight may end.",
     "inputs": "List what runs ask of people, oldest first.",

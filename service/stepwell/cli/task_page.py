@@ -86,6 +86,11 @@ def _definition(entry: orchestrator_pb2.TaskEntry) -> Iterator[str]:
     title = f"  {one_line(spec.title)}" if spec.title else ""
     yield f"task {one_line(task.task_id)}  {word(TaskStatus, task.status)}{title}"
     fields = {"type": spec.type, "role": spec.role, "after": ", ".join(spec.depends_on)}
+    if task.journal.entries:
+        entries = "entry" if task.journal.entries == 1 else "entries"
+        fields["calls"] = f"{task.journal.entries:,} {entries}; stepwell journal shows them"
+    if task.waits:
+        fields["waits"] = ", ".join(one.call for one in task.waits)
     for name, value in fields.items():
         if value:
             yield f"{name:<6} {one_line(value)}"
@@ -111,6 +116,8 @@ def _attempt(
     if one.usage.model:
         parts.append(one.usage.model)
     yield "  ".join(one_line(part) for part in parts)
+    if one.unknown_call:
+        yield f"{_INDENT}nobody knows what became of its call {one_line(one.unknown_call)}"
     if why := describe.failure(one.failure):
         yield _INDENT + why
     if one.failure.details:

@@ -68,6 +68,11 @@ AGENT = """
             raise NeedsInput(f"what of {ctx.task_id}?", kind=kind, **given)
         return ctx.answer()
 
+    @agent.task("call")
+    async def call(ctx):
+        value = await ctx.call("read", str.upper, "page")
+        return value + await ctx.call("read", str.upper, "book", key="book")
+
     @agent.task("slow")
     async def slow(ctx):
         await asyncio.sleep(60)

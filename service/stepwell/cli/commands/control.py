@@ -83,6 +83,12 @@ def retry(
     client: SyncClient,
     run: options.Run,
     task: options.Task,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Make the calls of its journal again, but those that run only once."
+        ),
+    ] = False,
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
     json: options.Json = False,
@@ -93,7 +99,7 @@ def retry(
     run that has failed goes on with `stepwell resume`.
     """
     response = client.retry_task(
-        connect.run_id(client, run), task, reason=reason, on_behalf_of=on_behalf_of
+        connect.run_id(client, run), task, fresh=fresh, reason=reason, on_behalf_of=on_behalf_of
     )
     state = "runs again" if response.changed else "was asked to run again before"
     return report(
@@ -149,6 +155,15 @@ def resolve(
         str | None,
         typer.Option("--failed", metavar="WHY", help="With --done: it failed all the same."),
     ] = None,
+    call: Annotated[
+        str,
+        typer.Option(
+            "--call",
+            metavar="KEY",
+            help="The call within the step whose outcome is unknown; see `stepwell journal`.",
+            show_default=False,
+        ),
+    ] = "",
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
     json: options.Json = False,
@@ -156,7 +171,7 @@ def resolve(
     """Say what became of a task whose outcome is unknown.
 
     A task that may run only once was lost while it ran. With --done it is completed, with --not-done it
-    is run again.
+    is run again. Of a call within a step, the result is the call's value, and the step goes on.
     """
     if done is None:
         raise CliError("say --done or --not-done: whether its effect took place")
@@ -174,7 +189,7 @@ def resolve(
     run_id = connect.run_id(client, run)
     execution_id = _execution_id(client, run_id, execution)
     response = client.resolve(
-        run_id, execution_id, resolution, reason=reason, on_behalf_of=on_behalf_of
+        run_id, execution_id, resolution, call=call, reason=reason, on_behalf_of=on_behalf_of
     )
     state = "is settled" if response.changed else "was settled already"
     sentence = f"{execution_id} of run {connect.name_of(response.run)} {state}"
