@@ -30,6 +30,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 GENERATE_VENV := .venv-generate
 GENERATE_PY := $(GENERATE_VENV)/bin/python
+FRAMEWORKS_VENV := .venv-frameworks
+FRAMEWORKS_PY := $(FRAMEWORKS_VENV)/bin/python
 SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench examples)
 
 PEERS_VENV := .venv-peers
@@ -39,9 +41,10 @@ TEMPORAL_MODULE := github.com/temporalio/cli/cmd/temporal@v1.5.1
 TEMPORAL := bench/.peers/bin/temporal
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
+FRAMEWORKS_READY := $(FRAMEWORKS_VENV)/.ready
 PEERS_READY := $(PEERS_VENV)/.ready
 
-.PHONY: help setup demo test test-stores proof mutants simulate differential check format generate bench bench-peers lock clean
+.PHONY: help setup demo test test-stores test-frameworks proof mutants simulate differential check format generate bench bench-peers lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -56,6 +59,10 @@ $(READY): pyproject.toml clients/python/pyproject.toml testkit/pyproject.toml re
 $(GENERATE_READY): requirements/generate.txt scripts/bootstrap.py
 	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; Python 3.11 or newer is needed (make PYTHON=/path/to/python3 …)." >&2; exit 1; }
 	@$(PYTHON) scripts/bootstrap.py $(GENERATE_VENV) requirements/generate.txt
+	@touch $@
+
+$(FRAMEWORKS_READY): $(READY) requirements/frameworks.txt
+	@$(PYTHON) scripts/bootstrap.py --over $(VENV) $(FRAMEWORKS_VENV) requirements/frameworks.txt clients/python . testkit
 	@touch $@
 
 $(PEERS_READY): requirements/peers.txt scripts/bootstrap.py
@@ -82,6 +89,9 @@ test: $(READY) ## first door: minutes, on any machine (ARGS='-k lease' selects s
 test-stores: $(READY) ## second door: what wants real servers, kills, disks, networks
 	@$(PY) -m pytest --door=stores -n $(STORES_JOBS) --dist worksteal $(ARGS)
 
+test-frameworks: $(FRAMEWORKS_READY) ## a door beside them: agent frameworks and MCP, which have an environment of their own
+	@$(FRAMEWORKS_PY) -m pytest --door=frameworks -n $(JOBS) --dist worksteal tests/frameworks $(ARGS)
+
 proof: $(READY) ## third door: the long proofs, from where they stopped (ARGS='-k kills', SHARD=3, SCALE=soak)
 	@$(PY) -m scripts.proof --scale $(SCALE) --jobs $(PROOF_JOBS) $(if $(SHARD),--share $(SHARD)) $(ARGS)
 
@@ -95,7 +105,7 @@ differential: $(READY) ## play PROGRAMS random programs on each driver and the m
 	@$(PY) -m tests.contract.differential --programs $(PROGRAMS) --seed $(SEED) \
 	    $(foreach name,$(DRIVERS),--factory tests.contract.conformance.conftest:$(name)Factory)
 
-check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated code, floors
+check: $(READY) $(GENERATE_READY) $(FRAMEWORKS_READY) ## lint, formats, types, protocol, generated code, floors
 	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
@@ -123,8 +133,12 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	@command -v uv >/dev/null || { echo "error: 'make lock' needs uv on the PATH." >&2; exit 1; }
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	    --no-emit-package stepwell-client --all-extras --group dev pyproject.toml \
-	    -o requirements/dev.txt
+	    --no-emit-package stepwell-client --extra certs --extra postgres --extra redis --extra uvloop \
+	    --group dev pyproject.toml -o requirements/dev.txt
+	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --no-emit-package stepwell-client --all-extras --group dev --group frameworks \
+	    --constraint requirements/dev.txt pyproject.toml -o requirements/frameworks.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --group generate -o requirements/generate.txt
@@ -133,5 +147,5 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	    --group peers -o requirements/peers.txt
 
 clean: ## remove the environments and all that was built
-	@rm -rf $(VENV) $(GENERATE_VENV) $(PEERS_VENV) bench/.peers bench/out build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(GENERATE_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,8 +1,10 @@
 """Makes a virtual environment from a requirements file with hashes; called by the Makefile alone.
 
     python3 scripts/bootstrap.py .venv requirements/dev.txt clients/python .
+    python3 scripts/bootstrap.py --over .venv .venv-frameworks requirements/frameworks.txt clients/python .
 
-The arguments after the requirements file are projects of this repository, installed editable. Only
+The arguments after the requirements file are projects of this repository, installed editable. With
+`--over` the packages of another environment are seen, and only what it lacks is installed. Only
 the standard library is used, and no syntax newer than Python 3.6, so that an old interpreter is told
 what is wrong instead of failing to read the file.
 """
@@ -31,6 +33,18 @@ def give_up(text):
 def venv_python(venv):
     """Path of the environment's interpreter."""
     return os.path.join(venv, "bin", "python")
+
+
+def packages_folder(venv):
+    """Path of the environment's packages."""
+    python = "python{}.{}".format(*sys.version_info[:2])
+    return os.path.join(os.path.abspath(venv), "lib", python, "site-packages")
+
+
+def see_packages_of(other, venv):
+    """Has the environment see the packages of another one of the same Python."""
+    with open(os.path.join(packages_folder(venv), "over.pth"), "w", encoding="utf-8") as file:
+        file.write(packages_folder(other) + "\n")
 
 
 def is_usable(venv, needs_pip):
@@ -118,11 +132,15 @@ def main():
             "Python {}.{} or newer is needed, and this is {}.{}. Name another one: "
             "make PYTHON=python3.12 …".format(*(MIN_VERSION + sys.version_info[:2]))
         )
-    venv, requirements, *projects = sys.argv[1:]
+    arguments = sys.argv[1:]
+    other = arguments[1] if arguments[0] == "--over" else None
+    venv, requirements, *projects = arguments[2:] if other else arguments
     uv = shutil.which("uv")
     start = time.monotonic()
     if not is_usable(venv, needs_pip=uv is None):
         make_venv(venv, uv)
+    if other:
+        see_packages_of(other, venv)
     with open(requirements, encoding="utf-8") as file:
         count = sum(1 for line in file if line[:1].isalnum())
     report(f"installing {count} packages from {requirements} (checked by hash)")

@@ -25,6 +25,8 @@ from tests.docs.pages import TOP
 from tests.docs.shell import Shell, stop
 
 VERSION = "0.1.0"
+FRAMEWORKS = {"agents": "openai-agents", "pydantic_ai": "pydantic-ai-slim"}
+"""Distributions that are not installed here and are named otherwise than what is imported."""
 TEST_ONLY = {"hypothesis", "pytest", "pytest_asyncio", "stepwell_testkit", "tests"}
 
 
@@ -149,7 +151,8 @@ def test_each_wheel_requires_what_it_imports(server: Wheel, client: Wheel, testk
         foreign = wheel.imported - sys.stdlib_module_names - {"__future__"}
         for name in foreign:
             # A namespace has several: `google` is protobuf's and googleapis'.
-            brought = {owner.lower().replace("_", "-") for owner in owners.get(name, [name])}
+            named = owners.get(name, [FRAMEWORKS.get(name, name)])
+            brought = {owner.lower().replace("_", "-") for owner in named}
             assert brought & wheel.required.keys(), f"{wheel.metadata['Name']}: {name}"
 
 

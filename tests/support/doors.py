@@ -5,6 +5,7 @@
 - `stores`: everything else that wants real servers, disks, kills or networks.
 - `proof`: what carries the mark `proof`. Its size grows with the scale (tests/support/proofs/sizes.py); what of it
   needs nothing real is behind `test` as well, in little.
+- `frameworks`: all of tests/frameworks, which is played in an environment that has them.
 
 `pytest --door=stores` plays one door; without the option every test is played, the proofs in little.
 The door follows from the folder, the fixtures and the parameters of a test (`doors_of`), and `test` is
@@ -45,10 +46,13 @@ class Door(StrEnum):
     TEST = "test"
     STORES = "stores"
     PROOF = "proof"
+    FRAMEWORKS = "frameworks"
 
 
 RULES = "tests/unit/house/"
 """Folder of the code's own rules."""
+FRAMEWORKS = "tests/frameworks/"
+"""Folder of what imports agent frameworks, which other doors' environment lacks."""
 REAL = ("tests/chaos", "tests/support/backends")
 """Folders about servers, disks, kills and networks: nothing in them is behind the first door."""
 PURE = ("tests/unit/",)
@@ -78,6 +82,8 @@ def doors_of(
     """Return the doors that a test is behind: one, or for a proof the first as well."""
     if path.startswith(RULES):
         return frozenset({Door.CHECK})
+    if path.startswith(FRAMEWORKS):
+        return frozenset({Door.FRAMEWORKS})
     servers = servers_in(parameters)
     real = may_start_servers(path, fixtures=fixtures, parameters=parameters)
     if sized:
@@ -130,9 +136,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out folders that have nothing behind the first door: importing them takes seconds."""
-    first = config.getoption("door") == Door.TEST
-    return True if first and any(collection_path == TOP / folder for folder in REAL) else None
+    """Leave out folders that have nothing behind the door: importing them takes seconds, or fails."""
+    door = config.getoption("door")
+    if door is None:
+        return None
+    left_out = [] if door == Door.FRAMEWORKS else [FRAMEWORKS]
+    if door == Door.TEST:
+        left_out += REAL
+    return True if any(collection_path == TOP / folder for folder in left_out) else None
 
 
 @pytest.hookimpl(tryfirst=True)

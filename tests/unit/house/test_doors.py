@@ -9,7 +9,7 @@ import pytest
 from tests.support import doors
 from tests.support.doors import Door, doors_of
 
-CHECK, TEST, STORES, PROOF = Door
+CHECK, TEST, STORES, PROOF, FRAMEWORKS = Door
 SUITE = doors.ONCE
 
 
@@ -27,6 +27,7 @@ SUITE = doors.ONCE
         ("tests/chaos/test_busy.py", (), "", True, {PROOF}),
         ("tests/service/test_tenants.py", ("served",), "sqlite", True, {PROOF, TEST}),
         ("tests/service/test_tenants.py", ("served",), "redis", True, {PROOF}),
+        ("tests/frameworks/test_mcp.py", (), "postgres", False, {FRAMEWORKS}),
         ("tests/simulation/test_simulator.py", (), "range(0, 200)", True, {PROOF, TEST}),
         ("tests/simulation/test_crash_points.py", (), "redis-fork", True, {PROOF}),
         (SUITE, ("open_store",), "memory", False, {TEST}),
@@ -45,13 +46,13 @@ def test_door_follows_from_folder_fixtures_and_parameters(
 
 
 def test_no_test_is_behind_no_door() -> None:
-    folders = ["tests/unit", "tests/unit/house", "tests/new", "", *doors.REAL]
+    folders = ["tests/unit", "tests/unit/house", "tests/new", "tests/frameworks", "", *doors.REAL]
     paths = [f"{folder}/test_it.py" for folder in folders] + [doors.ONCE]
     fixtures = [(), ("backends",)]
     parameters = ["", "postgres", "grpc_redis_cluster", "anything"]
     for path, asked, words, sized in product(paths, fixtures, parameters, [False, True]):
         behind = doors_of(path, fixtures=asked, parameters=words, sized=sized)
-        assert behind in ({CHECK}, {TEST}, {STORES}, {PROOF}, {PROOF, TEST}), path
+        assert behind in ({CHECK}, {TEST}, {STORES}, {PROOF}, {PROOF, TEST}, {FRAMEWORKS}), path
 
 
 def test_folder_that_the_first_door_leaves_out_has_nothing_behind_it() -> None:
