@@ -9,7 +9,7 @@ families have to be asked first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stepwell.core.port import Commit, CommitResult, Renewal
 from stepwell.core.records.errors import (
@@ -21,9 +21,10 @@ from stepwell.core.records.errors import (
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.families import TOMBSTONE_US, Families
-from stepwell_drivers.redis.keys import Partition, RunKeys, escape
+from stepwell_drivers.redis.groups import Group, Groups, failure_of
+from stepwell_drivers.redis.keys import RunKeys, escape
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import Packed, RowBuffer, micros, pack
+from stepwell_drivers.redis.packing import RowBuffer, micros, pack
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
@@ -35,56 +36,12 @@ _VERDICTS = {
 }
 
 
-GROUP_BYTES = 256 * 1024
-"""A call that has so many bytes takes no further run: a server that is nearly full refuses it as a whole."""
-
-
-class _Group:
-    """Commits of runs of one partition, for one call."""
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.places: list[int] = []
-        """The places of its commits among all that came together."""
-        self.size = 0
-        self._keys: list[bytes] = []
-        self._lines: list[bytes] = []
-        """The runs' lines in the partition's book."""
-        self._numbers: dict[str, int] = {}
-        self._parts: list[tuple[Any, ...]] = []
-        self._arguments: list[bytes] = []
-
-    def add(self, run: RunKeys, place: int, commit: Packed) -> None:
-        """Take a commit, behind those that are there."""
-        number = self._numbers.get(run.name)
-        if number is None:
-            number = self._numbers[run.name] = len(self._numbers) + 1
-            self._keys += (run.rows, run.orders, run.tenant_feed)
-            self._lines.append(f"v{run.name}".encode())
-        self._parts.append((number, place, *commit.parts))
-        self._arguments += commit.arguments
-        self.places.append(place)
-        self.size += commit.size
-
-    def ask(self, base: Base, *, is_orphan: bool = False) -> Ask:
-        """Return its call."""
-        one = self.partition
-        keys = (
-            *(one.book, one.wake, one.ready, one.due, one.holders, one.lists, one.tombstones),
-            *(one.feed, *self._keys),
-        )
-        channel = base.channel.decode()
-        head = (base.floor, base.store_id, channel, is_orphan, len(self._lines), self._parts)
-        arguments = (packed(head), *self._lines, *self._arguments)
-        return Ask(one.slot, Call(base.scripts.commit, keys, arguments))
-
-
 class _Birth(NamedTuple):
     """A fork that is to be born, and all commits of it."""
 
     run: RunKeys
     commit: Commit
-    group: _Group
+    group: Group
 
 
 class Commits:
@@ -108,7 +65,7 @@ class Commits:
         """
         base = self._base
         groups, births = self._divided(commits)
-        replies = await base.network.commit_all([group.ask(base) for group in groups])
+        replies = await base.network.commit_all([self._ask(group) for group in groups])
         answered = list(zip(groups, replies, strict=True))
         answered += [(birth.group, await self._bear(birth)) for birth in births]
         results: dict[int, CommitResult] = {}
@@ -118,31 +75,33 @@ class Commits:
             elif isinstance(reply, StoreFull):
                 base.note_refused(group.partition, group.size)
         if len(results) < len(commits):
-            _raise([reply for _, reply in answered if isinstance(reply, StoreError)], results)
+            failures = [reply for _, reply in answered if isinstance(reply, StoreError)]
+            verdicts = (result.verdict for result in results.values())
+            raise failure_of(failures, is_done=Verdict.COMMITTED in verdicts)
         return [results[place] for place in range(len(commits))]
 
-    def _divided(self, commits: Sequence[Commit]) -> tuple[list[_Group], list[_Birth]]:
-        """Return the commits in groups, those of one run in one, and forks that are to be born."""
-        groups: list[_Group] = []
+    def _divided(self, commits: Sequence[Commit]) -> tuple[list[Group], list[_Birth]]:
+        """Return the commits in groups, and forks that are to be born."""
+        groups = Groups()
         births: list[_Birth] = []
-        of_run: dict[str, _Group] = {}
-        last: dict[int, _Group] = {}
-        """The last group of each partition."""
         for place, commit in enumerate(commits):
-            packed_commit = pack(commit)
+            one = pack(commit)
             run = self._base.run(commit.tenant_id, commit.run_id)
-            group = of_run.get(run.name)
-            if group is None and _is_fork(commit):
-                group = _Group(run.partition)
-                births.append(_Birth(run, commit, group))
-            elif group is None:
-                group = last.get(run.partition.number)
-                if group is None or group.size > GROUP_BYTES:
-                    group = last[run.partition.number] = _Group(run.partition)
-                    groups.append(group)
-            of_run[run.name] = group
-            group.add(run, place, packed_commit)
-        return groups, births
+            if _is_fork(commit) and not groups.knows(run):
+                births.append(_Birth(run, commit, groups.alone(run)))
+            keys = (run.rows, run.orders, run.tenant_feed)
+            groups.of(run).add(run, keys, place, (place, *one.parts), one.arguments)
+        return groups.all, births
+
+    def _ask(self, group: Group, *, is_orphan: bool = False) -> Ask:
+        """Return a group's call."""
+        base, one = self._base, group.partition
+        keys = (
+            *(one.book, one.wake, one.ready, one.due, one.holders, one.lists, one.tombstones),
+            one.feed,
+        )
+        head = (base.floor, base.store_id, base.channel.decode(), is_orphan)
+        return group.ask(base.scripts.commit, keys, *head)
 
     async def _bear(self, birth: _Birth) -> Reply | StoreError:
         """Send a fork's birth, after its family was asked."""
@@ -152,8 +111,8 @@ class Commits:
         except StoreError as error:
             return error
         # Sent in any case: it may have been applied before.
-        asks = [birth.group.ask(self._base, is_orphan=not alive)]
-        (reply,) = await self._base.network.commit_all(asks)
+        ask = self._ask(birth.group, is_orphan=not alive)
+        (reply,) = await self._base.network.commit_all([ask])
         return reply
 
     def _results(self, reply: Reply) -> list[CommitResult]:
@@ -246,16 +205,3 @@ def _renewal(renewal: Renewal, rows: RowBuffer) -> tuple[object, ...]:
         renewal.progress is not None and rows.row(renewal.progress),
         bool(session.backend or session.session_id) and rows.row(session),
     )
-
-
-def _raise(failures: list[StoreError], results: dict[int, CommitResult]) -> None:
-    applied = any(result.verdict is Verdict.COMMITTED for result in results.values())
-    for failure in failures:
-        if not isinstance(failure, StoreUnavailable | OutcomeUnknown):
-            raise failure
-    for failure in failures:
-        if isinstance(failure, OutcomeUnknown):
-            raise failure
-    if applied:
-        raise OutcomeUnknown(f"only a part of a group was applied: {failures[0].message}")
-    raise failures[0]

@@ -30,8 +30,9 @@ TOMBSTONE_US = 2 * 3_600 * 1_000_000
 SWEEP_COMMITS = 2_000
 """So many commits of a deleted run are taken out of the feeds in one go."""
 FIELDS_AT_ONCE = 1_000
-_KEPT = (b"u:", b"v:", b"family")
-"""Prefixes of the rows that stay for a family."""
+_KEPT = (b"u:", b"v:", b"family", b"j:", b"jf:", b"jv:")
+"""Prefixes of the rows that stay for a family; besides, the number of the run's last journal entry."""
+_LAST_ENTRY = b"j"
 
 
 class Families:
@@ -100,9 +101,9 @@ class Families:
         await base.read(run, ("ZREM", one.trash, run.name))
 
     async def _thin(self, run: RunKeys) -> None:
-        """Remove all but the results and their owner: another replica may finish this, too."""
+        """Remove all but the results, the journals and their owner: another replica may finish this, too."""
         names: list[bytes] = await self._base.read(run, ("HKEYS", run.kept))
-        gone = [name for name in names if not name.startswith(_KEPT)]
+        gone = [name for name in names if not name.startswith(_KEPT) and name != _LAST_ENTRY]
         for at in range(0, len(gone), FIELDS_AT_ONCE):
             few = gone[at : at + FIELDS_AT_ONCE]
             await self._base.read(run, ("HDEL", run.kept, *few))

@@ -101,7 +101,7 @@ class RunKeys(NamedTuple):
     rubbish: bytes
     """The key of a deleted run's remaining rows, until nothing refers to them any more."""
     kept: bytes
-    """The same of a run that has a family: results stay as long as one of it is there."""
+    """The same of a run that has a family: results and journals stay as long as one of it is there."""
     family: bytes
     """Hash: the family that goes by this run's id. Each fork that was ever to join → its partition."""
     tenant_feed: bytes

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Lease
+from stepwell.core.port import Commit, Fence, JournalWrite, Lease
 from stepwell.core.records import limits
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution
-from stepwell.core.records.states import ExecutionStatus, InputStatus
+from stepwell.core.records.states import Effect, ExecutionStatus, InputStatus, JournalMark
 from stepwell_drivers.redis.keys import SEPARATOR, escape, worker_leases
 from stepwell_drivers.redis.rows import (
     NOT_KEPT,
     SEQ_CHARS,
+    USAGE_HALF,
     body_of,
     encoded,
     not_kept,
@@ -116,11 +118,7 @@ class _Packing:
             commit.follows,
             commit.run.ended,
             self._executions(),
-            [
-                part
-                for one in commit.fences
-                for part in (self._read(f"e:{one.execution_id}"), one.token)
-            ],
+            [part for fence in commit.fences for part in self._fence(fence)],
             self._outcomes(),
             self._tasks(),
             self._rest(),
@@ -220,6 +218,12 @@ class _Packing:
         who = worker_leases(self._commit.tenant_id, lease.worker_id) + escape(lease.instance_id)
         return (lease.token, micros(lease.lease_ms), micros(lease.limit_ms), who)
 
+    def _fence(self, fence: Fence) -> tuple[int, str, Any]:
+        recorded: Any = max(fence.recorded, -1)
+        if recorded > 0:
+            recorded = (recorded, self._read(f"lr:{fence.execution_id}"))
+        return (self._read(f"e:{fence.execution_id}"), fence.token, recorded)
+
     def _outcomes(self) -> list[int]:
         parts: list[int] = []
         for outcome in self._commit.outcomes:
@@ -235,9 +239,11 @@ class _Packing:
             place = _within(commit.version, at)
             self._write(f"m:{place}", encoded(message))
             members += (f"y{place}", f"j{escape(message.task_id)}{SEPARATOR}{place}")
-        if not (commit.version == 1 or members or commit.timers or commit.inputs):
+        journal = bool(commit.entries or commit.forgotten) and self._journal()
+        if not (commit.version == 1 or members or commit.timers or commit.inputs or journal):
             return False
         return {
+            "journal": journal,
             "birth": _birth(commit),
             "members": members,
             "timers": [
@@ -253,6 +259,37 @@ class _Packing:
             ],
             "requests_max": limits.REQUESTS_KEPT_MAX if commit.request is not None else 0,
         }
+
+    def _journal(self) -> tuple[Any, ...]:
+        """Return what goes out of journals, what comes in, and the number of the first body of that."""
+        first = len(self._bodies) + 1
+        writes = [packed_entry(one, self._bodies) for one in self._commit.entries]
+        forgotten = [
+            (one.generation, entry_name(one.journal, one.entry)) for one in self._commit.forgotten
+        ]
+        return (forgotten, writes, first)
+
+
+def entry_name(journal: str, entry: Entry) -> str:
+    """Return the name of a journal entry within its run, but for the generation."""
+    return f"{journal}\0{entry.key}\0{entry.mark}\0{entry.number}"
+
+
+def packed_entry(write: JournalWrite, bodies: list[bytes]) -> tuple[Any, ...]:
+    """Return what scripts look at of a journal entry; append it and its value's bytes to `bodies`."""
+    entry, value, usage = write.entry, write.entry.value, write.entry.usage
+    data = b"" if value is None else value.data
+    if value is not None and data:
+        entry = replace(entry, value=replace(value, data=b""))
+    bodies += (encoded(entry), data)
+    spent = (usage.input_tokens, usage.output_tokens, usage.cost_micros)
+    return (
+        *(write.journal, write.generation, entry_name(write.journal, entry)),
+        entry.effect is Effect.AT_MOST_ONCE,
+        micros(entry.sleep_ms) if entry.mark is JournalMark.WAIT else -1,
+        *(len(data), len(entry.messages)),
+        any(spent) and [half for number in spent for half in divmod(number, USAGE_HALF)],
+    )
 
 
 def _line(commit: Commit) -> str:

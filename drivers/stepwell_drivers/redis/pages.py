@@ -31,12 +31,11 @@ from stepwell.core.port import (
     TaskQuery,
 )
 from stepwell.core.records.checkpoints import Checkpoint
-from stepwell.core.records.errors import StoreRefused
-from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Execution, Message, Run, Task
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
+from stepwell_drivers.redis.journals import Journals
 from stepwell_drivers.redis.keys import SEPARATOR, RunKeys, escape, unescape
 from stepwell_drivers.redis.logs import Logs
 from stepwell_drivers.redis.network import Ask
@@ -59,19 +58,12 @@ _Birth = tuple[int, int, str]
 """Stamp, partition, run."""
 
 
-def no_journals() -> StoreRefused:
-    """Return the refusal of whatever asks for journals."""
-    return StoreRefused("Redis keeps no journals: agents that record calls need SQLite or Postgres")
-
-
-async def _journals(_query: JournalQuery) -> Page[StoredEntry]:
-    raise no_journals()
-
-
 class Pages:
     """Pages of each kind of row."""
 
-    def __init__(self, base: Base, search: Search, presence: PresenceRows, logs: Logs) -> None:
+    def __init__(
+        self, base: Base, search: Search, presence: PresenceRows, logs: Logs, journals: Journals
+    ) -> None:
         self._base = base
         self._readers: Mapping[type[Query[Any]], Callable[[Any], Awaitable[Page[Any]]]] = {
             RunQuery: self._runs,
@@ -80,7 +72,7 @@ class Pages:
             MessageQuery: self._messages,
             CheckpointQuery: self._checkpoints,
             LogQuery: logs.page,
-            JournalQuery: _journals,
+            JournalQuery: journals.page,
             InputQuery: lambda query: (
                 self._inputs(query) if query.run_id else search.open_inputs(query)
             ),

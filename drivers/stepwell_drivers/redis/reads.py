@@ -157,6 +157,6 @@ def _there(found: Any) -> list[Any]:
 
 def _open_ones(found: list[Any]) -> Iterator[OpenExecution]:
     """Return executions with their leases, in the order of their numbers."""
-    ones = [found[at : at + 3] for at in range(0, len(found), 3) if found[at] is not None]
-    for row, progress, session in sorted(ones, key=lambda one: rows.number_of(one[0])):
-        yield rows.loaded_execution(row, progress, session)
+    ones = [found[at : at + 4] for at in range(0, len(found), 4) if found[at] is not None]
+    for row, progress, session, sums in sorted(ones, key=lambda one: rows.number_of(one[0])):
+        yield rows.loaded_execution(row, progress, session, sums)

@@ -13,6 +13,7 @@ from stepwell.core.port import INPUT_KEY, OpenExecution, Presence, StoredPayload
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.events import Event
+from stepwell.core.records.journal import Entry, StoredEntry, Totals
 from stepwell.core.records.model import (
     Execution,
     InputRequest,
@@ -26,6 +27,7 @@ from stepwell.core.records.model import (
     RunSpec,
     Session,
     Task,
+    Usage,
 )
 from stepwell.core.records.record import StoredRecord
 from stepwell_drivers.redis.keys import worker_of
@@ -35,6 +37,9 @@ SEQ_CHARS = 16
 """Characters of numbers whose order as text counts."""
 ASKED_CHARS = 2 * SEQ_CHARS
 """Characters of an input request's place: that number, and the stamp of the commit that made it."""
+
+USAGE_HALF = 2**32
+"""Scripts add numbers of usage in two halves: high, in units of this, and low."""
 
 _HOLDER_AT = 2 * SEQ_CHARS + 1
 """The characters before a lease's holder: deadline and limit, and a sign."""
@@ -47,6 +52,7 @@ S = TypeVar("S", bound=StoredRecord)
 encoded = msgspec.msgpack.Encoder().encode
 _NO_SPEC = RunSpec(tenant_id="", run_id="")
 _NO_SESSION = Session()
+_NOTHING = Totals()
 
 checkpoint_of = msgspec.msgpack.Decoder(Checkpoint).decode
 ids_of = msgspec.msgpack.Decoder(list[str]).decode
@@ -58,6 +64,7 @@ presence_of = msgspec.msgpack.Decoder(Presence).decode
 request_of = msgspec.msgpack.Decoder(RequestRecord).decode
 task_of = msgspec.msgpack.Decoder(Task).decode
 _events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
+_entry = msgspec.msgpack.Decoder(Entry).decode
 _execution = msgspec.msgpack.Decoder(Execution).decode
 _input = msgspec.msgpack.Decoder(InputRequest).decode
 _map = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -136,7 +143,9 @@ def number_of(row: bytes) -> int:
     return int(row[1 : row.index(b"\0")])
 
 
-def loaded_execution(row: bytes, progress: bytes | None, session: bytes | None) -> OpenExecution:
+def loaded_execution(
+    row: bytes, progress: bytes | None, session: bytes | None, sums: bytes | None
+) -> OpenExecution:
     """Return an execution that is loaded to be written again, with its lease if it has one."""
     _, token, lease, body = row.split(b"\0", 3)
     execution = loaded(_execution(body), body)
@@ -150,6 +159,34 @@ def loaded_execution(row: bytes, progress: bytes | None, session: bytes | None) 
         instance_id=instance_id,
         progress=payload_of(progress) if progress is not None else None,
         session=_session(session) if session is not None else _NO_SESSION,
+        recorded=totals_of(sums) if sums is not None else _NOTHING,
+    )
+
+
+def totals_of(sums: bytes) -> Totals:
+    """Return the sums of what was recorded under a lease."""
+    entries, size, messages, *halves = map(int, sums.split(b" "))
+    spent = [high * USAGE_HALF + low for high, low in zip(halves[::2], halves[1::2], strict=True)]
+    usage = Usage(input_tokens=spent[0], output_tokens=spent[1], cost_micros=spent[2])
+    return Totals(entries=entries, bytes=size, usage=usage, messages=messages)
+
+
+def entry_of(row: bytes, value: bytes | None) -> StoredEntry:
+    """Return the journal entry of a row: what was stamped, and itself; its value's bytes stand apart."""
+    stamped, journal, body = row.split(b"\0", 2)
+    generation, version, written, until, size, _, execution_id = stamped.split(b" ", 6)
+    entry = _entry(body)
+    if value is not None and entry.value is not None:
+        entry = replace(entry, value=replace(entry.value, data=value))
+    return StoredEntry(
+        entry=entry,
+        journal=journal.decode(),
+        generation=int(generation),
+        execution_id=execution_id.decode(),
+        version=int(version),
+        written_us=int(written),
+        until_us=int(until),
+        size=int(size),
     )
 
 

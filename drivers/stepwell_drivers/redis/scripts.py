@@ -1,6 +1,6 @@
 """The scripts, and calls of them.
 
-Each is a file below `lua/`; its first line names its flags, and all begin with the same prelude. A
+Each is a file below `lua/`; its first line names its flags, and all begin with the same prelude, some with more. A
 server that doesn't know a script refuses before it does anything, and is sent the source.
 """
 
@@ -56,16 +56,16 @@ class Scripts:
         wall = WALL_CLOCK[-1] if WALL_CLOCK else read("wall")
         prelude = f"{wall}\n{read('prelude')}\n"
 
-        def script(name: str) -> Script:
+        def script(name: str, *parts: str) -> Script:
             head, _, body = read(name).partition("\n")
             assert head.startswith(_FLAGS), name
             flags = head.removeprefix(_FLAGS)
             shebang = f"#!lua flags={flags}" if flags else "#!lua"
-            return Script(name, f"{shebang}\n{prelude}{body}")
+            return Script(name, f"{shebang}\n{prelude}{''.join(map(read, parts))}{body}")
 
         self.base = script("base")
         self.birth = script("birth")
-        self.commit = script("commit")
+        self.commit = script("commit", "entries")
         self.delete = script("delete")
         self.ended = script("ended")
         self.events = script("events")
@@ -76,6 +76,7 @@ class Scripts:
         self.free = script("free")
         self.hold = script("hold")
         self.join = script("join")
+        self.journal = script("journal")
         self.load = script("load")
         self.log = script("log")
         self.logged = script("logged")
@@ -85,6 +86,7 @@ class Scripts:
         self.present = script("present")
         self.probe = script("probe")
         self.purge = script("purge")
+        self.record = script("record", "entries")
         self.renew = script("renew")
         self.runs = script("runs")
         self.settle = script("settle")

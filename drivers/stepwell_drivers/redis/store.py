@@ -33,9 +33,10 @@ from stepwell_drivers.hints import newest
 from stepwell_drivers.redis.claims import Claims
 from stepwell_drivers.redis.commits import Commits
 from stepwell_drivers.redis.hints import RedisHints
+from stepwell_drivers.redis.journals import Journals
 from stepwell_drivers.redis.logs import Logs
 from stepwell_drivers.redis.opening import Opened
-from stepwell_drivers.redis.pages import Pages, no_journals
+from stepwell_drivers.redis.pages import Pages
 from stepwell_drivers.redis.presence import PresenceRows
 from stepwell_drivers.redis.reads import Reads
 from stepwell_drivers.redis.reservations import Reservations
@@ -59,7 +60,8 @@ class RedisStore:
         self._reservations = Reservations(base)
         self._presence = PresenceRows(base)
         self._logs = Logs(base)
-        self._pages = Pages(base, self._search, self._presence, self._logs)
+        self._journals = Journals(base)
+        self._pages = Pages(base, self._search, self._presence, self._logs, self._journals)
         self._hints = RedisHints(base)
 
     async def begin(self) -> None:
@@ -83,11 +85,8 @@ class RedisStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         return await self._commits.renew(renewals)
 
-    async def record(
-        self,
-        recordings: Sequence[Recording],  # noqa: ARG002 - the port has it
-    ) -> Sequence[Recorded]:
-        raise no_journals()
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        return await self._journals.record(recordings)
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         self._network.check_open()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from stepwell.core.port import JournalQuery, Store
@@ -87,6 +88,31 @@ class TestRecorded(Cases):
         unknown = b.step(second, executions=[b.ended(status=ExecutionStatus.UNKNOWN_OUTCOME)])
         await ask.must(store, unknown)
         assert (await _sums(store)).entries == 1
+
+    @promises("Renewal.progress", "Replaces the lease's last progress; absent: that stays.")
+    @promises("OpenExecution.recorded", "Sums of the entries that were recorded under its lease")
+    @pytest.mark.parametrize("is_first", [True, False])
+    async def test_heartbeats_and_sums_leave_each_other_and_go_with_their_lease(
+        self, store: Store, *, is_first: bool
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        progress = Payload(data=b"half")
+        if is_first:
+            await store.renew([b.renewal(progress=progress)])
+        await recorded(store, b.recording(b.entry("a")))
+        await store.renew([b.renewal(progress=None if is_first else progress)])
+        await recorded(store, b.recording(b.entry("b")))
+        (row,) = (await ask.loaded(store)).executions
+        assert (row.progress, row.recorded.entries) == (progress, 2)
+        taken = b.step(
+            first,
+            executions=[b.leased()],
+            leases=[b.lease(token="t2")],
+            fences=[b.fence(recorded=2)],
+        )
+        await ask.must(store, taken)
+        (row,) = (await ask.loaded(store)).executions
+        assert (row.progress, row.recorded) == (None, Totals())
 
     @promises(
         "Fence.recorded", "The number of journal entries that must have been recorded under it"

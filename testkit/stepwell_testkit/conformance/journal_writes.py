@@ -343,14 +343,19 @@ class TestRecord(Cases):
     async def test_J4_run_created_anew_under_a_deleted_id_has_no_journal(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.created_leased())
+        await ask.must(store, b.created_leased(), b.created("other"))
         await recorded(store, b.recording(b.entry("a", b"old")))
         assert await store.delete_run(b.TENANT, b.RUN, version=1)
-        await open_store.advance(2 * 3_600 * 1_000)
-        await ask.must(store, replace(b.created_leased(token="t2"), commit_id="anew"))
+        await open_store.advance(3 * 3_600 * 1_000)
+        # Some stores drop old tombstones with a later deletion.
+        assert await store.delete_run(b.TENANT, "other", version=1)
+        anew = replace(b.created_leased(token="t2"), commit_id="anew")
+        is_created = await ask.verdicts(store, anew) == [COMMITTED]
         assert [one.live for one in await recorded(store, b.recording(b.entry()))] == [False]
         assert await kept(store) == []
-        assert await accepts(store, b.recording(b.entry("a", b"new"), token="t2")) == [True]
+        # The id may be refused for longer.
+        if is_created:
+            assert await accepts(store, b.recording(b.entry("a", b"new"), token="t2")) == [True]
 
 
 class TestRecordRaces(Cases):

@@ -7,7 +7,6 @@ each partition's own clock: it stands still until a test moves it, forth or back
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from pathlib import Path
 
 from stepwell.core.port import Store
@@ -50,7 +49,6 @@ class RedisFactory(UrlFactory):
 
     name = "redis"
     durability = Durability.POWER
-    excuses: Mapping[str, str] = {"journal": "Redis keeps no journals"}
     partitions = 3
 
     def __init__(self, folder: Path) -> None:

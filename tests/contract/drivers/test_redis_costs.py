@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
-from stepwell.core.port import Commit, ExecutionQuery, Store
+from stepwell.core.port import Commit, ExecutionQuery, JournalQuery, Store
 from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -30,6 +31,18 @@ ONE_STEP = {
 }
 EIGHT_STEPS = ONE_STEP | {"hmget": 1 + 8, "hset": 1 + 8, "xadd": 2 * 8}
 """The same for as many runs, in one call."""
+ONE_ENTRY = {
+    "evalsha": 1,
+    # The time, the book, the lease with its sums, and the entry's name are looked at.
+    "time": 1,
+    "hmget": 3,
+    # Written: the entry with the sums, in one command, and the partition's time.
+    "hset": 2,
+}
+EIGHT_ENTRIES = ONE_ENTRY | {"hmget": 1 + 2 * 8, "hset": 1 + 8}
+"""The same for as many runs, in one call."""
+ENTRY_LOG_BYTES_MAX = 2_000
+"""The log's growth by a journal entry with a value of 1 KiB."""
 LOG_BYTES_MAX = 3_400
 """The log's growth by a step with a result of 1 KiB."""
 
@@ -117,6 +130,55 @@ async def test_a_heartbeat_is_one_call(server: Redis, store: Store) -> None:
     cost = await cost_of(server, lambda: store.renew([b.renewal("run-0")]))
     # The row with the new deadline, the deadline itself, and the partition's time.
     assert cost.commands == {"evalsha": 1, "time": 1, "hmget": 1, "hget": 1, "zadd": 1, "hset": 2}
+
+
+async def test_an_entry_of_a_journal_is_one_call_with_few_commands(
+    server: Redis, store: Store
+) -> None:
+    await ask.must(store, begun("run-0"))
+    # The first under a lease notes in the lease that there are some, too.
+    await store.record([b.recording(b.entry("first"), run_id="run-0")])
+    recording = b.recording(b.entry("a", RESULT), run_id="run-0")
+    cost = await cost_of(server, lambda: store.record([recording]))
+    assert cost.commands == ONE_ENTRY
+    assert cost.log_bytes <= ENTRY_LOG_BYTES_MAX
+
+
+async def test_entries_that_come_together_share_what_is_not_of_one_run(
+    server: Redis, store: Store
+) -> None:
+    names = [f"run-{at}" for at in range(8)]
+    await ask.must(store, *map(begun, names))
+    await store.record([b.recording(b.entry("first"), run_id=name) for name in names])
+    recordings = [b.recording(b.entry("a", RESULT), run_id=name) for name in names]
+    cost = await cost_of(server, lambda: store.record(recordings))
+    assert cost.commands == EIGHT_ENTRIES
+    assert cost.log_bytes <= 8 * ENTRY_LOG_BYTES_MAX
+
+
+async def test_commit_that_expects_no_entries_costs_the_same(server: Redis, store: Store) -> None:
+    await ask.must(store, begun("run-0"))
+    step = replace(next_step(begun("run-0")), fences=(b.fence(recorded=0),))
+    cost = await cost_of(server, lambda: ask.must(store, step))
+    assert cost.commands == ONE_STEP
+
+
+async def test_step_s_journal_is_read_with_as_many_commands_among_many_other_entries(
+    server: Redis, store: Store
+) -> None:
+    await ask.must(store, begun("run-0"))
+    costs: list[int] = []
+    for others in (1, 1_000):
+        entries = [b.entry(f"{others}.{at}") for at in range(others)]
+        await store.record([b.recording(*entries, run_id="run-0", journal="task:b@1")])
+        mine = b.recording(*(b.entry(f"{at}") for at in range(50)), run_id="run-0", journal="mine")
+        await store.record([mine])
+        query = JournalQuery(tenant_id=b.TENANT, run_id="run-0", journal="mine")
+        await store.page(query)
+        cost = await cost_of(server, lambda query=query: store.page(query))
+        costs.append(sum(cost.commands.values()))
+        assert len((await store.page(query)).items) == 50
+    assert costs[0] == costs[1]
 
 
 async def test_a_commit_publishes_no_hint_where_only_its_caller_listens(

@@ -121,13 +121,16 @@ local function carry_lease(name, token, lease, state)
 end
 
 local function end_lease(name, token, lease, read)
-  local moment, limit, reports, who = lease_parts(lease)
+  local moment, limit, sign, who = lease_parts(lease)
   disarm(lease_item(name, limit, token), moment)
   ends[#ends + 1] = holder(who, name, token)
-  if reports == '+' then
+  if sign ~= '-' then
     local id = string.sub(ARGV[before + read], 3)
     gone[#gone + 1] = 'lp:' .. id
     gone[#gone + 1] = 'ls:' .. id
+    if sign == RECORDED then
+      gone[#gone + 1] = 'lr:' .. id
+    end
   end
 end
 
@@ -242,8 +245,13 @@ local function put_outcome(read, body, texts)
   end
 end
 
+local function put_journal(version, forgotten, writes, body)
+  forget_entries(rows, forgotten)
+  keep_entries(rows, writes, bodies + body - 1, text(version), now, '', sets)
+end
+
 -- What few commits have; what comes into the run's orders, and what goes, is noted.
-local function put_rest(rest, members, dropped, stamped)
+local function put_rest(rest, members, dropped, stamped, version)
   for _, member in ipairs(rest.members) do
     push(members, 0, member)
   end
@@ -255,6 +263,9 @@ local function put_rest(rest, members, dropped, stamped)
   end
   if rest.birth then
     put_birth(stamped, unpack(rest.birth))
+  end
+  if rest.journal then
+    put_journal(version, unpack(rest.journal))
   end
 end
 
@@ -304,6 +315,15 @@ local function made_by(version)
   return string.sub(record, at, at + tonumber(size) - 1)
 end
 
+-- Whether so many entries were recorded under a lease; some are a number and the field that has it.
+local function knows_all(row, token, recorded)
+  local at = sign_at(row, token)
+  if string.sub(row, at, at) ~= RECORDED then
+    return recorded == 0
+  end
+  return recorded ~= 0 and string.match(kept[recorded[2]] or '', '^%d+') == text(recorded[1])
+end
+
 local function refusal(stored, stored_id, version, id, follows, fences, reads)
   if version ~= stored + 1
     or (stored == 0 and (is_orphan or redis.call('ZSCORE', tombstones, run))) then
@@ -316,10 +336,15 @@ local function refusal(stored, stored_id, version, id, follows, fences, reads)
     return 'X'
   end
   kept = stored == 0 and {} or pick(rows, ARGV, before + 1, before + reads)
-  for at = 1, #fences, 2 do
+  for at = 1, #fences, 3 do
     local row = kept[fences[at]]
     if not row or not has_token(row, fences[at + 1]) then
       return 'L'
+    end
+  end
+  for at = 1, #fences, 3 do
+    if fences[at + 2] ~= -1 and not knows_all(kept[fences[at]], fences[at + 1], fences[at + 2]) then
+      return 'X'
     end
   end
 end
@@ -345,7 +370,7 @@ local function apply(version, behind, first, executions, outcomes, tasks, rest)
   end
   local members, dropped = {}, {}
   if rest then
-    put_rest(rest, members, dropped, stamped)
+    put_rest(rest, members, dropped, stamped, version)
   end
   set('c:' .. version, stamped .. ' ' .. ARGV[bodies + 2])
   many('HDEL', rows, gone)

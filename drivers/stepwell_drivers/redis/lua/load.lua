@@ -93,10 +93,32 @@ local function open_executions()
   return ids
 end
 
+-- Adds the open executions that recorded something under their leases: no commit names them.
+local function add_recorded(executions)
+  local is_named, others = {}, {}
+  for _, name in ipairs(executions) do
+    is_named[name] = true
+  end
+  for _, name in ipairs(open_executions()) do
+    if not is_named[name] then
+      others[#others + 1] = name
+    end
+  end
+  for at, sums in ipairs(pick(rows, fields('lr:', others))) do
+    if sums then
+      executions[#executions + 1] = others[at]
+    end
+  end
+end
+
+local head = redis.call('HMGET', rows, 'run', 'spec', 'j')
 local changed = delta()
 local plans, tasks, executions, inputs, requests
 if changed then
   plans, tasks, executions, inputs, requests = unpack(changed)
+  if head[3] then
+    add_recorded(executions)
+  end
 else
   plans, inputs = names('p', 2), names('a', 18)
   for at, revision in ipairs(plans) do
@@ -113,8 +135,8 @@ for _, name in ipairs(executions) do
   leased[#leased + 1] = 'e:' .. name
   leased[#leased + 1] = 'lp:' .. name
   leased[#leased + 1] = 'ls:' .. name
+  leased[#leased + 1] = 'lr:' .. name
 end
-local head = redis.call('HMGET', rows, 'run', 'spec')
 local named = redis.call('ZREVRANGEBYLEX', index, '[h\255', '[h', 'LIMIT', 0, 1)[1]
 local since_id = changed and parts_of(redis.call('HGET', rows, 'c:' .. text(since))) or ''
 return {

@@ -151,11 +151,19 @@ local function has_token(row, token)
   return token ~= '' and string.find(row, '\0' .. token .. '\0', first, true) == first
 end
 
--- A lease: its deadline, its limit, '+' if its holder has reported anything ('-': not yet), and its holder.
+-- A lease: its deadline, its limit, a sign, and its holder. The sign is '-' as long as nothing came from the holder,
+-- '+' once it has reported, RECORDED once it has recorded, whether or not it has reported.
+local RECORDED = '*'
+
+-- Where the sign of the lease with this token stands in its execution's row.
+local function sign_at(row, token)
+  return string.find(row, '\0', 1, true) + #token + 34
+end
+
 local function lease_parts(lease)
   return string.sub(lease, 1, 16), string.sub(lease, 17, 32), string.sub(lease, 33, 33), string.sub(lease, 34)
 end
 
-local function lease_row(deadline, limit, reports, who)
-  return deadline .. limit .. reports .. who
+local function lease_row(deadline, limit, sign, who)
+  return deadline .. limit .. sign .. who
 end

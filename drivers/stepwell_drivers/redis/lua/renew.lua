@@ -12,7 +12,7 @@ local function renew(id, escaped, token, lease_us, progress, session)
     return 0
   end
   local state, number, _, lease, from = row_parts(row)
-  local last, limit, reports, who = lease_parts(lease)
+  local last, limit, sign, who = lease_parts(lease)
   local item, moment = lease_item(run .. ':' .. escaped, limit, token), after(time.now, lease_us)
   if tonumber(limit) > 0 then
     moment = math.min(moment, tonumber(limit))
@@ -27,10 +27,10 @@ local function renew(id, escaped, token, lease_us, progress, session)
     redis.call('ZREM', wake, item, 'h' .. last .. item)
     redis.call('ZADD', due, moment, item)
   end
-  if progress or session then
-    reports = '+'
+  if (progress or session) and sign == '-' then
+    sign = '+'
   end
-  lease = lease_row(fixed(moment), limit, reports, who)
+  lease = lease_row(fixed(moment), limit, sign, who)
   local fields = { 'e:' .. id,
     state .. number .. '\0' .. token .. '\0' .. lease .. '\0' .. string.sub(row, from) }
   for prefix, value in pairs({ lp = progress, ls = session }) do

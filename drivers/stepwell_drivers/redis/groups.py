@@ -1,0 +1,102 @@
+"""Groups of what is sent together: calls of one script, each for runs of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from stepwell_drivers.redis.keys import Partition, RunKeys
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.rows import packed
+from stepwell_drivers.redis.scripts import Call, Script
+
+GROUP_BYTES = 256 * 1024
+"""A call that has so many bytes takes no further run: a server that is nearly full refuses it as a whole."""
+
+
+class Group:
+    """Parts for runs of one partition, for one call."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.places: list[int] = []
+        """The places of its parts among all that came together."""
+        self.size = 0
+        self._keys: list[bytes] = []
+        self._lines: list[bytes] = []
+        """The runs' lines in the partition's book."""
+        self._numbers: dict[str, int] = {}
+        self._parts: list[tuple[Any, ...]] = []
+        self._arguments: list[bytes] = []
+
+    def add(
+        self,
+        run: RunKeys,
+        keys: Sequence[bytes],
+        place: int,
+        parts: tuple[Any, ...],
+        arguments: Sequence[bytes],
+    ) -> None:
+        """Take something of a run, behind what is there. `keys` are those of the run that the script needs."""
+        number = self._numbers.get(run.name)
+        if number is None:
+            number = self._numbers[run.name] = len(self._numbers) + 1
+            self._keys += keys
+            self._lines.append(f"v{run.name}".encode())
+        self._parts.append((number, *parts))
+        self._arguments += arguments
+        self.places.append(place)
+        self.size += sum(map(len, arguments))
+
+    def ask(self, script: Script, keys: Sequence[bytes], *head: Any) -> Ask:
+        """Return its call, with these keys before those of its runs; `head` stands before the runs' number."""
+        packed_head = packed((*head, len(self._lines), self._parts))
+        call = Call(script, (*keys, *self._keys), (packed_head, *self._lines, *self._arguments))
+        return Ask(self.partition.slot, call)
+
+
+class Groups:
+    """Groups for what comes together: what is for one run goes in one, in order."""
+
+    def __init__(self) -> None:
+        self.all: list[Group] = []
+        self._of_run: dict[str, Group] = {}
+        self._last: dict[int, Group] = {}
+        """The last group of each partition."""
+
+    def knows(self, run: RunKeys) -> bool:
+        """Return whether something for this run came before."""
+        return run.name in self._of_run
+
+    def alone(self, run: RunKeys) -> Group:
+        """Return a group that takes this run only, and is none of `all`."""
+        group = self._of_run[run.name] = Group(run.partition)
+        return group
+
+    def of(self, run: RunKeys) -> Group:
+        """Return a run's group."""
+        group = self._of_run.get(run.name)
+        if group is None:
+            group = self._last.get(run.partition.number)
+            if group is None or group.size > GROUP_BYTES:
+                group = self._last[run.partition.number] = Group(run.partition)
+                self.all.append(group)
+            self._of_run[run.name] = group
+        return group
+
+
+def failure_of(failures: Sequence[StoreError], *, is_done: bool) -> StoreError:
+    """Return the one error for all groups. `is_done`: some of what came together was done.
+
+    "Nothing was done" is said only when that is certain of each.
+    """
+    for failure in failures:
+        if not isinstance(failure, StoreUnavailable | OutcomeUnknown):
+            return failure
+    for failure in failures:
+        if isinstance(failure, OutcomeUnknown):
+            return failure
+    if is_done:
+        return OutcomeUnknown(f"only a part of a group was applied: {failures[0].message}")
+    return failures[0]

@@ -1,0 +1,125 @@
+"""Journals: entries that workers write while they hold a lease, and pages of them.
+
+All recordings that come together for a partition are one call of its script. Entries are rows of their run,
+which a commit that ends a lease changes as well, so that each comes before the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stepwell.core.port import JournalQuery, JournalWrite, Page, Recorded, Recording, Written
+from stepwell.core.records.errors import StoreError, StoreFull
+from stepwell.core.records.journal import StoredEntry
+from stepwell.core.records.states import JournalMark
+from stepwell_drivers.redis import rows
+from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.cursors import cursor_of, place_of
+from stepwell_drivers.redis.groups import Groups, failure_of
+from stepwell_drivers.redis.packing import packed_entry
+from stepwell_drivers.redis.wire import Reply
+
+LOOKED_AT = 10_000
+"""So many entries a page looks at in one go."""
+_NUMBER_MAX = 2**53
+_ACCEPTED, _REFUSED = Written(), Written(accepted=False)
+_IS_ACCEPTED = ord("A")
+
+
+class Journals:
+    """The journals of all runs."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+
+    async def record(self, recordings: Sequence[Recording]) -> list[Recorded]:
+        """Send the recordings to their partitions; one result each, in order.
+
+        Raises:
+            InvalidArgument: one of them can't be kept; nothing was sent.
+            StoreUnavailable: nothing was written.
+            OutcomeUnknown: something may have been.
+        """
+        base, groups = self._base, Groups()
+        for place, one in enumerate(recordings):
+            run = base.run(one.tenant_id, one.run_id)
+            parts, bodies = _packed(one)
+            groups.of(run).add(run, (run.rows,), place, parts, bodies)
+        asks = [
+            group.ask(base.scripts.record, (group.partition.book,), base.store_id)
+            for group in groups.all
+        ]
+        replies = await base.network.commit_all(asks)
+        failures: list[StoreError] = []
+        results: dict[int, Recorded] = {}
+        for group, reply in zip(groups.all, replies, strict=True):
+            if isinstance(reply, StoreError):
+                failures.append(reply)
+                if isinstance(reply, StoreFull):
+                    base.note_refused(group.partition, group.size)
+                continue
+            now_us = base.observe(int(reply[0]))
+            for place, answer in zip(group.places, reply[1:], strict=True):
+                results[place] = _recorded(recordings[place], answer, now_us)
+        if failures:
+            is_done = any(result.live for result in results.values())
+            raise failure_of(failures, is_done=is_done)
+        return [results[place] for place in range(len(recordings))]
+
+    async def page(self, query: JournalQuery) -> Page[StoredEntry]:
+        """Return journal entries; the cursor is set at the end, too."""
+        run = self._base.run(query.tenant_id, query.run_id)
+        place = min(max(place_of(query.cursor, "n", int, 1), 1), _NUMBER_MAX)
+        filters = (
+            *(query.journal.encode(), number(query.generation), query.execution_id.encode()),
+            *(number(query.version), b"0" if query.names_only else b"1"),
+        )
+        limits = (number(max(query.limit, 1)), number(query.bytes_limit), number(LOOKED_AT))
+        found: list[bytes] = []
+        values: list[bytes | None] = []
+        more = 1
+        while more and not found:
+            place, more, found, values = await self._base.call(
+                run.partition,
+                self._base.scripts.journal,
+                (run.rows, run.kept),
+                *(b"%d" % int(place), *limits, *filters),
+            )
+        items = (rows.entry_of(row, values[at] if values else None) for at, row in enumerate(found))
+        return Page(items=tuple(items), cursor=cursor_of("n", int(place)))
+
+
+def _packed(recording: Recording) -> tuple[tuple[Any, ...], list[bytes]]:
+    bodies: list[bytes] = []
+    try:
+        writes = [
+            packed_entry(
+                JournalWrite(
+                    journal=recording.journal, generation=recording.generation, entry=entry
+                ),
+                bodies,
+            )
+            for entry in recording.entries
+        ]
+    except rows.NOT_KEPT as error:
+        raise rows.not_kept(error) from None
+    return (recording.execution_id, recording.token, writes), bodies
+
+
+def _recorded(recording: Recording, answer: Reply, now_us: int) -> Recorded:
+    if answer is None:
+        return Recorded(live=False, now_us=now_us)
+    letters, ends, sums = answer.split(b" ", 2)
+    untils = iter(ends.split(b","))
+    written = tuple(
+        _written(letter == _IS_ACCEPTED, next(untils) if entry.mark is JournalMark.WAIT else b"")
+        for letter, entry in zip(letters, recording.entries, strict=True)
+    )
+    return Recorded(live=True, written=written, totals=rows.totals_of(sums), now_us=now_us)
+
+
+def _written(accepted: bool, until: bytes) -> Written:
+    if until:
+        return Written(accepted=accepted, until_us=int(until))
+    return _ACCEPTED if accepted else _REFUSED
