@@ -7,11 +7,13 @@ attempt makes the same ones; what it returns is new each time, so that a value t
 from __future__ import annotations
 
 import zlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.signals import (
     Failed,
     NeedsInput,
@@ -21,12 +23,16 @@ from stepwell.core.loop.signals import (
     SuspendedCall,
     UnknownCall,
 )
-from stepwell.core.port import Assignment, Recorded
+from stepwell.core.port import Assignment, JournalPage
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Failure, Payload, Usage
+from stepwell.core.records.model import Failure, Message, Payload, Usage
 from stepwell.core.records.states import Effect, JournalMark
-from tests.simulation.simulator.journals import JournalModel, Place
-from tests.simulation.simulator.replica import HeldJournal, Replica
+from stepwell.engine.journals import JournalAsked
+from stepwell.engine.recorder import Kept, NewEntries, RecordAnswer
+from tests.simulation.simulator.conversation import session_of
+from tests.simulation.simulator.journals import Place
+from tests.simulation.simulator.ledger import Ledger
+from tests.simulation.simulator.replica import Replica
 from tests.simulation.simulator.rng import Rng
 
 T = TypeVar("T")
@@ -54,20 +60,25 @@ class Calls:
     def __init__(
         self,
         assignment: Assignment,
-        model: JournalModel,
+        ledger: Ledger,
         rng: Rng,
         ask: Asker,
         work: Callable[[], Awaitable[None]],
     ) -> None:
         self._assignment = assignment
-        self._model = model
+        self._model = ledger.journals
         self._rng = rng
         self._ask = ask
         self._work = work
         self._entries: dict[tuple[str, JournalMark, int], Entry] = {}
         self._remaining_ms: dict[str, int] = {}
-        self._place = Place(("", ""), "", 0)
-        self._made = 0
+        run, model = assignment.run, ledger.model((assignment.run.tenant_id, assignment.run.run_id))
+        task = model.tasks[assignment.execution.task_id]
+        assert model.run is not None
+        name = name_of(model.run, task)
+        self._place = Place((run.tenant_id, run.run_id), name, task.journal.generation)
+        self._has_sources = bool(task.journal.sources)
+        self._made = self._said = 0
 
     async def make(self, count: int) -> Result | None:
         """Make the calls; return an outcome that ends the attempt early, None: they are done.
@@ -85,20 +96,26 @@ class Calls:
 
     async def _read(self) -> None:
         run, execution = self._assignment.run, self._assignment.execution
-        token = self._assignment.token
-        expected_of = self._model.known
-
-        async def read(to: Replica) -> HeldJournal | None:
-            return await to.read_journal(
-                run.tenant_id, run.run_id, execution.execution_id, token, expected_of
+        expected = self._model.known(self._place, execution.execution_id)
+        page = self._assignment.journal or JournalPage()
+        held = list(page.entries)
+        while page.more:
+            asked = JournalAsked(
+                run_id=run.run_id,
+                execution_id=execution.execution_id,
+                token=self._assignment.token,
+                cursor=page.cursor,
             )
-
-        held = await self._ask("read journal", read)
-        if held is None:
-            raise LeaseGone
-        self._place = held.place
-        self._model.read(held.place, held.expected, [one.entry for one in held.entries if one.own])
-        for one in held.entries:
+            page = await self._ask(
+                "read journal", partial(Replica.read_journal, tenant_id=run.tenant_id, asked=asked)
+            )
+            if page is None:
+                raise LeaseGone
+            held += page.entries
+        entries = [one.entry for one in held]
+        # A fork reads its parent's, too, which the model has under the parent's name.
+        self._model.read(self._place, expected, () if self._has_sources else entries)
+        for one in held:
             entry = one.entry
             self._entries[entry.key, entry.mark, entry.number] = entry
             self._remaining_ms[entry.key] = one.remaining_ms
@@ -118,13 +135,14 @@ class Calls:
         return None
 
     async def _plain(self, key: str) -> None:
-        end = Entry(key=key, name="plain", usage=ONE, value=self._value())
+        says = self._messages() if self._rng.happens(0.3) else ()
+        end = Entry(key=key, name="plain", usage=ONE, value=self._value(), messages=says)
         self._run(end)
         await self._work()
         if self._rng.happens(0.1):
             await self._record(self._try(key, Effect.IDEMPOTENT))
         await self._record(end)
-        if self._rng.happens(0.05):
+        if not says and self._rng.happens(0.05):
             await self._forget(key)
 
     async def _once(self, key: str) -> Result | None:
@@ -173,6 +191,11 @@ class Calls:
             failure=Failure(kind="Flaky"),
         )
 
+    def _messages(self) -> tuple[Message, ...]:
+        name = session_of(self._assignment).session_id
+        self._said += 1
+        return (Message(role="assistant", content=f"{name} {self._said - 1}"),)
+
     def _value(self) -> Payload:
         self._made += 1
         return Payload(data=f"{self._assignment.token}.{self._made}".encode())
@@ -181,30 +204,34 @@ class Calls:
         self._model.ran(self._place, self._assignment.execution.attempt, entry)
 
     async def _record(self, entry: Entry) -> None:
-        execution, token = self._assignment.execution, self._assignment.token
-
-        async def record(to: Replica) -> Recorded:
-            return await to.record(self._place, execution.execution_id, token, (entry,))
-
-        recorded = await self._ask("record", record)
-        if recorded is None or not recorded.live:
-            raise LeaseGone
-        written = recorded.written[0]
-        if written.accepted:
-            self._model.acknowledged(self._place, execution.attempt, (entry,))
+        answer = await self._send(entries=(entry,))
+        kept = answer.entries[0]
+        assert isinstance(kept, Kept)
+        attempt = self._assignment.execution.attempt
+        if kept.accepted:
+            self._model.acknowledged(self._place, attempt, (entry,))
         self._entries[entry.key, entry.mark, entry.number] = entry
-        if entry.mark is JournalMark.WAIT:
-            left_us = max(0, written.until_us - recorded.now_us)
-            self._remaining_ms[entry.key] = -(-left_us // 1_000)
+        self._remaining_ms[entry.key] = kept.remaining_ms
 
     async def _forget(self, key: str) -> None:
-        run, execution = self._assignment.run, self._assignment.execution
-        token = self._assignment.token
-
-        async def forget(to: Replica) -> bool:
-            return await to.forget(run.tenant_id, run.run_id, execution.execution_id, token, key)
-
-        if not await self._ask("forget", forget):
-            raise LeaseGone
+        await self._send(forget=(key,))
         self._entries = {name: one for name, one in self._entries.items() if name[0] != key}
         await self._plain(key)
+
+    async def _send(
+        self, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
+    ) -> RecordAnswer:
+        run, execution = self._assignment.run, self._assignment.execution
+        one = NewEntries(
+            run_id=run.run_id,
+            execution_id=execution.execution_id,
+            token=self._assignment.token,
+            entries=entries,
+            forget=forget,
+        )
+        answer = await self._ask(
+            "record", partial(Replica.record, tenant_id=run.tenant_id, one=one)
+        )
+        if answer is None or not answer.live:
+            raise LeaseGone
+        return answer

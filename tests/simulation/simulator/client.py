@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,
@@ -34,7 +34,6 @@ from stepwell.core.records.states import (
     ExecutionStatus,
     Finding,
     InputStatus,
-    JournalMark,
     PauseReason,
     Phase,
     RunStatus,
@@ -221,9 +220,9 @@ class Client:
         """Resolve unknown outcomes: nothing took place."""
         for execution in self.model.open():
             if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
-                await self._command(self._finding(execution))
+                await self._command(await self._finding(execution))
 
-    def _finding(self, execution: Execution) -> Resolve:
+    async def _finding(self, execution: Execution) -> Resolve:
         """Return that nothing took place, or of a call that it did."""
         name, call = execution.execution_id, execution.unknown_call
         if not call:
@@ -231,18 +230,13 @@ class Client:
         if self._rng.happens(0.3):
             value = Payload(data=b"found")
             return Resolve(execution_id=name, finding=Finding.DONE, call=call, result=value)
-        run, task = self.model.run, self.model.tasks.get(execution.task_id)
-        assert run is not None
-        journal = name_of(run, task)
-        entries = self._ledger.journals.calls_of(self.key, call, journal)
-        tried = {one.number for one in entries if one.mark is JournalMark.TRY}
-        generation = task.journal.generation if task is not None else run.step_journal.generation
-        begun = tuple(
-            JournalWrite(journal=journal, generation=number, entry=one)
-            for one in entries
-            if one.mark is JournalMark.BEGIN and one.number not in tried
-            for number in range(1, generation + 1)
-        )
+        begun: tuple[JournalWrite, ...] | None = None
+        while begun is None:
+            with suppress(Unreachable, StepwellError):
+                begun = await self._service.call(
+                    self._rng, "begun", lambda to: to.begun(self.key, execution)
+                )
+            await self._runtime.sleep(0.1)
         return Resolve(execution_id=name, finding=Finding.NOT_DONE, call=call, begun=begun)
 
     async def _answer_inputs(self) -> None:

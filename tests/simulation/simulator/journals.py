@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.core.port import JournalWrite, Recorded, Recording
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Usage
 from stepwell.core.records.states import OPEN, Effect, EventType, ExecutionStatus, JournalMark
+from tests.simulation.simulator.history import History
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
 
@@ -39,8 +42,13 @@ Name = tuple[Place, str, JournalMark, int]
 class JournalModel:
     """The entries of all journals."""
 
-    def __init__(self, seen: Counter[str]) -> None:
-        self._seen = seen
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._seen = history.seen
+        self._orders: dict[Name, int] = {}
+        """The entry of the history at which each name was written, or told to be."""
+        self._leased: dict[tuple[tuple[str, str], str], int] = {}
+        """The entry of the history at which each execution was leased."""
         self._stored: dict[Name, Entry] = {}
         """Entries that the store has accepted, and still has."""
         self._known: dict[Name, int] = {}
@@ -70,6 +78,7 @@ class JournalModel:
             holds(right, "J2", model.key, name, "was answered", written, "and is", before)
             if before is None:
                 self._stored[name] = entry
+                self._orders[name] = self._history.order
                 counted = self._counted.setdefault((model.key, recording.execution_id), [])
                 counted.append(entry.usage)
 
@@ -85,10 +94,14 @@ class JournalModel:
             name = _name(_place(model, write), write.entry)
             self._stored.pop(name, None)
             self._known.pop(name, None)
+            self._orders.pop(name, None)
         for write in applied.commit.entries:
             name = _name(_place(model, write), write.entry)
             self._stored.setdefault(name, write.entry)
             self._known.setdefault(name, 0)
+            self._orders.setdefault(name, applied.order)
+        for lease in applied.commit.leases:
+            self._leased[model.key, lease.execution_id] = applied.order
         for execution in applied.commit.executions:
             if execution.status in OPEN:
                 continue
@@ -119,10 +132,14 @@ class JournalModel:
         """Note entries of which a worker was told that they are kept."""
         for entry in entries:
             self._known.setdefault(_name(place, entry), attempt)
+            self._orders.setdefault(_name(place, entry), self._history.order)
 
-    def known(self, place: Place) -> list[Name]:
-        """Return what a read that begins now must return."""
-        return [name for name in self._known if _is_in(name[0], place)]
+    def known(self, place: Place, execution_id: str) -> list[Name]:
+        """Return what an attempt must find in its journal: what was written before its lease."""
+        leased = self._leased[place.run, execution_id]
+        return [
+            name for name in self._known if _is_in(name[0], place) and self._orders[name] < leased
+        ]
 
     def read(self, place: Place, expected: Sequence[Name], entries: Iterable[Entry]) -> None:
         """Check what a worker has read of its step's journal (J1, J2)."""
@@ -130,7 +147,8 @@ class JournalModel:
         missing = [name for name in expected if name in self._known and name not in found]
         holds(not missing, "J1", place, "was read without", missing)
         for name, entry in found.items():
-            stored = self._stored.get(name, entry)
+            # Its messages are in the conversation, and not in what its worker reads.
+            stored = replace(self._stored.get(name, entry), messages=())
             holds(stored == entry, "J2", place, name, "was read as", entry, "and is", stored)
 
     def ran(self, place: Place, attempt: int, entry: Entry) -> None:
@@ -148,11 +166,6 @@ class JournalModel:
     def replayed(self) -> None:
         """Note that a worker took a call's value from the journal."""
         self._seen[REPLAYED] += 1
-
-    def calls_of(self, run: tuple[str, str], call: str, journal: str) -> list[Entry]:
-        """Return what the store has of an AT_MOST_ONCE call."""
-        place = Place(run, journal, 0)
-        return [one for name, one in self._stored.items() if name[:2] == (place, call)]
 
     def has_at_most_once(self, run: tuple[str, str]) -> bool:
         """Return whether a run has an entry of an AT_MOST_ONCE call."""

@@ -55,7 +55,7 @@ class Ledger:
         self.refused_ids: set[str] = set()
         self.tokens: set[str] = set()
         self.keys = KeyModel(history.seen)
-        self.journals = JournalModel(history.seen)
+        self.journals = JournalModel(history)
         self.order: list[tuple[RunKey, int]] = []
         """Every applied commit, in the order in which the store applied them."""
         self.deliveries: dict[str, Delivery] = {}

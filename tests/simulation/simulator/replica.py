@@ -10,42 +10,23 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from stepwell.core.loop.journals import name_of
-from stepwell.core.loop.signals import (
-    AnyCommand,
-    AppendMessages,
-    Begin,
-    Delivery,
-    Forget,
-    Fork,
-    Start,
-)
-from stepwell.core.loop.transition import Reply, ReplyStatus
-from stepwell.core.port import (
-    Assignment,
-    JournalQuery,
-    JournalWrite,
-    Presence,
-    Recorded,
-    Recording,
-    Store,
-)
+from stepwell.core.loop.signals import AnyCommand, AppendMessages, Begin, Delivery, Fork, Start
+from stepwell.core.loop.transition import Reply
+from stepwell.core.port import Assignment, JournalPage, JournalWrite, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell.core.records.journal import Entry
-from stepwell.core.records.states import ExecutionStatus, StepKind
-from stepwell.core.records.step_journal import Journal, Source
+from stepwell.core.records.model import Execution
+from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
+from stepwell.engine.journals import JournalAsked
+from stepwell.engine.recorder import NewEntries, RecordAnswer
 from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
 from stepwell.watch.rings import Rings
 from stepwell.wire.event_bytes import event_bytes
 from stepwell_testkit.faults import Faults, FaultyStore
-from tests.simulation.simulator.journals import Name as JournalName
-from tests.simulation.simulator.journals import Place as JournalPlace
 from tests.simulation.simulator.ledger import Ledger, WitnessedStore
 from tests.simulation.simulator.network import Network, Stream, Unreachable
 from tests.simulation.simulator.ports import HONEST, Ports
-from tests.simulation.simulator.reading import every
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 
@@ -54,24 +35,6 @@ DRAIN_S_MAX = 2.0
 CONFIG = ExecutorConfig(
     lease_ms=3_000, poll_ms=1_000, hold_ms=1_500, presence_ms=2_000, stickiness_ms=100
 )
-
-
-class HeldEntry(NamedTuple):
-    """An entry of a journal as its worker reads it."""
-
-    entry: Entry
-    remaining_ms: int
-    own: bool
-    """It was written in this run; a fork reads its parent's, too."""
-
-
-class HeldJournal(NamedTuple):
-    """A step's journal as its worker reads it."""
-
-    place: JournalPlace
-    expected: Sequence[JournalName]
-    """The entries that had been acknowledged when the read began."""
-    entries: Sequence[HeldEntry]
 
 
 class Place(NamedTuple):
@@ -264,92 +227,29 @@ class Replica:
         ledger.replied((tenant_id, run_id), invoked, delivery, reply, self.name)
         return reply
 
-    async def record(
-        self, place: JournalPlace, execution_id: str, token: str, entries: tuple[Entry, ...]
-    ) -> Recorded:
-        """Keep journal entries of a step."""
-        recording = Recording(
-            tenant_id=place.run[0],
-            run_id=place.run[1],
-            execution_id=execution_id,
-            token=token,
-            journal=place.journal,
-            generation=place.generation,
-            entries=entries,
-        )
-        return (await self.service_store.record([recording]))[0]
+    async def record(self, tenant_id: str, one: NewEntries) -> RecordAnswer:
+        """Answer what became of journal entries of a step."""
+        over: asyncio.Future[RecordAnswer] = asyncio.get_running_loop().create_future()
 
-    async def read_journal(
-        self,
-        tenant_id: str,
-        run_id: str,
-        execution_id: str,
-        token: str,
-        expected_of: Callable[[JournalPlace], Sequence[JournalName]],
-    ) -> HeldJournal | None:
-        """Answer with a step's whole journal; None: the lease is lost."""
-        found = await self._journal(tenant_id, run_id, execution_id, token)
-        if found is None:
-            return None
-        name, journal = found
-        place = JournalPlace((tenant_id, run_id), name, journal.generation)
-        own = Source(run_id=run_id, journal=name, generation=journal.generation, version=0)
-        expected, entries = expected_of(place), list[HeldEntry]()
-        for source in () if journal.is_empty else (*journal.sources, own):
-            query = JournalQuery(
-                tenant_id=tenant_id,
-                run_id=source.run_id,
-                journal=source.journal,
-                generation=source.generation,
-                version=source.version,
-                limit=2,
-            )
-            now_us = self.place.ledger.now_us()
-            entries += [
-                HeldEntry(one.entry, max(0, -(-(one.until_us - now_us) // 1_000)), source is own)
-                for one in await every(self.service_store, query)
-            ]
-        return HeldJournal(place, expected, entries)
+        def answered(answer: RecordAnswer | Exception) -> None:
+            if over.done():
+                return
+            if isinstance(answer, Exception):
+                over.set_exception(answer)
+            else:
+                over.set_result(answer)
 
-    async def forget(
-        self, tenant_id: str, run_id: str, execution_id: str, token: str, call: str
-    ) -> bool:
-        """Drop a call from a step's journal; False: the lease is lost."""
-        found = await self._journal(tenant_id, run_id, execution_id, token)
-        if found is None:
-            return False
-        name, journal = found
-        query = JournalQuery(
-            tenant_id=tenant_id, run_id=run_id, journal=name, generation=journal.generation, limit=2
-        )
-        entries = tuple(
-            JournalWrite(journal=name, generation=one.generation, entry=one.entry)
-            for one in await every(self.service_store, query)
-            if one.entry.key == call
-        )
-        one = Forget(execution_id=execution_id, token=token, call=call, entries=entries)
-        reply = await self.executor.deliver(tenant_id, run_id, one)
-        return reply.status is not ReplyStatus.LEASE_LOST
+        self.executor.record(tenant_id, one, answered)
+        return await over
 
-    async def _journal(
-        self, tenant_id: str, run_id: str, execution_id: str, token: str
-    ) -> tuple[str, Journal] | None:
-        """Return the name and the state of a step's journal; None: the lease is lost."""
-        rows = await self.service_store.load(tenant_id, run_id)
-        row = next(
-            (
-                one
-                for one in (rows.executions if rows is not None else ())
-                if one.execution.execution_id == execution_id and one.token == token
-            ),
-            None,
-        )
-        if rows is None or row is None or row.execution.status is not ExecutionStatus.LEASED:
-            return None
-        task_id = row.execution.task_id
-        task = next((one for one in rows.tasks if one.task_id == task_id), None)
-        journal = task.journal if task is not None else rows.run.step_journal
-        return name_of(rows.run, task), journal
+    async def read_journal(self, tenant_id: str, asked: JournalAsked) -> JournalPage | None:
+        """Answer with a part of a step's journal; None: the lease is lost."""
+        return await self.executor.journals.read(tenant_id, asked)
+
+    async def begun(self, key: tuple[str, str], execution: Execution) -> tuple[JournalWrite, ...]:
+        """Answer with the BEGINs of the call of which nobody knows what became."""
+        name, call = execution.execution_id, execution.unknown_call
+        return await self.executor.journals.begun(*key, name, call)
 
     async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
         """Answer a command."""

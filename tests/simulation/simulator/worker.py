@@ -315,7 +315,7 @@ class Worker:
             await self.runtime.sleep(self.rng.random() * self._longest_s("") / 4)
             await self._awake.wait()
 
-        calls = Calls(assignment, self.ledger.journals, self.rng, ask, work)
+        calls = Calls(assignment, self.ledger, self.rng, ask, work)
         task = assignment.task
         assert task is not None
         return await calls.make(int(task.type.partition(":")[2]))
