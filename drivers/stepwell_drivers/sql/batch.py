@@ -24,6 +24,7 @@ from stepwell_drivers.sql.bodies import (
     uuid_of,
 )
 from stepwell_drivers.sql.columns import Values, bytes_of, to_json
+from stepwell_drivers.sql.entries import journal_writes
 from stepwell_drivers.sql.rows import LEASE, Rows
 from stepwell_drivers.sql.schema import UNPLANNED
 
@@ -89,6 +90,7 @@ class Batch:
         self._checkpoints: list[Values] = []
         self._sessions: dict[tuple[int, str, str], Values] = {}
         self._commits: list[Values] = []
+        self._journal_writes: list[Values] = []
 
     def add(self, commit: Commit, run_key: int) -> None:
         """Add an accepted commit of the run that has this number, or will have it."""
@@ -140,6 +142,7 @@ class Batch:
             sessions=list(self._sessions.values()),
             checkpoints=self._checkpoints,
             commits=self._commits,
+            journal_writes=self._journal_writes,
         )
 
     def _add_run(self, commit: Commit, run_key: int) -> None:
@@ -302,6 +305,8 @@ class Batch:
             )
         if commit.request is not None:
             self._requests.append((run_key, commit.version, to_json(commit.request)))
+        if commit.forgotten or commit.entries:
+            self._journal_writes += journal_writes(run_key, commit)
 
 
 def unplanned(task: Values, plan: Plan | None, at: int) -> Values:

@@ -1,89 +1,18 @@
-"""Entries of journals as rows, and pages of them.
-
-A name is looked up by two digests, one of the journal's name and one of the entry's within it: a narrow index,
-written once for each entry, serves that and the listing of a journal. Other names may have the same digests,
-so a row that is found is compared with what it is looked up for.
-"""
+"""Pages of journals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from hashlib import blake2b
-from typing import NamedTuple
-from zlib import crc32
-
-import msgspec
-from msgspec.structs import replace
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select
 
-from stepwell.core.port import JournalQuery, Page, Recording
-from stepwell.core.records.journal import Entry, StoredEntry
-from stepwell.core.records.model import Payload
-from stepwell.core.records.states import Effect, JournalMark
-from stepwell_drivers.journals import size_of
+from stepwell.core.port import JournalQuery, Page
+from stepwell.core.records.journal import StoredEntry
 from stepwell_drivers.sql import schema
-from stepwell_drivers.sql.columns import Values, payload_of, to_json
+from stepwell_drivers.sql.columns import Values, payload_of
 from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.entries import entry_of, step_of
 from stepwell_drivers.sql.pages import About, cursor_of, place_of
 from stepwell_drivers.sql.reads import kept_number_of
 from stepwell_drivers.sql.statements import Pick, Query
-
-ENTRY = (
-    *("run_key", "step", "name", "generation", "at_most_once", "version", "written_us"),
-    *("journal", "execution_id", "until_us", "body", "value_media_type", "value"),
-)
-"""The columns of an entry's row."""
-
-_entry_of = msgspec.json.Decoder(Entry).decode
-
-
-class RecordWork(NamedTuple):
-    """`Store.record`; answers with a list of Recorded."""
-
-    recordings: Sequence[Recording]
-
-
-# --- rows ------------------------------------------------------------------------------------------
-
-
-def step_of(journal: str) -> int:
-    """Return the digest of a journal's name, of four bytes."""
-    return crc32(journal.encode()) - 2**31
-
-
-def name_of(entry: Entry) -> int:
-    """Return the digest of an entry's name, of six bytes."""
-    name = f"{entry.mark.value}{entry.number}:{entry.key}"
-    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest()) - 2**47
-
-
-def body_of(entry: Entry) -> str:
-    """Return an entry without its value."""
-    return to_json(entry if entry.value is None else replace(entry, value=None))
-
-
-def once_of(entry: Entry) -> int:
-    """Return 1 for an entry of an AT_MOST_ONCE call."""
-    return 1 if entry.effect is Effect.AT_MOST_ONCE else 0
-
-
-def until_of(entry: Entry, now_us: int) -> int | None:
-    """Return the end of the sleep that begins now; None: the entry is no WAIT."""
-    return now_us + entry.sleep_ms * 1_000 if entry.mark is JournalMark.WAIT else None
-
-
-def entry_of(body: str, value: Payload | None) -> Entry:
-    """Return the entry of its body and its value."""
-    entry = _entry_of(body)
-    return entry if value is None else replace(entry, value=value)
-
-
-def bytes_in(work: RecordWork) -> int:
-    """Return the bytes of the values that a work writes."""
-    return sum(size_of(entry) for one in work.recordings for entry in one.entries)
-
-
-# --- pages -----------------------------------------------------------------------------------------
 
 _entries = schema.journal_entries.c
 _SHOWN = (

@@ -39,8 +39,8 @@ from stepwell_drivers.sql import bodies, schema
 from stepwell_drivers.sql.batch import Changed
 from stepwell_drivers.sql.columns import Values, payload_of
 from stepwell_drivers.sql.dialect import Clock, Link
+from stepwell_drivers.sql.entries import SUMS, totals_of
 from stepwell_drivers.sql.statements import Pick, Query
-from stepwell_drivers.sql.sums import SUMS, totals_of
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""

@@ -46,6 +46,10 @@ CHECKPOINT = ("run_key", "version", "cycle", "created_us", "state", "base")
 REQUEST = ("run_key", "committed_version", "body")
 SESSION = ("run_key", "backend", "session_id", "task_id", "execution_id")
 MESSAGE = ("run_key", "task_id", "role", "body")
+JOURNAL_WRITE = (
+    *("run_key", "is_forgotten", "journal", "step", "generation", "name", "key", "mark", "number"),
+    *("at_most_once", "version", "sleep_us", "body", "value_media_type", "value"),
+)
 
 
 @dataclass(slots=True)
@@ -98,3 +102,5 @@ class Rows:
     """INSERT of CHECKPOINT."""
     commits: list[Values] = field(default_factory=list[Values])
     """INSERT of COMMIT."""
+    journal_writes: list[Values] = field(default_factory=list[Values])
+    """DELETE of journal entries that are forgotten; INSERT of the others unless their names are taken, in order."""

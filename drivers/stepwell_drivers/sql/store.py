@@ -50,7 +50,7 @@ from stepwell_drivers.hints import HintBus, RunKey, newest
 from stepwell_drivers.sql import journal, pages, reads, reservations, search
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.dialect import Clock, Link
-from stepwell_drivers.sql.journal import RecordWork
+from stepwell_drivers.sql.entries import RecordWork
 from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.pages import About
 from stepwell_drivers.sql.reservations import SwapWork

@@ -14,7 +14,7 @@ from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values, to_json
 from stepwell_drivers.sql.deletes import DeleteWork, delete_run
 from stepwell_drivers.sql.dialect import Clock, Link
-from stepwell_drivers.sql.journal import RecordWork
+from stepwell_drivers.sql.entries import RecordWork
 from stepwell_drivers.sql.logs import (
     LogWork,
     append_logs,

@@ -505,12 +505,12 @@ class TestCommitEntries(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         first = await ask.must(store, b.created_leased())
-        await recorded(
-            store,
+        for recording in (
             b.recording(b.entry("a", b"1"), b.entry("b"), b.entry("c", b"1")),
             b.recording(b.entry("a", b"2"), generation=2),
             b.recording(b.entry("a", b"3"), journal="plan@0"),
-        )
+        ):
+            await recorded(store, recording)
         # Only the names count; the one of no entry removes nothing.
         gone = (
             *(b.write(b.entry("a", None)), b.write(b.entry("c")), b.write(b.entry("unknown"))),

@@ -19,7 +19,7 @@ from stepwell_drivers.sql.rows import Rows
 from stepwell_drivers.sql.writes import CommitWork
 
 HEAD = ("tenant_id", "run_id", "version", "commit_id", "follows")
-FENCE = ("at", "execution_id", "token")
+FENCE = ("at", "execution_id", "token", "recorded")
 LISTS = tuple(field.name for field in fields(Rows))
 """The lists of rows, in the order of the function's arguments."""
 _parameters = ", ".join(f"${at}" for at in range(1, len(LISTS) + 3))
@@ -88,7 +88,9 @@ def _group(commits: Sequence[Commit], places: Sequence[int]) -> _Group:
     batch = Batch(0)
     for place in places:
         at = numbers[place]
-        fences += [(at, fence.execution_id, fence.token) for fence in commits[place].fences]
+        fences += [
+            (at, fence.execution_id, fence.token, fence.recorded) for fence in commits[place].fences
+        ]
         batch.add(commits[place], at)
     rows = batch.rows()
     rows.moved_runs.sort()

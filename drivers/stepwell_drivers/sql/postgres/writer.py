@@ -23,12 +23,14 @@ from stepwell.core.port import LogsOfExecution, OldLogs, Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.sql.batch import RunKey
 from stepwell_drivers.sql.deletes import DeleteWork
+from stepwell_drivers.sql.entries import RecordWork, bytes_in
 from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.postgres.commits import CommitCalls
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
 from stepwell_drivers.sql.postgres.links import WRITE, Links, PostgresLink
 from stepwell_drivers.sql.postgres.readers import roll_back
+from stepwell_drivers.sql.postgres.recordings import RecordCalls
 from stepwell_drivers.sql.postgres.renewals import RenewCall
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import (
@@ -151,7 +153,7 @@ class Writer:
             jobs.append(job)
             # Another one for the same run would make a second call of it.
             waiting |= job.runs
-            size += len(job.work.commits) if isinstance(job.work, CommitWork) else 1
+            size += _size_of(job.work)
             bytes_in += _bytes_in(job.work)
         self._jobs = left
         return jobs
@@ -226,7 +228,7 @@ class Writer:
         return answers
 
     async def _call(
-        self, link: PostgresLink, calls: CommitCalls | RenewCall, attempt: _Attempt
+        self, link: PostgresLink, calls: CommitCalls | RenewCall | RecordCalls, attempt: _Attempt
     ) -> Sequence[Sequence[Any]]:
         fetch = link.driver_connection.fetch
         if not calls.arguments:
@@ -256,11 +258,14 @@ class _Attempt:
     """The server may have committed."""
 
 
-def _calls_of(works: Sequence[Work]) -> CommitCalls | RenewCall | None:
+def _calls_of(works: Sequence[Work]) -> CommitCalls | RenewCall | RecordCalls | None:
     """Return the calls that do all of these writes, which are of one kind; None: there are none."""
     commits = [work for work in works if isinstance(work, CommitWork)]
     if commits:
         return CommitCalls(commits)
+    records = [work for work in works if isinstance(work, RecordWork)]
+    if records:
+        return RecordCalls(records)
     renewals = [work for work in works if isinstance(work, RenewWork)]
     return RenewCall(renewals) if renewals else None
 
@@ -268,6 +273,8 @@ def _calls_of(works: Sequence[Work]) -> CommitCalls | RenewCall | None:
 def _runs_of(work: Work) -> frozenset[RunKey]:
     if isinstance(work, CommitWork):
         return frozenset((commit.tenant_id, commit.run_id) for commit in work.commits)
+    if isinstance(work, RecordWork):
+        return frozenset((one.tenant_id, one.run_id) for one in work.recordings)
     if isinstance(work, LogWork | LogsOfExecution | DeleteWork):
         return frozenset({(work.tenant_id, work.run_id)})
     return frozenset()
@@ -283,7 +290,19 @@ def _may_join(jobs: list[Job], job: Job) -> bool:
     return isinstance(job.work, type(first))
 
 
+def _size_of(work: Work) -> int:
+    match work:
+        case CommitWork(commits):
+            return len(commits)
+        case RecordWork(recordings):
+            return len(recordings)
+        case _:
+            return 1
+
+
 def _bytes_in(work: Work) -> int:
+    if isinstance(work, RecordWork):
+        return bytes_in(work)
     if not isinstance(work, CommitWork):
         return 0
     return sum(

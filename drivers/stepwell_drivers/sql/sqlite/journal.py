@@ -14,19 +14,20 @@ from stepwell_drivers.journals import seen_in, summed
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values, bytes_of, payload_of
 from stepwell_drivers.sql.dialect import Link
-from stepwell_drivers.sql.journal import (
+from stepwell_drivers.sql.entries import (
     ENTRY,
+    SUMS,
     RecordWork,
     body_of,
     entry_of,
     name_of,
     once_of,
+    sleep_of,
     step_of,
-    until_of,
+    sums_of,
 )
 from stepwell_drivers.sql.sqlite.known import NOTHING, Facts, RunKey
 from stepwell_drivers.sql.statements import Delete, Insert, Pick
-from stepwell_drivers.sql.sums import SUMS, sums_of
 
 _Key = tuple[int, int, int]
 """A run's number, and the digests of a journal and of an entry's name."""
@@ -188,7 +189,8 @@ def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Writte
             same = taken.entry == entry
             answers.append((Written(accepted=same, until_us=taken.until_us), False))
             continue
-        until_us = until_of(entry, now_us)
+        sleep_us = sleep_of(entry)
+        until_us = None if sleep_us is None else now_us + sleep_us
         stored = _Stored(0, write.generation, until_us or 0, write.journal, entry)
         there[key].append(stored)
         rows.append(

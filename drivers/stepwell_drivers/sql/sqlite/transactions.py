@@ -16,7 +16,7 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.port import Runtime
 from stepwell_drivers.sql.deletes import DeleteWork
-from stepwell_drivers.sql.journal import RecordWork
+from stepwell_drivers.sql.entries import RecordWork
 from stepwell_drivers.sql.sqlite import engine
 from stepwell_drivers.sql.sqlite.commits import Group
 from stepwell_drivers.sql.sqlite.errors import is_busy, trouble_of

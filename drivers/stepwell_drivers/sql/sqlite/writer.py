@@ -24,7 +24,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.logger import get_logger
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.sql.journal import RecordWork, bytes_in
+from stepwell_drivers.sql.entries import RecordWork, bytes_in
 from stepwell_drivers.sql.sqlite.checkpoints import PAGE_BYTES, WAIT_MS, Checkpoints
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of

@@ -3,7 +3,7 @@
 CREATE TYPE stepwell_head_0007 AS (
   tenant_id text, run_id text, version bigint, commit_id text, follows text);
 
-CREATE TYPE stepwell_fence_0007 AS (at bigint, execution_id text, token text);
+CREATE TYPE stepwell_fence_0007 AS (at bigint, execution_id text, token text, recorded bigint);
 
 CREATE TYPE stepwell_run_0007 AS (
   at bigint, tenant_id text, run_id text, pipeline_id text, queue text, executor_id text,
@@ -58,6 +58,10 @@ CREATE TYPE stepwell_name_0007 AS (at bigint, name text);
 CREATE FUNCTION stepwell_stays_leased_0007(status text, token text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
 $$ SELECT token IS NULL AND status IN ('LEASED', 'UNKNOWN_OUTCOME') $$;
 
+CREATE TYPE stepwell_journal_write_0007 AS (
+  at bigint, is_forgotten boolean, journal text, step bigint, generation bigint, name bigint, key text, mark text,
+  number bigint, at_most_once bigint, version bigint, sleep_us bigint, body text, value_media_type text, value bytea);
+
 CREATE FUNCTION stepwell_commit_0007(
   heads stepwell_head_0007[], fences stepwell_fence_0007[],
   new_runs stepwell_run_0007[], new_run_specs stepwell_run_spec_0007[], moved_runs stepwell_moved_run_0007[],
@@ -66,15 +70,18 @@ CREATE FUNCTION stepwell_commit_0007(
   new_outcomes stepwell_outcome_0007[], new_timers stepwell_timer_0007[], dropped_timers stepwell_name_0007[],
   new_inputs stepwell_input_0007[], new_messages stepwell_message_0007[], new_requests stepwell_request_0007[],
   new_sessions stepwell_session_0007[], new_checkpoints stepwell_checkpoint_0007[],
-  new_commits stepwell_commit_row_0007[],
+  new_commits stepwell_commit_row_0007[], journal_writes stepwell_journal_write_0007[],
   OUT verdicts text[], OUT now_us bigint
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   us bigint;
   keys bigint[];
   head record;
+  entry record;
   family text;
   lost bigint[];
+  ignorant bigint[];
+  place bigint;
   wanted bigint;
   written bigint;
   more bigint;
@@ -88,6 +95,11 @@ BEGIN
       PERFORM pg_advisory_xact_lock_shared(
         hashtextextended('family ' || current_schema() || ' ' || family, 0));
     END LOOP;
+  END IF;
+  IF journal_writes IS NOT NULL THEN
+    PERFORM stepwell_lock_journals_0007(
+      ARRAY(SELECT heads[w.at].tenant_id FROM unnest(journal_writes) AS w),
+      ARRAY(SELECT heads[w.at].run_id FROM unnest(journal_writes) AS w));
   END IF;
   us := stepwell_now_us();
   -- What is known without a lock holds only if the run is still at that version when it is written.
@@ -139,16 +151,21 @@ BEGIN
     END LOOP;
   END IF;
   IF fences IS NOT NULL THEN
-    SELECT array_agg(DISTINCT f.at) INTO lost
+    SELECT array_agg(DISTINCT f.at) FILTER (WHERE (e.token = f.token AND f.token <> '') IS NOT TRUE),
+      array_agg(DISTINCT f.at) FILTER (WHERE f.recorded >= 0 AND f.recorded <> coalesce(s.entries, 0))
+    INTO lost, ignorant
     FROM unnest(fences) AS f
     LEFT JOIN executions AS e ON e.run_key = keys[f.at] AND e.execution_id = f.execution_id
-    WHERE keys[f.at] IS NOT NULL AND (e.token = f.token AND f.token <> '') IS NOT TRUE;
-    IF lost IS NOT NULL THEN
-      FOR place IN 1 .. cardinality(lost) LOOP
-        keys[lost[place]] := NULL;
-        verdicts[lost[place]] := 'LEASE_LOST';
-      END LOOP;
-    END IF;
+    LEFT JOIN lease_sums AS s ON s.run_key = keys[f.at] AND s.execution_id = f.execution_id AND s.token = f.token
+    WHERE keys[f.at] IS NOT NULL;
+    FOREACH place IN ARRAY coalesce(ignorant, '{}') LOOP
+      keys[place] := NULL;
+      verdicts[place] := 'CONFLICT';
+    END LOOP;
+    FOREACH place IN ARRAY coalesce(lost, '{}') LOOP
+      keys[place] := NULL;
+      verdicts[place] := 'LEASE_LOST';
+    END LOOP;
   END IF;
   now_us := us;
   wanted := cardinality(array_remove(keys, NULL));
@@ -289,6 +306,14 @@ BEGIN
       progress = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
         THEN here.progress END;
   END IF;
+  IF fences IS NOT NULL AND EXISTS (
+    SELECT FROM unnest(fences) AS f
+    JOIN lease_sums AS s ON s.run_key = keys[f.at] AND s.execution_id = f.execution_id AND s.token = f.token
+    WHERE f.recorded >= 0 AND s.entries <> f.recorded
+  ) THEN
+    -- Recorded since the fences were looked at. From now on the executions are locked.
+    RAISE EXCEPTION 'entries were recorded meanwhile' USING ERRCODE = 'serialization_failure';
+  END IF;
   IF new_outcomes IS NOT NULL THEN
     INSERT INTO outcomes (run_key, execution_id, result_media_type, result, prompt, response, receipt)
     SELECT keys[o.at], o.execution_id, o.result_media_type, o.result, o.prompt, o.response, o.receipt
@@ -333,6 +358,26 @@ BEGIN
     INSERT INTO checkpoints (run_key, version, cycle, created_us, state, base)
     SELECT keys[k.at], k.version, k.cycle, k.created_us, k.state::json, k.base
     FROM unnest(new_checkpoints) AS k WHERE keys[k.at] IS NOT NULL;
+  END IF;
+  IF journal_writes IS NOT NULL THEN
+    DELETE FROM journal_entries AS e USING unnest(journal_writes) AS w
+    WHERE w.is_forgotten AND e.run_key = keys[w.at] AND e.step = w.step AND e.name = w.name AND e.journal = w.journal
+      AND e.generation = w.generation AND stepwell_is_named_0007(e.body, w.key, w.mark, w.number);
+    FOR entry IN
+      SELECT w.* FROM unnest(journal_writes) AS w WHERE NOT w.is_forgotten AND keys[w.at] IS NOT NULL
+    LOOP
+      -- One after another: of those with one name the first stays.
+      INSERT INTO journal_entries (
+        run_key, step, name, generation, at_most_once, version, written_us, journal, until_us, body,
+        value_media_type, value)
+      SELECT keys[entry.at], entry.step, entry.name, entry.generation, entry.at_most_once, entry.version, us,
+        entry.journal, us + entry.sleep_us, entry.body::json, entry.value_media_type, entry.value
+      WHERE NOT EXISTS (
+        SELECT FROM journal_entries AS e
+        WHERE e.run_key = keys[entry.at] AND e.step = entry.step AND e.name = entry.name
+          AND e.journal = entry.journal AND (e.generation = entry.generation OR e.at_most_once = 1)
+          AND stepwell_is_named_0007(e.body, entry.key, entry.mark, entry.number));
+    END LOOP;
   END IF;
   INSERT INTO commits (run_key, tenant_id, version, commit_id, committed_us, last_event, events, changed)
   SELECT keys[c.at], c.tenant_id, c.version, c.commit_id, us, c.last_event, c.events::json, c.changed::json

@@ -1,0 +1,134 @@
+"""Journal entries in Postgres: a group of recordings is one call of a function.
+
+The function (`migrations/first/postgresql_record.sql`) looks at the leases and locks them, says of each entry whether
+its name is taken, and writes those that are new. Of entries of one name it is given one in a call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from stepwell.core.port import Recorded, Recording, Written
+from stepwell.core.records.journal import Entry, Totals
+from stepwell_drivers.journals import size_of, summed
+from stepwell_drivers.sql.columns import Values, bytes_of
+from stepwell_drivers.sql.entries import (
+    SUMS,
+    RecordWork,
+    body_of,
+    name_of,
+    once_of,
+    sleep_of,
+    step_of,
+    totals_of,
+)
+
+CALL = "SELECT live, before, states, ends, now_us FROM stepwell_record_0007($1, $2)"
+_REFUSED, _NEW = 0, 2
+"""States of an entry: another one of its name stands; it is new. Otherwise it stands already."""
+
+_Lease = tuple[str, str, str]
+"""A tenant, a run and an execution."""
+
+
+class _Place(NamedTuple):
+    """The place of an entry in the answers."""
+
+    call: int
+    at: int
+
+
+class RecordCalls:
+    """Recordings as calls: several only where entries of one name are among them."""
+
+    sql = CALL
+
+    def __init__(self, works: Sequence[RecordWork]) -> None:
+        self._sizes = [len(work.recordings) for work in works]
+        # In the order in which commits and heartbeats lock the same rows.
+        self._recordings = [recording for work in works for recording in work.recordings]
+        self._order = sorted(
+            range(len(self._recordings)), key=lambda at: _lease_of(self._recordings[at])
+        )
+        self._places: dict[int, list[_Place]] = {}
+        entries: list[list[Values]] = [[]] if self._recordings else []
+        seen: Counter[tuple[str, ...]] = Counter()
+        for place, at in enumerate(self._order, 1):
+            recording = self._recordings[at]
+            self._places[at] = []
+            for entry in recording.entries:
+                name = (
+                    *(recording.tenant_id, recording.run_id, recording.journal),
+                    *(entry.mark, str(entry.number), entry.key),
+                )
+                call = seen[name]
+                seen[name] += 1
+                if call == len(entries):
+                    entries.append([])
+                self._places[at].append(_Place(call, len(entries[call])))
+                entries[call].append(_row_of(place, entry))
+        self._entries = entries
+
+    @property
+    def arguments(self) -> list[Sequence[Any]]:
+        """The arguments of each call."""
+        heads = [_head_of(self._recordings[at]) for at in self._order]
+        return [(heads, entries or None) for entries in self._entries]
+
+    def answers(self, answered: Sequence[Sequence[Any]]) -> list[list[Recorded]]:
+        """Return what the works are answered with, by the rows that the calls returned."""
+        calls = [rows[0] for rows in answered]
+        sums: dict[_Lease, Totals] = {}
+        recorded: dict[int, Recorded] = {}
+        for place, at in enumerate(self._order):
+            recording = self._recordings[at]
+            live, before, _, _, now_us = calls[0]
+            if not live[place]:
+                recorded[at] = Recorded(live=False, now_us=now_us)
+                continue
+            first = place * len(SUMS)
+            stood = totals_of([number or 0 for number in before[first : first + len(SUMS)]])
+            lease = _lease_of(recording)
+            totals = sums.get(lease, stood)
+            states = [calls[one.call][2][one.at] for one in self._places[at]]
+            ends = [calls[one.call][3][one.at] for one in self._places[at]]
+            new = [
+                entry
+                for entry, state in zip(recording.entries, states, strict=True)
+                if state == _NEW
+            ]
+            sums[lease] = summed(totals, new) if new else totals
+            recorded[at] = Recorded(
+                live=True,
+                written=tuple(
+                    Written(accepted=state != _REFUSED, until_us=until_us or 0)
+                    for state, until_us in zip(states, ends, strict=True)
+                ),
+                totals=sums[lease],
+                now_us=now_us,
+            )
+        places = iter(range(len(recorded)))
+        return [[recorded[next(places)] for _ in range(size)] for size in self._sizes]
+
+
+def _lease_of(recording: Recording) -> _Lease:
+    return (recording.tenant_id, recording.run_id, recording.execution_id)
+
+
+def _head_of(one: Recording) -> Values:
+    return (
+        *(one.tenant_id, one.run_id, one.execution_id, one.token),
+        *(one.journal, step_of(one.journal), one.generation),
+    )
+
+
+def _row_of(at: int, entry: Entry) -> Values:
+    usage = entry.usage
+    return (
+        *(at, name_of(entry), entry.key, entry.mark.value, entry.number, once_of(entry)),
+        *(sleep_of(entry), body_of(entry), *bytes_of(entry.value)),
+        *(size_of(entry), len(entry.messages)),
+        *(usage.input_tokens, usage.output_tokens, usage.cost_micros),
+    )
