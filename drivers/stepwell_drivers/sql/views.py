@@ -1,4 +1,4 @@
-"""The views `runs`, `tasks` and `events`: what a person or another program asks the database.
+"""The views `runs`, `tasks`, `events` and `journal`: what a person or another program asks the database.
 
 The tables are the store's own and may change from version to version. The views keep these names, types and
 meanings:
@@ -12,9 +12,11 @@ meanings:
   a run's, `events.task_id` is a task's (NULL: the event is about no task).
 - The ids in which clients and the tables speak are text. They are `runs.run_id` and `tasks.task_id` in
   a thing's own view, `run_name` and `task_name` where another view refers to it.
-- `run_key` is the run's number, which all three show. What is looked up by it or by a run's `id` is found by
+- `run_key` is the run's number, which all of them show. What is looked up by it or by a run's `id` is found by
   index, and so is a task by `run_key` and `task_id`. A task's or an event's own `id` is in no index.
 - `status` is in lower case, by `RUN_WORDS` and `TASK_WORDS`.
+- An entry of `journal` is one by `number`, which counts up as they are written. Those of a deleted run that stay
+  for its family have no `run_id`. `mark` is in lower case, too.
 - `input_params` is a run's input where it is JSON that is small; `payload` is an event's changes of rows.
 
 The other columns are fields of the records, which are in the JSON bodies of the tables. A body leaves out what
@@ -122,6 +124,27 @@ SELECT
 FROM (<events>) AS e
 LEFT JOIN run_rows AS r ON r.run_key = e.run_key
 """
+JOURNAL = """
+CREATE VIEW journal AS
+SELECT
+  r.uuid AS run_id, j.journal,
+  <text j.body.name> AS name,
+  <text j.body.key> AS key,
+  lower(<text j.body.mark END>) AS mark,
+  <number j.body.took_ms> AS took_ms,
+  coalesce(length(j.value), 0) AS size,
+  j.value, j.generation, r.tenant_id, r.run_id AS run_name, j.run_key,
+  j.seq AS number,
+  coalesce(j.execution_id, '') AS execution_id,
+  <text j.body.effect IDEMPOTENT> AS effect,
+  <text j.body.arguments> AS arguments,
+  <json j.body.failure> AS failure,
+  <json j.body.usage> AS usage,
+  j.version, j.written_us,
+  coalesce(j.until_us, 0) AS until_us
+FROM journal_entries AS j
+LEFT JOIN run_rows AS r ON r.run_key = j.run_key
+"""
 
 _OWN = (
     *("type", "time_us", "task_id", "execution_id", "input_id", "message", "actor"),
@@ -177,4 +200,4 @@ def statements(dialect: str) -> tuple[str, ...]:
         default = default or _DEFAULTS.get(kind, "")
         return _WORDS[dialect][kind].format(body=body, name=name, default=default)
 
-    return tuple(_place.sub(said, view).strip() for view in (RUNS, TASKS, EVENTS))
+    return tuple(_place.sub(said, view).strip() for view in (RUNS, TASKS, EVENTS, JOURNAL))

@@ -43,6 +43,7 @@ FORMS = {
     "sessions": forms.SESSION,
     "checkpoints": forms.CHECKPOINT,
     "commits": forms.COMMIT,
+    "journal_writes": forms.JOURNAL_WRITE,
 }
 """The columns of the function's arguments, in their order."""
 ARGUMENTS = """

@@ -19,6 +19,7 @@ from stepwell_drivers.sql.batch import Batch
 from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
 from tests.contract.drivers.chained import chain
 from tests.contract.drivers.postgres_place import Place
 from tests.contract.drivers.sql_places import File
@@ -65,6 +66,18 @@ SQLITE_STATEMENTS = [
     "COMMIT",
 ]
 """Statements of SQLite, by their beginnings: one for each row."""
+RECORD_STATEMENTS = [
+    "BEGIN IMMEDIATE",
+    "PRAGMA data_version",
+    # Whether the entry's name is taken. Leases and sums are known.
+    "SELECT journal_entries.run_key, journal_entries.step,",
+    "INSERT INTO journal_entries",
+    "INSERT INTO lease_sums",
+    "COMMIT",
+]
+"""Statements of SQLite for one recorded entry: the middle ones once for each row."""
+ENTRY_KIB_MAX = 1.5
+"""The growth of a file by an entry with a value of 1 KiB."""
 SQLITE_KIB_MAX = 3.2
 """The growth of a file by a step, with all indexes and what is left free on its pages."""
 
@@ -78,7 +91,7 @@ def steps(many: int, run_id: str = "00000000-0000-4000-8000-000000000001") -> li
 async def stored_bytes(place: File | Place) -> int:
     """Return the lengths of all values in all tables but the number of a transaction."""
     total = 0
-    for table in (*schema.OF_A_RUN, schema.outcomes):
+    for table in (*schema.OF_A_RUN, *schema.OF_A_FAMILY):
         names = [column.name for column in table.c if column.name != "xid"]
         for row in await place.fetch(f"SELECT {', '.join(map(_quoted, names))} FROM {table.name}"):
             total += sum(_length(value) for value in row)
@@ -131,6 +144,34 @@ async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) ->
     store._writer._driver.set_trace_callback(None)
     begun = [" ".join(sql.replace(" OR IGNORE", "").split()[:3]) for sql in sent]
     assert begun == SQLITE_STATEMENTS
+
+
+async def test_a_recorded_entry_is_few_statements(place: File | Place, store: SqlStore) -> None:
+    await ask.must(store, b.created_leased())
+    await store.record([b.recording(b.entry("before"))])
+    one = b.recording(b.entry("one"))
+    if isinstance(place, Place):
+        assert len(await statements_of(store._writer, store.record([one]))) == 1
+        return
+    assert isinstance(store._writer, Writer)
+    sent: list[str] = []
+    store._writer._driver.set_trace_callback(sent.append)
+    await store.record([one])
+    store._writer._driver.set_trace_callback(None)
+    assert [" ".join(sql.split()[:3]) for sql in sent] == RECORD_STATEMENTS
+
+
+async def test_a_file_grows_little_by_an_entry(tmp_path: Path) -> None:
+    file = File(tmp_path)
+    store = await file.open()
+    names = [f"r{at}" for at in range(64)]
+    await ask.must(store, *[b.created_leased(name) for name in names])
+    for at in range(50):
+        entry = b.entry(f"search/{at:08x}#1", RESULT)
+        await store.record([b.recording(entry, run_id=name) for name in names])
+    await store.close()
+    grown = file.path.stat().st_size
+    assert grown / (64 * 50) / 1_024 <= ENTRY_KIB_MAX
 
 
 async def test_a_step_leaves_few_bytes(place: File | Place, store: SqlStore) -> None:

@@ -1,4 +1,4 @@
-"""The views `runs`, `tasks` and `events` of both SQL drivers: names, types, ids, words, plans of queries."""
+"""The views `runs`, `tasks`, `events` and `journal` of both SQL drivers: names, types, ids, words, plans of queries."""
 
 from __future__ import annotations
 
@@ -120,11 +120,17 @@ async def test_views_join_by_uuids_and_by_keys(place: File | Place, store: SqlSt
 async def test_the_documented_queries_find_their_rows(place: File | Place, store: SqlStore) -> None:
     spec = RunSpec(tenant_id="default", run_id=UUID, pipeline_id="survey", executor_id="me")
     running = replace(with_tasks(UUID, "default", "count", spec=spec, status=RunStatus.RUNNING))
-    await ask.must(store, running, with_tasks("nightly", "default", "a", "b"))
+    nightly = with_tasks(
+        "nightly", "default", "a", "b", executions=[b.leased()], leases=[b.lease()]
+    )
+    await ask.must(store, running, nightly)
     (block,) = [
         one.text for one in blocks(TOP / "docs" / "operating.md", "sql") if "FROM runs" in one.text
     ]
-    of_pipeline, of_run, of_task = [await rows(place, sql) for sql in block.split(";")[:-1]]
+    await store.record([b.recording(b.entry(), tenant="default", run_id="nightly")])
+    of_pipeline, of_run, of_task, of_journal = [
+        await rows(place, sql) for sql in block.split(";")[:-1]
+    ]
     assert of_pipeline == [(UUID, UUID, "running", "me", None)]
     assert [row[:4] for row in sorted(of_run)] == [
         ("queued", "a", "", "pending"),
@@ -132,6 +138,7 @@ async def test_the_documented_queries_find_their_rows(place: File | Place, store
     ]
     ((number, kind, _),) = of_task
     assert (number, kind) == (2, "EXECUTION_LEASED")
+    assert of_journal == [("call", "end", 0, 2)]
 
 
 # --- ids -------------------------------------------------------------------------------------------

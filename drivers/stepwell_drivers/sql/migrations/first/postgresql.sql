@@ -429,3 +429,23 @@ SELECT
   coalesce(CAST(e.event ->> 'plan_revision' AS bigint), 0) AS plan_revision
 FROM (SELECT c.run_key, c.tenant_id, c.version, c.last_event + (j.place - json_array_length(c.events)) AS number, j.event FROM commits AS c, json_array_elements(c.events) WITH ORDINALITY AS j(event, place)) AS e
 LEFT JOIN run_rows AS r ON r.run_key = e.run_key;
+
+CREATE VIEW journal AS
+SELECT
+  r.uuid AS run_id, j.journal,
+  coalesce(j.body ->> 'name', '') AS name,
+  coalesce(j.body ->> 'key', '') AS key,
+  lower(coalesce(j.body ->> 'mark', 'END')) AS mark,
+  coalesce(CAST(j.body ->> 'took_ms' AS bigint), 0) AS took_ms,
+  coalesce(length(j.value), 0) AS size,
+  j.value, j.generation, r.tenant_id, r.run_id AS run_name, j.run_key,
+  j.seq AS number,
+  coalesce(j.execution_id, '') AS execution_id,
+  coalesce(j.body ->> 'effect', 'IDEMPOTENT') AS effect,
+  coalesce(j.body ->> 'arguments', '') AS arguments,
+  coalesce(CAST(j.body -> 'failure' AS jsonb), '{}') AS failure,
+  coalesce(CAST(j.body -> 'usage' AS jsonb), '{}') AS usage,
+  j.version, j.written_us,
+  coalesce(j.until_us, 0) AS until_us
+FROM journal_entries AS j
+LEFT JOIN run_rows AS r ON r.run_key = j.run_key;

@@ -402,3 +402,23 @@ SELECT
   coalesce(json_extract(e.event, '$.plan_revision'), 0) AS plan_revision
 FROM (SELECT c.run_key, c.tenant_id, c.version, c.last_event + (j.key + 1 - json_array_length(c.events)) AS number, j.value AS event FROM commits AS c, json_each(c.events) AS j) AS e
 LEFT JOIN run_rows AS r ON r.run_key = e.run_key;
+
+CREATE VIEW journal AS
+SELECT
+  r.uuid AS run_id, j.journal,
+  coalesce(json_extract(j.body, '$.name'), '') AS name,
+  coalesce(json_extract(j.body, '$.key'), '') AS key,
+  lower(coalesce(json_extract(j.body, '$.mark'), 'END')) AS mark,
+  coalesce(json_extract(j.body, '$.took_ms'), 0) AS took_ms,
+  coalesce(length(j.value), 0) AS size,
+  j.value, j.generation, r.tenant_id, r.run_id AS run_name, j.run_key,
+  j.seq AS number,
+  coalesce(j.execution_id, '') AS execution_id,
+  coalesce(json_extract(j.body, '$.effect'), 'IDEMPOTENT') AS effect,
+  coalesce(json_extract(j.body, '$.arguments'), '') AS arguments,
+  coalesce(json_extract(j.body, '$.failure'), '{}') AS failure,
+  coalesce(json_extract(j.body, '$.usage'), '{}') AS usage,
+  j.version, j.written_us,
+  coalesce(j.until_us, 0) AS until_us
+FROM journal_entries AS j
+LEFT JOIN run_rows AS r ON r.run_key = j.run_key;

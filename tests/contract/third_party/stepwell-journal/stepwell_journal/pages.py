@@ -16,6 +16,7 @@ from stepwell.core.port import (
     FeedQuery,
     FoundInput,
     InputQuery,
+    JournalQuery,
     LeaseQuery,
     LogQuery,
     MessageQuery,
@@ -38,7 +39,7 @@ def page_of(state: State, query: Query[Any], now_us: int, store_id: str) -> Page
     """Return the rows that a query asks for.
 
     Raises:
-        StoreRefused: it asks for logs.
+        StoreRefused: it asks for logs, or for journals of calls.
     """
     match query:
         case RunQuery():
@@ -57,6 +58,8 @@ def page_of(state: State, query: Query[Any], now_us: int, store_id: str) -> Page
             return Page()
         case LogQuery():
             raise StoreRefused("a journal keeps no logs; let your workers log where they run")
+        case JournalQuery():
+            raise StoreRefused("a journal of commits keeps none of calls")
         case _:
             raise TypeError(f"no page is known for {type(query).__name__}")
 

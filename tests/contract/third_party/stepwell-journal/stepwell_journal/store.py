@@ -24,6 +24,8 @@ from stepwell.core.port import (
     Page,
     Presence,
     Query,
+    Recorded,
+    Recording,
     Renewal,
     Reservation,
     Runtime,
@@ -157,6 +159,10 @@ class JournalStore:
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         # Left out: it is said every few seconds, and a file that only grows is no place for it.
         self._require_open()
+
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        self._require_open()
+        raise StoreRefused("a journal of commits keeps none of calls")
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
         self._require_open()

@@ -24,6 +24,7 @@ class JournalFactory:
     excuses: Mapping[str, str] = {
         "logs": "each line would wait for the disk; workers can log where they run",
         "presence": "it is said every few seconds, and the file only grows",
+        "journal": "each entry would wait for the disk; agents that record calls need another store",
     }
     grain_ms = 1
 
