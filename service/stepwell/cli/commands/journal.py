@@ -10,8 +10,8 @@ import typer
 from stepwell.cli import connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, note, put_json
-from stepwell.cli.text import count, lines, micros, moment, one_line, short_id, span
+from stepwell.cli.terminal import document, put_json
+from stepwell.cli.text import count, lines, micros, moment, note, one_line, short_id, span
 from stepwell_client import SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2
 
