@@ -30,6 +30,8 @@ class Unfilled(NamedTuple):
     assignment: Assignment
     journal: StepJournal | None
     """None: there is nothing in it."""
+    leased_us: int
+    """The time of the lease, by which the rests of sleeps are told: so none is too short."""
 
 
 class Undelivered(NamedTuple):
@@ -82,16 +84,17 @@ class Assigner:
             connection.leases[key[1], lease.execution_id] = lease.token
             places = assignments.places_of(assignment)
             payloads = self._payloads.cached(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
-            journal = None
+            journal, leased_us = None, 0
             if assignment.tries_from:
-                journal = journal_in(state, state.open[lease.execution_id].execution)
+                execution = state.open[lease.execution_id].execution
+                journal, leased_us = journal_in(state, execution), execution.leased_us
             if (
                 payloads is None
                 or assignment.conversation
                 or assignment.answered is not None
                 or journal is not None
             ):
-                unfilled.append(Unfilled(connection, assignment, journal))
+                unfilled.append(Unfilled(connection, assignment, journal, leased_us))
             elif unsent := self._send(connection, assignment, payloads):
                 undelivered.append(unsent)
         self._workers.apply(key, transition.commit)
@@ -103,7 +106,7 @@ class Assigner:
 
     async def fill(self, key: RunKey, unfilled: Unfilled) -> Undelivered | None:
         """Read an assignment's bytes and send it; returns it if it can't be sent."""
-        connection, assignment, journal = unfilled
+        connection, assignment, journal, leased_us = unfilled
         page: JournalPage | None = None
         try:
             places = assignments.places_of(assignment)
@@ -111,7 +114,7 @@ class Assigner:
             messages = await conversations.read_for(self._store, *key, assignment)
             assignment = await with_answer(self._store, assignment)
             if journal is not None:
-                page = await read_page(self._store, key, journal, "", self._clock.now_us())
+                page = await read_page(self._store, key, journal, "", leased_us)
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
             # Released at once it would be leased again at once, and the store is in trouble already.
