@@ -14,6 +14,7 @@ from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Failure, Message, Payload
 from stepwell.engine import assignments, conversations
 from stepwell.engine.answered import with_answer
+from stepwell.engine.clock import StoreTime
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.engine.step_journal import StepJournal, journal_in, read_page
@@ -57,6 +58,7 @@ class Assigner:
         workers: Workers,
         payloads: PayloadCache,
         runtime: Runtime,
+        clock: StoreTime,
         *,
         retry_pause_ms: int,
     ) -> None:
@@ -64,6 +66,7 @@ class Assigner:
         self._workers = workers
         self._payloads = payloads
         self._runtime = runtime
+        self._clock = clock
         self._retry_pause_ms = retry_pause_ms
 
     def committed(self, key: RunKey, state: RunState, transition: Transition) -> Unsent:

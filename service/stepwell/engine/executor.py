@@ -125,6 +125,7 @@ class Executor:
             self._workers,
             payloads,
             runtime,
+            self._clock,
             retry_pause_ms=self.config.poll_ms,
         )
         self._runs = Runs(
