@@ -125,7 +125,7 @@ class State:
         """Say whether each fence knows of all entries that were recorded under its lease."""
         for fence in fences:
             lease = self._lease_of(rows, fence.execution_id, fence.token)
-            if lease is not None and fence.recorded not in (-1, lease.recorded.entries):
+            if lease is not None and 0 <= fence.recorded != lease.recorded.entries:
                 return False
         return True
 

@@ -25,15 +25,18 @@ from stepwell.core.port import (
     FeedEntry,
     FeedQuery,
     InputQuery,
+    JournalQuery,
     KeySwap,
     LogQuery,
     LogsOfExecution,
     MessageQuery,
     OldLogs,
+    OpenExecution,
     Presence,
     PresenceQuery,
     Query,
     ReadyStep,
+    Recording,
     Renewal,
     Reservation,
     RunQuery,
@@ -41,6 +44,7 @@ from stepwell.core.port import (
     TaskQuery,
     Want,
 )
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import LogEntry, Payload, Session
 from stepwell.core.records.states import LogKind, Verdict
 from stepwell.runtime import SystemRuntime
@@ -82,6 +86,8 @@ GROUPS = {
     "delete": "delete",
     "feed": "feed",
     "put_presence": "presence",
+    "record": "journal",
+    JournalQuery: "journal",
     LogQuery: "logs",
     FeedQuery: "feed",
     EndedQuery: "retention",
@@ -117,6 +123,8 @@ class Calls:
         commits: list[Commit] = []
         expected: list[Verdict] = []
         for change in changes:
+            if "journal" in self.subject.left_out:
+                change = replace(change, entries=(), forgotten=())
             commit = commit_of(change, self.known)
             if commit is None:
                 continue
@@ -167,6 +175,35 @@ class Calls:
         for beat, is_held in zip(asked, cast("list[bool]", held), strict=True):
             if is_held:
                 self.known.renewed(beat)
+
+    async def record(
+        self, lease: Check, journal: str, generation: int, entries: tuple[Entry, ...]
+    ) -> None:
+        grant = lease_of(lease, self.known)
+        if grant is None:
+            return
+        recording = Recording(
+            tenant_id=grant.key[0],
+            run_id=grant.key[1],
+            execution_id=grant.execution_id,
+            token=grant.token,
+            journal=journal,
+            generation=generation,
+            entries=entries,
+        )
+
+        async def recorded(store: Store) -> object:
+            (answer,) = await store.record([recording])
+            accepted = [(one.accepted, bool(one.until_us)) for one in answer.written]
+            return answer.live, accepted, answer.totals
+
+        await self._both(f"record {brief(recording)}", recorded)
+        for row in await self._open(grant.key):
+            self.known.recorded[row.token] = row.recorded.entries
+
+    async def _open(self, key: Key) -> tuple[OpenExecution, ...]:
+        rows = await self.reference.load(*key)
+        return rows.executions if rows is not None else ()
 
     async def put_presence(self, tenant: int, presences: tuple[Presence, ...], ttl_ms: int) -> None:
         tenant_id = self.known.tenants[tenant]

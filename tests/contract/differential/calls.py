@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from stepwell.core.port import NOBODY, Reservation, Timer
+from stepwell.core.port import NOBODY, JournalWrite, Reservation, Timer
 from stepwell.core.records.model import InputRequest, Message
 from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
 from tests.contract.differential.names import EXECUTIONS, KEYS, QUEUES, RUNS, WORKERS, Named
@@ -63,6 +63,8 @@ class Check(Part, frozen=True, kw_only=True):
     lease: int = 0
     """Counted from the last one given."""
     right: bool = True
+    recorded: int | None = None
+    """Of a fence: so many entries more than were recorded under the lease. None: any number will do."""
 
 
 class Swap(Part, frozen=True, kw_only=True):
@@ -96,6 +98,8 @@ class Change(Part, frozen=True, kw_only=True):
     timers: tuple[Timer, ...] = ()
     inputs: tuple[InputRequest, ...] = ()
     messages: tuple[Message, ...] = ()
+    entries: tuple[JournalWrite, ...] = ()
+    forgotten: tuple[JournalWrite, ...] = ()
     events: int = 1
     checkpoint: int = 0
     """0: it has none. 1: one without a base. Above: one with a base."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from stepwell.core.port import (
     FeedQuery,
     InputQuery,
+    JournalQuery,
     LeaseQuery,
     Loaded,
     LogQuery,
@@ -50,8 +51,8 @@ class Reader:
             raise Differs(f"a page of {len(page.items)} where at most {limit} were asked for")
         self.query = replace(self.query, cursor=page.cursor) if page.cursor else self.query
         self.rows += page.items
-        # A log and the feed have a cursor at their ends too: an empty page is the end there.
-        on_and_on = isinstance(self.query, FeedQuery | LogQuery)
+        # A log, a journal and the feed have a cursor at their ends too: an empty page is the end there.
+        on_and_on = isinstance(self.query, FeedQuery | LogQuery | JournalQuery)
         return bool(page.items if on_and_on else page.cursor)
 
     async def read(self, store: Store, limit: int) -> list[Any]:
@@ -70,6 +71,11 @@ async def listed(store: Store, query: Query[Any]) -> list[Any]:
             return sorted(rows, key=lambda one: (one.run_id, one.request.input_id))
         case PresenceQuery():
             return sorted(rows, key=lambda one: (one.worker_id, one.instance_id))
+        case JournalQuery():  # Two clocks stamped them.
+            return [
+                replace(one, written_us=0, until_us=one.until_us and one.until_us - one.written_us)
+                for one in rows
+            ]
         case LeaseQuery():
             return sorted(rows, key=lambda one: (one.run_id, one.execution_id))
         case _:

@@ -13,12 +13,15 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from stepwell.core.port import NOBODY, Presence, Reservation, Timer, Want
-from stepwell.core.records.model import InputRequest, LogEntry, Message, Payload, Session
+from stepwell.core.port import NOBODY, JournalWrite, Presence, Reservation, Timer, Want
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import InputRequest, LogEntry, Message, Payload, Session, Usage
 from stepwell.core.records.states import (
     BlockedKind,
+    Effect,
     ExecutionStatus,
     InputStatus,
+    JournalMark,
     LogKind,
     RunStatus,
     TaskStatus,
@@ -26,10 +29,12 @@ from stepwell.core.records.states import (
 from tests.contract.differential.calls import Base, Call, Change, Check, Row, Swap
 from tests.contract.differential.making import ENDS
 from tests.contract.differential.names import (
+    CALLS,
     EXECUTIONS,
     EXECUTORS,
     HALF_MS,
     INPUTS,
+    JOURNALS,
     KEYS,
     KINDS,
     LABELS,
@@ -110,7 +115,23 @@ def _want(tenant: int, **fields: object) -> tuple[int, Want]:
     return tenant, Want(tenant_id="", **fields)  # pyright: ignore[reportArgumentType] - its own choices
 
 
-checks = record(Check, lease=(0, 0, 0, 1, 2, 5), right=(True, True, False))
+checks = record(
+    Check,
+    lease=(0, 0, 0, 1, 2, 5),
+    right=(True, True, False),
+    recorded=(None, None, 0, 0, 0, 1, -1),
+)
+entries = record(
+    Entry,
+    key=CALLS,
+    mark=(JournalMark.END, *JournalMark),
+    number=(0, 0, 1),
+    effect=(*Effect, Effect.IDEMPOTENT),
+    value=PAYLOADS[:4],
+    usage=(Usage(), Usage(input_tokens=1, cost_micros=2, model="m")),
+    sleep_ms=(0, SHORT_MS),
+)
+writes = record(JournalWrite, journal=JOURNALS, generation=(1, 1, 2, 3), entry=entries)
 executions = record(
     Row,
     named=EXECUTIONS,
@@ -146,6 +167,8 @@ change_of = partial(
     fences=few(checks, 1),
     timers=few(record(Timer, name=TIMERS, delay_ms=(0, SHORT_MS, LONG_MS, LONG_MS, -1)), 2),
     inputs=few(record(_input, input_id=INPUTS, status=tuple(InputStatus)), 1),
+    entries=few(writes, 1),
+    forgotten=few(writes, 1),
     messages=few(record(_message, task_id=("", *TASKS[:2]), text=TEXTS), 2),
 )
 BASES = (Base.NEXT, Base.NEXT, Base.AGAIN, Base.STALE, Base.AHEAD, Base.CREATE, Base.AGAIN)
@@ -196,6 +219,15 @@ QUERIES: tuple[dict[str, Sequence[object]], ...] = (
     {**HERE, "kind": ("MessageQuery",), "task_id": ("", *TASKS[:3])},
     {**HERE, "kind": ("CheckpointQuery",)},
     {**HERE, "kind": ("LogQuery",), "execution_id": ("", *NAMES[:3])},
+    {
+        **HERE,
+        "kind": ("JournalQuery",),
+        "journal": ("", *JOURNALS),
+        "generation": range(4),
+        "version": (0, 0, 2, 4),
+        "names_only": YES_OR_NO,
+        "bytes_limit": (2**20, 0, 300),
+    },
     {"tenant": TENANT, "kind": ("InputQuery",), "run": ("", *RUN)},
     {"tenant": TENANT, "kind": ("InputQuery",)},
 )
@@ -224,6 +256,16 @@ TABLE: tuple[tuple[int, str, dict[str, Sequence[object] | Strategy[object]]], ..
             "progress": PAYLOADS,
             "session": (Session(), Session(backend="x\x01", session_id="s")),
             "beats": few(checks, 3, 1),
+        },
+    ),
+    (
+        10,
+        "record",
+        {
+            "lease": checks,
+            "journal": JOURNALS,
+            "generation": (1, 1, 1, 2, 3),
+            "entries": few(entries, 3),
         },
     ),
     (14, "claim", {"due_limit": MORE_LIMITS, "hold": YES_OR_NO, "wants": few(wants, 3)}),

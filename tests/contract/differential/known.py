@@ -48,6 +48,8 @@ class Known:
         self.granted: list[LeaseGrant] = []
         self.live: dict[tuple[Key, str], LeaseGrant] = {}
         """The leases among them that hold now."""
+        self.recorded: dict[str, int] = {}
+        """The number of journal entries that were recorded under a lease, by its token."""
         self.tasks: dict[Key, dict[str, int]] = {}
         self.plans: dict[Key, int] = {}
         self.results: dict[Key, set[str]] = {}

@@ -142,6 +142,8 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
             if row.status is ExecutionStatus.LEASED and row.lease_ms
         ),
         fences=_fences(change, key, known),
+        entries=change.entries,
+        forgotten=change.forgotten,
         timers=tuple({timer.name: timer for timer in change.timers}.values()),
         inputs=change.inputs,
         messages=tuple(
@@ -279,7 +281,10 @@ def _fences(change: Change, key: Key, known: Known) -> tuple[Fence, ...]:
     for check in change.fences:
         one = lease_of(check, known, key)
         if one is not None:
-            fences.append(Fence(execution_id=one.execution_id, token=one.token))
+            recorded = -1
+            if check.recorded is not None:
+                recorded = known.recorded.get(one.token, 0) + check.recorded
+            fences.append(Fence(execution_id=one.execution_id, token=one.token, recorded=recorded))
         elif not check.right:
             fences.append(Fence(execution_id=EXECUTIONS[0].execution_id, token="of none"))
     return tuple(fences)

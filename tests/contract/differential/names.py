@@ -53,6 +53,8 @@ TIMERS = ("timer", "expiry:p", "t\x01}{")
 INPUTS = ("p", "q\x01")
 TASKS = ("a", "b", "c", "d\x01}{")
 KEYS = ("k", "k\x01}{:", "key 3")
+JOURNALS = ("task:a@1", "plan@0\x01}{")
+CALLS = ("c", "c\x01}{:")
 NONSENSE = "~no store made this~"
 
 PAYLOADS: tuple[Payload | None, ...] = (

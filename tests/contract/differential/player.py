@@ -15,6 +15,7 @@ from stepwell.core.port import (
     ExecutionQuery,
     FeedQuery,
     InputQuery,
+    JournalQuery,
     KeySwap,
     LeaseQuery,
     LogQuery,
@@ -189,6 +190,8 @@ class Player(Calls):
             await self._load(key, 0)
             await self._read_by_key(key)
             await self._list(InputQuery(**names, limit=1))
+            # A deleted run may have left it to others.
+            await self._list(JournalQuery(tenant_id=key[0], run_id=key[1], limit=3))
             if key in known.heads:
                 await self._events(key, 0, 100_000)
                 for kind in (TaskQuery, ExecutionQuery, MessageQuery, CheckpointQuery, LogQuery):

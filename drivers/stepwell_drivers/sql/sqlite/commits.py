@@ -117,7 +117,7 @@ class Group:
             if not token or token != fence.token:
                 return Verdict.LEASE_LOST
             kept = facts.recorded.get(fence.execution_id, NOTHING)
-            knows_all &= fence.recorded in (-1, kept.totals.entries)
+            knows_all &= fence.recorded < 0 or fence.recorded == kept.totals.entries
         if not knows_all:
             return Verdict.CONFLICT
         self._accept(commit, run, facts)
