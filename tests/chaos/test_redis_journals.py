@@ -1,0 +1,99 @@
+"""Journals on a Redis whose answers are lost, whose memory is full, or which is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stepwell.core.port import JournalQuery, Store
+from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreFull
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from tests.chaos.load.chains import opened
+from tests.support.backends.proxy import Proxy
+from tests.support.backends.redis import Redis
+from tests.support.patience import insisting
+
+
+@pytest.fixture(scope="module")
+def server(backends: None) -> Iterator[Redis]:
+    with Redis() as running:
+        yield running
+
+
+async def keys_in(store: Store) -> list[str]:
+    """Return the keys of all entries of the run."""
+    page = await store.page(JournalQuery(tenant_id=b.TENANT, run_id=b.RUN))
+    return [stored.entry.key for stored in page.items]
+
+
+async def test_J1_entries_whose_answer_was_lost_are_written_once(server: Redis) -> None:
+    async with Proxy(server.port) as proxy:
+        url = server.url(port=proxy.port, prefix="lost", connections="1")
+        async with opened(url) as store:
+            await ask.must(store, b.created_leased())
+            recording = b.recording(b.entry("a"), b.entry("last-one"))
+            proxy.cut_before(b"last-one")
+            with pytest.raises(OutcomeUnknown):
+                await store.record([recording])
+            assert await keys_in(store) == []
+            proxy.lose_reply_to(b"last-one")
+            with pytest.raises(OutcomeUnknown):
+                await store.record([recording])
+            await proxy.settled()
+            (answer,) = await store.record([recording])
+            assert [one.accepted for one in answer.written] == [True, True]
+            assert answer.totals.entries == 2
+            assert await keys_in(store) == ["a", "last-one"]
+
+
+async def test_D4_full_memory_refuses_entries_until_there_is_room(backends: None) -> None:
+    with Redis() as server:
+        async with opened(server.url()) as store:
+            await ask.must(store, b.created_leased())
+            server.configure(maxmemory="1mb")
+            with pytest.raises(StoreFull, match="maxmemory"):
+                await store.record([b.recording(b.entry("a"))])
+            assert await keys_in(store) == []
+            server.configure(maxmemory="0")
+            (answer,) = await store.record([b.recording(b.entry("a"))])
+            assert answer.totals.entries == 1
+
+
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
+async def test_J1_acknowledged_entries_outlive_kills_of_the_server(
+    kind: str, backends: None
+) -> None:
+    with Redis(kind) as server:
+        async with opened(server.url()) as store:
+            await ask.must(store, b.created_leased())
+            for number in range(5):
+                keys = [f"{number}.{at}" for at in range(10)]
+                for key in keys:
+                    await insisting(lambda key=key: store.record([b.recording(b.entry(key))]))
+                server.restart(kill=True)
+                found = await insisting(lambda: keys_in(store))
+                assert found[-10:] == keys
+                assert len(found) == 10 * (number + 1)
+            (row,) = (await ask.loaded(store)).executions
+            assert row.recorded.entries == 50
+            known = b.fence(recorded=50)
+            await ask.must(
+                store, b.step(b.created_leased(), executions=[b.ended()], fences=[known])
+            )
+
+
+async def test_S4_entries_recorded_in_a_part_of_the_partitions_are_unknown(server: Redis) -> None:
+    async with Proxy(server.port) as proxy:
+        url = server.url(port=proxy.port, prefix="parts", connections="1", partitions="8")
+        async with opened(url) as store:
+            names = [f"part-{at}" for at in range(8)]
+            await ask.must(store, *map(b.created_leased, names))
+            together = [b.recording(b.entry(f"of-{name}-"), run_id=name) for name in names]
+            proxy.cut_before(b"of-part-7-")
+            with pytest.raises(StoreError) as caught:
+                await store.record(together)
+            assert isinstance(caught.value, OutcomeUnknown)
+            answers = await store.record(together)
+            assert [one.totals.entries for one in answers] == [1] * 8
