@@ -77,7 +77,6 @@ class Calls:
         assert model.run is not None
         name = name_of(model.run, task)
         self._place = Place((run.tenant_id, run.run_id), name, task.journal.generation)
-        self._has_sources = bool(task.journal.sources)
         self._made = self._said = 0
 
     async def make(self, count: int) -> Result | None:
@@ -112,9 +111,8 @@ class Calls:
             if page is None:
                 raise LeaseGone
             held += page.entries
-        entries = [one.entry for one in held]
-        # A fork reads its parent's, too, which the model has under the parent's name.
-        self._model.read(self._place, expected, () if self._has_sources else entries)
+        # A fork reads its parent's, too: a call that is there is in its own journal no more.
+        self._model.read(self._place, expected, [one.entry for one in held])
         for one in held:
             entry = one.entry
             self._entries[entry.key, entry.mark, entry.number] = entry
