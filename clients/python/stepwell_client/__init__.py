@@ -18,6 +18,7 @@ from stepwell_client._context import (
     StepContext,
     SynthesizeContext,
     TaskContext,
+    current_step,
 )
 from stepwell_client._decisions import (
     Continue,
@@ -174,6 +175,7 @@ __all__ = [
     "Watch",
     "Worker",
     "WorkerReplaced",
+    "current_step",
     "decode",
     "default_token_file",
     "encode",

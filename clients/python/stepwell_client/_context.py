@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
@@ -330,6 +331,15 @@ class ReconcileContext(TaskContext):
     def unknown_execution_id(self) -> str:
         """The attempt whose outcome is unknown."""
         return self._assignment.unknown_execution_id
+
+
+RUNNING: ContextVar[StepContext | None] = ContextVar("stepwell_running", default=None)
+"""The context of the step whose function runs here."""
+
+
+def current_step() -> StepContext | None:
+    """Return the context of the step whose code this is, in its tasks and threads, too; None: it is no step's."""
+    return RUNNING.get()
 
 
 def _present(message: worker_pb2.Assignment | types_pb2.TaskSpec, field: str, value: T) -> T | None:

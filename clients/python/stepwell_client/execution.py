@@ -28,6 +28,7 @@ from typing import Any, cast
 from stepwell_client._agent import Agent, Step
 from stepwell_client._call_run import INVALID_RESULT, RESULT_TOO_LARGE
 from stepwell_client._context import (
+    RUNNING,
     PlanContext,
     ReconcileContext,
     ReflectContext,
@@ -209,6 +210,7 @@ class AgentRunner:
         """Run the step's function and return its value, or put into the outcome why it hasn't come to one."""
         problem: BaseException | None = None
         value: object = None
+        token = RUNNING.set(context)
         try:
             if step.is_async:
                 value = await cast("Awaitable[object]", step.function(*arguments))
@@ -222,6 +224,8 @@ class AgentRunner:
             problem = error
         except BaseException as error:  # noqa: BLE001 - what it means is judged below
             problem = error
+        finally:
+            RUNNING.reset(token)
         if problem is not None or step.strict or calls_of(context) is not None:
             await _judge(step, context, record, problem, outcome)
         return value
