@@ -13,6 +13,7 @@ import pytest
 
 from stepwell_client import Client, Done, NotDone, RunHandle, RunStatus, Task
 from stepwell_client.v1 import types_pb2
+from tests.chaos.world.gates import Gates
 from tests.chaos.world.journaling_agent import CALLS
 from tests.chaos.world.processes import Place
 from tests.support.patience import until
@@ -28,26 +29,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
     finally:
         place.close()
-
-
-class Gates:
-    """The gates of the agent's functions, and which of them ran."""
-
-    def __init__(self, place: Place) -> None:
-        self._folder = place.folder / "gates"
-
-    def close(self, name: str) -> None:
-        (self._folder / f"close-{name}").touch()
-
-    def open(self, name: str) -> None:
-        (self._folder / f"close-{name}").unlink()
-
-    def ran(self) -> Counter[str]:
-        file = self._folder / "ran"
-        return Counter(file.read_text().split() if file.exists() else ())
-
-    async def reached(self, name: str, times: int = 1) -> None:
-        await until(lambda: self.ran()[name] >= times)
 
 
 @pytest.mark.parametrize("type_", ["think", "think-in-thread"])

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 from stepwell_client import Agent, Effect, TaskContext
+from tests.chaos.world.gates import noted
 
-GATES = "SYSTEM_GATES"
 CALLS = 6
 
 agent = Agent("journaling")
 
 
-def _folder() -> Path:
-    return Path(os.environ[GATES])
-
-
-@contextmanager
-def _noted(name: str) -> Iterator[None]:
-    """Note that a function begins, and hold it while a gate of its name stands closed."""
-    with (_folder() / "ran").open("a") as file:
-        file.write(f"{name}\n")
-    while (_folder() / f"close-{name}").exists():
-        time.sleep(0.02)
-    yield
-
-
 def think(number: int) -> str:
-    with _noted(f"think-{number}"):
+    with noted(f"think-{number}"):
         return f"thought {number}"
 
 
@@ -48,7 +28,7 @@ def thinking_in_thread(ctx: TaskContext) -> list[str]:
 @agent.task("charge")
 async def charging(ctx: TaskContext) -> str:
     def charge() -> str:
-        with _noted("charge"):
+        with noted("charge"):
             return "paid"
 
     thought = await ctx.call("think", think, 0)
