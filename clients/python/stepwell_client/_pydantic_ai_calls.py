@@ -1,0 +1,216 @@
+"""Makes the operations of a pydantic-ai agent calls of a step: their names, the digests of what they ask, their usage."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, cast
+
+from pydantic_ai import RunContext
+from pydantic_ai.durable_exec import (
+    JSON_CODEC,
+    CallableOperationBackend,
+    CallToolResult,
+    DurabilityCodec,
+    DurableOperationId,
+    JournalOperationNamer,
+    ModelRequestId,
+    RoleBasedOperationConfig,
+    ToolsetCallToolId,
+    ToolsetValidateToolArgumentsId,
+    record_durable_unit,
+)
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.toolsets import ToolsetTool
+
+from stepwell_client._call_run import INVALID_RESULT
+from stepwell_client._context import ReconcileContext, StepContext, current_step
+from stepwell_client._decisions import NonRetryable
+from stepwell_client._plans import Retry
+from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of
+
+METADATA = "stepwell"
+"""The key of a tool's metadata that says how it is called."""
+OPTIONS = ("effect", "retry", "reconcile")
+"""What it may say: arguments of `ctx.call`."""
+_EACH_RUN = frozenset({"timestamp", "run_id", "conversation_id"})
+"""Fields of pydantic-ai's records that are others in each attempt."""
+_GENERATED_ID = "pyd_ai_"
+"""The beginning of a tool call's id that pydantic-ai made up."""
+
+Options = Mapping[str, Any]
+
+
+def journaled_step() -> StepContext | None:
+    """Return the step that runs here; None: there is none, or it keeps no journal."""
+    step = current_step()
+    return None if isinstance(step, ReconcileContext) else step
+
+
+class StepBackend(CallableOperationBackend[Options]):
+    """Runs each operation of an agent as a call of the step that runs here."""
+
+    def __init__(self, agent_name: str, retry: Retry | None) -> None:
+        self._agent_name = agent_name
+        model: Options = {} if retry is None else {"retry": retry}
+        super().__init__(
+            namer=JournalOperationNamer(agent_name),
+            config=RoleBasedOperationConfig[Options](
+                model=model, event={}, capability={}, tool={}, resolve_tool=_tool_options
+            ),
+        )
+
+    async def execute(
+        self,
+        *,
+        operation_id: DurableOperationId,
+        name: str,
+        body: Callable[[], Awaitable[object]],
+        cache_key: tuple[object, ...],
+        config: Options,
+    ) -> object:
+        """Return what the operation gave: now, or in an earlier attempt."""
+        step = journaled_step()
+        if step is None:
+            return await body()
+        home = asyncio.get_running_loop()
+        executed = False
+
+        async def operation(_: str) -> object:
+            nonlocal executed
+            executed = True
+            payload = await _on_loop(home, body)
+            if isinstance(operation_id, ModelRequestId):
+                _count_usage(step, payload)
+            return payload
+
+        call, digest = self._identity(operation_id, name, cache_key)
+        payload = await step.call(call, operation, digest, as_=object, **config)
+        record_durable_unit(executed=executed)
+        return payload
+
+    def _identity(
+        self, operation_id: DurableOperationId, name: str, cache_key: tuple[object, ...]
+    ) -> tuple[str, str]:
+        """Return a call's name, and the digest of what it asks: by both it is found in the next attempt."""
+        asked = [one for one in cache_key if not isinstance(one, RunContext)]
+        match operation_id:
+            case ModelRequestId():
+                name = f"{self._agent_name}.model"
+            case ToolsetCallToolId() | ToolsetValidateToolArgumentsId():
+                tool, arguments = cache_key[:2]
+                verb = "tool" if isinstance(operation_id, ToolsetCallToolId) else "validate"
+                name = f"{self._agent_name}.{verb}.{tool}"
+                asked = [arguments, *_tool_call(cache_key)]
+            case _:
+                pass
+        return name[:NAME_CHARS_MAX], digest_of(_form(asked))
+
+
+class StepCodec(DurabilityCodec):
+    """Keeps values as JSON; what a person gave as the result of a tool's call is that result as it is."""
+
+    def dump(self, tp: Any, value: Any) -> Any:
+        return JSON_CODEC.dump(tp, value)
+
+    def load(self, tp: Any, payload: Any) -> Any:
+        try:
+            return JSON_CODEC.load(tp, payload)
+        except ValueError:
+            if tp is not CallToolResult:
+                raise
+            return payload
+
+
+def not_kept(error: Exception) -> NonRetryable:
+    """Return the failure of an operation whose result has no JSON form."""
+    return NonRetryable(
+        f"what the agent's tool or model returned can't be kept: {error}", kind=INVALID_RESULT
+    )
+
+
+def _tool_options(
+    operation_id: DurableOperationId, tool: object | None, tool_name: str
+) -> Options | Literal[False]:
+    metadata = tool.tool_def.metadata if isinstance(tool, ToolsetTool) else None
+    options = (metadata or {}).get(METADATA, {})
+    if options is False or isinstance(operation_id, ToolsetValidateToolArgumentsId):
+        return False if options is False else {}
+    if not isinstance(options, Mapping) or not set(cast("Options", options)) <= set(OPTIONS):
+        known = ", ".join(OPTIONS)
+        raise UserError(f"{METADATA!r} in the metadata of tool {tool_name!r}: {known}, or False")
+    return cast("Options", options)
+
+
+async def _on_loop(
+    home: asyncio.AbstractEventLoop, body: Callable[[], Awaitable[object]]
+) -> object:
+    """Run an operation on the loop of its agent, which is another one where the step is in a thread."""
+    if asyncio.get_running_loop() is home:
+        return await body()
+
+    async def there() -> object:
+        return await body()
+
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), home))
+
+
+def _count_usage(step: StepContext, payload: object) -> None:
+    response = cast("ModelResponse", JSON_CODEC.load(ModelResponse, payload))
+    try:
+        cost = round(response.cost().total_price * 1_000_000)
+    except (LookupError, ValueError, AssertionError):
+        cost = 0  # A model without a known price.
+    step.usage(
+        input_tokens=response.usage.input_tokens,
+        output_tokens=response.usage.output_tokens,
+        cost_micros=cost,
+        model=response.model_name or "",
+    )
+
+
+def _tool_call(cache_key: tuple[object, ...]) -> tuple[str | None, bool]:
+    """Return the id of a tool's call, and whether a person has approved it."""
+    for one in cache_key:
+        if isinstance(one, RunContext):
+            context = cast("RunContext[object]", one)
+            return context.tool_call_id, context.tool_call_approved
+    return None, False
+
+
+def _form(value: Any) -> Any:
+    """Return a value as JSON that is the same in each attempt."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return hashlib.sha256(value).hexdigest()
+    if isinstance(value, Mapping):
+        given = cast("Mapping[object, object]", value)
+        return {str(key): _form(one) for key, one in given.items()}
+    if isinstance(value, list | tuple):
+        return [_form(one) for one in cast("list[object]", value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _record_form(value)
+    try:
+        return JSON_CODEC.dump(Any, value)
+    except (TypeError, ValueError):
+        return type(value).__qualname__
+
+
+def _record_form(record: Any) -> dict[str, Any]:
+    theirs = type(record).__module__.partition(".")[0] == "pydantic_ai"
+    form: dict[str, Any] = {}
+    for name in (field.name for field in fields(record)):
+        value = getattr(record, name)
+        if theirs and name in _EACH_RUN:
+            continue
+        if theirs and name == "tool_call_id" and str(value).startswith(_GENERATED_ID):
+            value = ""
+        form[name] = _form(value)
+    return form

@@ -1,0 +1,213 @@
+"""Makes an agent of pydantic-ai durable in a step: what its models and tools answered is kept in the step's journal.
+
+    reader = pydantic_ai.Agent(model, name="reader", capabilities=[StepwellDurability()])
+
+    @agent.task("read")
+    async def read(ctx: TaskContext, question: str) -> str:
+        return (await reader.run(question)).output
+
+Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
+agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `pydantic-ai`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from typing import Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.agent import AbstractAgent, EventStreamHandler
+from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler
+from pydantic_ai.durable_exec import (
+    BaseDurabilityCapability,
+    DurabilityEngineSpec,
+    DurableOperationBackend,
+    replay_scope,
+)
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+)
+from pydantic_ai.models import Model
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import (
+    AgentDepsT,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ToolApproved,
+    ToolDenied,
+)
+
+from stepwell_client._context import StepContext
+from stepwell_client._enums import InputKind
+from stepwell_client._limits import clip
+from stepwell_client._plans import Retry
+from stepwell_client._pydantic_ai_calls import StepBackend, StepCodec, journaled_step, not_kept
+
+NAME = "agent"
+"""The name in the journal of an agent that has none."""
+_PROMPT_BYTES_MAX = 64 * 1024
+
+_ALL_KINDS = frozenset[Any]({"function", "mcp", "dynamic"})
+
+
+class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
+    """Keeps an agent's model requests, tool calls and MCP calls in the journal of the step that it runs in.
+
+    Tools that wait for a person's approval, or for a result from outside, become questions (`ctx.ask`). A tool's metadata
+    may say how it is called: `{"stepwell": {"effect": Effect.AT_MOST_ONCE}}`; `retry` and `reconcile` as `ctx.call` takes
+    them; `{"stepwell": False}`: it isn't kept, and runs in each attempt.
+    """
+
+    engine_spec = DurabilityEngineSpec(
+        engine_name="Stepwell",
+        durable_unit_noun="call",
+        durable_container_noun="step",
+        codec=StepCodec(),
+        serialization_failure=not_kept,
+        wrapped_toolset_kinds=_ALL_KINDS,
+        toolset_lifecycles={
+            "function": "enter-always",
+            "mcp": "enter-in-durable-unit",
+            "dynamic": "enter-never",
+        },
+        # What a person gave as the result of a call that nobody knew the end of.
+        tool_call_result_upgrade_lenient=True,
+        # One that comes with a run would make calls that are not kept.
+        unsupported_runtime_toolset_kinds=_ALL_KINDS,
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        models: Mapping[str, Model] | None = None,
+        retry: Retry | None = None,
+        stream: bool = False,
+        event_stream_handler: EventStreamHandler[AgentDepsT] | None = None,
+    ) -> None:
+        """Make what goes into `capabilities` of an agent.
+
+        `name`: of the agent in the journal; default its own. `models`: those that its runs may use besides its own.
+        `retry`: of each model request. `stream`: in a step its models stream in each run; else in those that ask for it.
+        Text that streams goes to those who follow the run, too. An `event_stream_handler` makes each run stream.
+        """
+        self._model_retry = retry
+        self._streams = stream
+        self._given_handler = event_stream_handler
+        super().__init__(models=models, name=name, event_stream_handler=self._on_events)
+
+    def for_agent(self, agent: AbstractAgent[AgentDepsT, Any]) -> AbstractCapability[AgentDepsT]:
+        named = copy.copy(self)
+        named.name = self.name or agent.name or NAME
+        return super(StepwellDurability, named).for_agent(agent)
+
+    @property
+    def in_durable_context(self) -> bool:
+        return journaled_step() is not None
+
+    def get_durable_operation_backend(self) -> DurableOperationBackend[Any]:
+        return StepBackend(self.name, self._model_retry)
+
+    async def wrap_run(
+        self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler
+    ) -> AgentRunResult[Any]:
+        if not self.in_durable_context:
+            return await handler()
+        with replay_scope():
+            return await super().wrap_run(ctx, handler=handler)
+
+    # What streams.
+
+    @property
+    def has_wrap_run_event_stream(self) -> bool:
+        return self._given_handler is not None or (self._streams and self.in_durable_context)
+
+    def wrap_run_event_stream(
+        self, ctx: RunContext[AgentDepsT], *, stream: AsyncIterable[AgentStreamEvent]
+    ) -> AsyncIterable[AgentStreamEvent]:
+        if self._given_handler is None:
+            return stream
+        return super().wrap_run_event_stream(ctx, stream=stream)
+
+    async def _on_events(
+        self, ctx: RunContext[AgentDepsT], events: AsyncIterable[AgentStreamEvent]
+    ) -> None:
+        """Show what streams while it comes, and pass it on."""
+        shown = _shown(journaled_step(), events)
+        if self._given_handler is not None:
+            await self._given_handler(ctx, shown)
+        async for _ in shown:
+            pass
+
+    # Deferred tools.
+
+    async def handle_deferred_tool_calls(
+        self,
+        ctx: RunContext[AgentDepsT],  # noqa: ARG002 - the name is the framework's
+        *,
+        requests: DeferredToolRequests,
+    ) -> DeferredToolResults | None:
+        step = journaled_step()
+        if step is None:
+            return None
+        with step.scope(f"{self.name}.ask"):
+            approvals, results = await asyncio.gather(
+                asyncio.gather(*(_approval(step, call) for call in requests.approvals)),
+                asyncio.gather(*(_result(step, call, requests) for call in requests.calls)),
+            )
+        return requests.build_results(
+            approvals=_by_id(requests.approvals, approvals), calls=_by_id(requests.calls, results)
+        )
+
+
+async def _approval(step: StepContext, call: ToolCallPart) -> ToolApproved | ToolDenied:
+    """Ask a person whether a tool may be called."""
+    prompt = _prompt(f"May {call.tool_name} be called?", call)
+    answer: bool | dict[str, Any] = await step.ask(prompt, kind=InputKind.APPROVAL)
+    details = answer if isinstance(answer, dict) else {"approved": answer}
+    if details.get("approved"):
+        return ToolApproved()
+    message = details.get("message")
+    return ToolDenied(message) if isinstance(message, str) and message else ToolDenied()
+
+
+async def _result(step: StepContext, call: ToolCallPart, requests: DeferredToolRequests) -> Any:
+    """Ask a person for the result of a call that is made outside, or for the answer to a question."""
+    metadata = requests.metadata.get(call.tool_call_id, {})
+    what = metadata.get("prompt") or f"The result of {call.tool_name} is wanted."
+    return await step.ask(_prompt(str(what), call))
+
+
+def _prompt(what: str, call: ToolCallPart) -> str:
+    arguments = json.dumps(call.args_as_dict(), ensure_ascii=False, sort_keys=True)
+    return clip(f"{what} {call.tool_name}({arguments})", _PROMPT_BYTES_MAX)
+
+
+def _by_id(calls: list[ToolCallPart], results: list[Any]) -> dict[str, Any]:
+    return {call.tool_call_id: one for call, one in zip(calls, results, strict=True)}
+
+
+async def _shown(
+    step: StepContext | None, events: AsyncIterable[AgentStreamEvent]
+) -> AsyncIterator[AgentStreamEvent]:
+    async for event in events:
+        text = _text_of(event)
+        if text and step is not None:
+            step.stream(text)
+        yield event
+
+
+def _text_of(event: AgentStreamEvent) -> str:
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""

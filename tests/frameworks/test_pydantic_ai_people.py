@@ -1,0 +1,115 @@
+"""Agents of pydantic-ai within a step that wait for a person, or whose calls a person settles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai import Agent
+from pydantic_ai.exceptions import CallDeferred
+
+from stepwell_client import Effect, InputKind, TaskContext, current_step, encode
+from stepwell_client.pydantic_ai import StepwellDurability
+from stepwell_client.v1 import types_pb2
+from tests.frameworks.scripted import Script, returned, tool_call
+from tests.support.journal import Crash, JournaledStep, crashed, result_of
+
+END = types_pb2.JOURNAL_MARK_END
+
+
+async def test_tools_that_need_approval_ask_side_by_side() -> None:
+    script = Script([tool_call("wipe", disk=1), tool_call("wipe", disk=2)], "done")
+    agent = Agent(script.model(), name="admin", capabilities=[StepwellDurability()])
+    wiped: list[int] = []
+
+    @agent.tool_plain(requires_approval=True)
+    def wipe(disk: int) -> str:
+        wiped.append(disk)
+        return "wiped"
+
+    async def work(ctx: TaskContext) -> list[Any]:
+        return returned((await agent.run("go")).all_messages())
+
+    step = JournaledStep()
+    outcome = await step.attempt(work)
+    asks = {wait.ask.prompt: wait for wait in outcome.suspended.waits}
+    assert sorted(asks) == [
+        'May wipe be called? wipe({"disk": 1})',
+        'May wipe be called? wipe({"disk": 2})',
+    ]
+    assert {wait.ask.kind for wait in asks.values()} == {int(InputKind.APPROVAL)}
+    answers = [True, {"approved": False, "message": "not that one"}]
+    for prompt, answer in zip(sorted(asks), answers, strict=True):
+        step.keep(asks[prompt].call, END, value=encode(answer))
+    assert result_of(await step.attempt(work)) == ["wiped", "not that one"]
+    assert wiped == [1]
+    assert script.requests == 2
+
+
+async def test_the_result_of_a_deferred_tool_is_asked_for() -> None:
+    script = Script([tool_call("measure")], "done")
+    agent = Agent(script.model(), name="lab", capabilities=[StepwellDurability()])
+
+    @agent.tool_plain
+    async def measure() -> str:
+        raise CallDeferred(metadata={"prompt": "How warm is it?"})
+
+    async def work(ctx: TaskContext) -> str:
+        return returned((await agent.run("go")).all_messages())[0]
+
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    assert wait.ask.prompt == "How warm is it? measure({})"
+    step.keep(wait.call, END, value=encode("21 degrees"))
+    assert result_of(await step.attempt(work)) == "21 degrees"
+    assert script.requests == 2
+
+
+async def test_a_tool_may_ask_a_person_itself() -> None:
+    script = Script([tool_call("choose"), tool_call("find")], "done")
+    agent = Agent(script.model(), name="reader", capabilities=[StepwellDurability()])
+    found: list[int] = []
+
+    @agent.tool_plain
+    async def choose() -> str:
+        step = current_step()
+        assert step is not None
+        return await step.ask("Which one?", as_=str)
+
+    @agent.tool_plain
+    async def find() -> str:
+        found.append(1)
+        return "seen"
+
+    async def work(ctx: TaskContext) -> str:
+        return (await agent.run("go")).output
+
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    step.keep(wait.call, END, value=encode("the red one"))
+    assert result_of(await step.attempt(work)) == "done"
+    assert len(found) == 1
+    assert script.requests == 2
+
+
+async def test_an_at_most_once_tool_that_began_is_not_called_again() -> None:
+    script = Script([tool_call("pay")], "done")
+    agent = Agent(script.model(), name="payer", capabilities=[StepwellDurability()])
+    paid: list[int] = []
+
+    @agent.tool_plain(metadata={"stepwell": {"effect": Effect.AT_MOST_ONCE}})
+    async def pay() -> str:
+        paid.append(1)
+        raise Crash
+
+    async def work(ctx: TaskContext) -> str:
+        return returned((await agent.run("go")).all_messages())[0]
+
+    step = JournaledStep()
+    await crashed(step, work)
+    outcome = await step.attempt(work)
+    key = outcome.unknown_call.call
+    assert key.startswith("payer.tool.pay/")
+    step.keep(key, END, value=encode("receipt 7"))
+    assert result_of(await step.attempt(work)) == "receipt 7"
+    assert paid == [1]
+    assert script.requests == 2
