@@ -265,7 +265,8 @@ class _Packing:
         first = len(self._bodies) + 1
         writes = [packed_entry(one, self._bodies) for one in self._commit.entries]
         forgotten = [
-            (one.generation, entry_name(one.journal, one.entry)) for one in self._commit.forgotten
+            (str(one.generation), entry_name(one.journal, one.entry))
+            for one in self._commit.forgotten
         ]
         return (forgotten, writes, first)
 
@@ -284,7 +285,7 @@ def packed_entry(write: JournalWrite, bodies: list[bytes]) -> tuple[Any, ...]:
     bodies += (encoded(entry), data)
     spent = (usage.input_tokens, usage.output_tokens, usage.cost_micros)
     return (
-        *(write.journal, write.generation, entry_name(write.journal, entry)),
+        *(write.journal, str(write.generation), entry_name(write.journal, entry)),
         entry.effect is Effect.AT_MOST_ONCE,
         micros(entry.sleep_ms) if entry.mark is JournalMark.WAIT else -1,
         *(len(data), len(entry.messages)),

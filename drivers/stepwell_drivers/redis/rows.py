@@ -166,6 +166,8 @@ def loaded_execution(
 def totals_of(sums: bytes) -> Totals:
     """Return the sums of what was recorded under a lease."""
     entries, size, messages, *halves = map(int, sums.split(b" "))
+    if not halves:
+        return Totals(entries=entries, bytes=size, messages=messages)
     spent = [high * USAGE_HALF + low for high, low in zip(halves[::2], halves[1::2], strict=True)]
     usage = Usage(input_tokens=spent[0], output_tokens=spent[1], cost_micros=spent[2])
     return Totals(entries=entries, bytes=size, usage=usage, messages=messages)

@@ -33,13 +33,13 @@ EIGHT_STEPS = ONE_STEP | {"hmget": 1 + 8, "hset": 1 + 8, "xadd": 2 * 8}
 """The same for as many runs, in one call."""
 ONE_ENTRY = {
     "evalsha": 1,
-    # The time, the book, the lease with its sums, and the entry's name are looked at.
+    # The time, the book and the run's rows are looked at.
     "time": 1,
-    "hmget": 3,
+    "hmget": 2,
     # Written: the entry with the sums, in one command, and the partition's time.
     "hset": 2,
 }
-EIGHT_ENTRIES = ONE_ENTRY | {"hmget": 1 + 2 * 8, "hset": 1 + 8}
+EIGHT_ENTRIES = ONE_ENTRY | {"hmget": 1 + 8, "hset": 1 + 8}
 """The same for as many runs, in one call."""
 ENTRY_LOG_BYTES_MAX = 2_000
 """The log's growth by a journal entry with a value of 1 KiB."""

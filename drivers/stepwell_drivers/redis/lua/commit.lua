@@ -247,7 +247,7 @@ end
 
 local function put_journal(version, forgotten, writes, body)
   forget_entries(rows, forgotten)
-  keep_entries(rows, writes, bodies + body - 1, text(version), now, '', sets)
+  keep_entries(rows, look_up(rows, writes, {}), writes, bodies + body - 1, version, now, '', sets)
 end
 
 -- What few commits have; what comes into the run's orders, and what goes, is noted.

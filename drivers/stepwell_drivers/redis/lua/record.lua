@@ -12,49 +12,53 @@ local HALF = 4294967296
 -- The run of a recording, by its rows.
 local rows
 
--- Adds what new entries come to: entries, bytes, messages, and numbers of usage in two halves each, high and low.
-local function add_sums(sums, new)
-  for _, write in ipairs(new) do
-    local _, _, _, _, _, size, messages, usage = unpack(write)
-    sums[1], sums[2], sums[3] = sums[1] + 1, sums[2] + size, sums[3] + messages
-    for at = 2, usage and #usage or 0, 2 do
-      local low = sums[3 + at] + usage[at]
-      sums[2 + at] = sums[2 + at] + usage[at - 1] + math.floor(low / HALF)
-      sums[3 + at] = low % HALF
+-- Adds to a lease's sums what new entries come to: entries, bytes, messages; and, once there was any, usage: numbers
+-- in two halves each, high and low.
+local function sums_with(sums, new)
+  local entries, bytes, messages, spent = string.match(sums, '^(%d+) (%d+) (%d+)(.*)$')
+  local usage
+  if spent ~= '' then
+    usage = {}
+    for half in string.gmatch(spent, '%d+') do
+      usage[#usage + 1] = tonumber(half)
     end
   end
+  for _, write in ipairs(new) do
+    entries, bytes, messages = entries + 1, bytes + write[6], messages + write[7]
+    local more = write[8]
+    if more then
+      usage = usage or { 0, 0, 0, 0, 0, 0 }
+      for at = 2, 6, 2 do
+        local low = usage[at] + more[at]
+        usage[at - 1] = usage[at - 1] + more[at - 1] + math.floor(low / HALF)
+        usage[at] = low % HALF
+      end
+    end
+  end
+  return entries .. ' ' .. bytes .. ' ' .. messages .. (usage and ' ' .. table.concat(usage, ' ') or '')
 end
 
 local function record(line, before, id, token, writes)
   local field, of_lease = 'e:' .. id, 'lr:' .. id
-  local row, summed = unpack(redis.call('HMGET', rows, field, of_lease))
+  local found = look_up(rows, writes, { field, of_lease })
+  local row = found[field]
   if not row or string.sub(row, 1, 1) ~= 'L' or not has_token(row, token) then
     return false
   end
-  local sets, sums, sign = {}, { 0, 0, 0, 0, 0, 0, 0, 0, 0 }, sign_at(row, token)
-  local letters, ends, new = keep_entries(rows, writes, before, string.match(line, '^%d+'), time.now, id, sets)
+  local sets, sign = {}, sign_at(row, token)
+  local letters, ends, new = keep_entries(rows, found, writes, before, string.match(line, '^%d+'), time.now, id, sets)
   local is_first = string.sub(row, sign, sign) ~= RECORDED
-  if not is_first then
-    local at = 0
-    for number in string.gmatch(summed, '%d+') do
-      at = at + 1
-      sums[at] = tonumber(number)
-    end
-  end
-  add_sums(sums, new)
-  for at, number in ipairs(sums) do
-    sums[at] = text(number)
-  end
-  summed = table.concat(sums, ' ')
+  local sums = is_first and '0 0 0' or found[of_lease]
   if #new > 0 then
-    sets[#sets + 1], sets[#sets + 2] = of_lease, summed
+    sums = sums_with(sums, new)
+    sets[#sets + 1], sets[#sets + 2] = of_lease, sums
     if is_first then
       local marked = string.sub(row, 1, sign - 1) .. RECORDED .. string.sub(row, sign + 1)
       sets[#sets + 1], sets[#sets + 2] = field, marked
     end
     many('HSET', rows, sets)
   end
-  return table.concat(letters) .. ' ' .. table.concat(ends, ',') .. ' ' .. summed
+  return table.concat(letters) .. ' ' .. table.concat(ends, ',') .. ' ' .. sums
 end
 
 local answers, before = { text(time.now) }, 1 + runs
