@@ -274,19 +274,21 @@ async def test_call_key_is_the_same_in_every_try() -> None:
     assert keys[0].startswith("0b5f6a3e")
 
 
-async def test_a_lost_lease_raises_and_cancels() -> None:
-    step, after = JournaledStep(), list[bool]()
+async def test_a_lost_lease_raises_cancels_and_lets_no_further_call_run() -> None:
+    step, after, search = JournaledStep(), list[bool](), Counted()
 
     async def work(ctx: TaskContext) -> None:
         step.services.is_lost = True
-        try:
-            await ctx.call("search", Counted())
-        finally:
+        for _ in range(2):
+            with pytest.raises(LeaseLost):
+                await ctx.call("search", search)
             after.append(ctx.cancelled)
+        raise LeaseLost("over")
 
     with pytest.raises(LeaseLost):
         await step.attempt(work)
-    assert after == [True]
+    assert after == [True, True]
+    assert len(search.runs) == 1
     assert not step.services.entries
 
 
@@ -370,3 +372,20 @@ async def test_calls_under_way_end_before_the_outcome() -> None:
 
     assert (await step.attempt(work)).failed.failure.kind == "ValueError"
     assert [decode(one.value) for one in step.kept(END)] == ["dear"]
+
+
+async def test_a_call_of_a_function_that_has_ended_is_not_tried_again() -> None:
+    step, fetch = JournaledStep(), Counted(OSError(), "second")
+    tried = asyncio.Event()
+    step.services.on_record = lambda entry: tried.set()
+
+    async def fail() -> None:
+        await tried.wait()
+        raise ValueError
+
+    async def work(ctx: TaskContext) -> None:
+        retry = Retry(initial_backoff=5)
+        await asyncio.gather(ctx.call("fetch", fetch, retry=retry), fail())
+
+    assert (await step.attempt(work)).failed.failure.kind == "ValueError"
+    assert len(fetch.runs) == 1

@@ -30,7 +30,7 @@ from stepwell_client._payloads import decode, encode
 from stepwell_client._plans import Retry, put_duration, seconds_of
 from stepwell_client._runtime import Runtime
 from stepwell_client._threads import InThread, finished, whole
-from stepwell_client._waits import note_swallowed
+from stepwell_client._waits import Waits, note_swallowed
 from stepwell_client.v1 import types_pb2
 
 ATTEMPTS_MAX = 3
@@ -75,6 +75,7 @@ class CallRun:
         digest: str,
         journal: Journal,
         runtime: Runtime,
+        waits: Waits,
         in_thread: InThread,
     ) -> None:
         self._request = request
@@ -83,6 +84,7 @@ class CallRun:
         self._digest = digest
         self._journal = journal
         self._runtime = runtime
+        self._waits = waits
         self._in_thread = in_thread
         self._at_most_once = request.effect == Effect.AT_MOST_ONCE
         self._returns = request.returns
@@ -131,7 +133,7 @@ class CallRun:
             if pause is None:
                 raise error
             await self._runtime.sleep(pause)
-            self._check()
+            self._waits.check()
 
     async def _find_out(self, begun: types_pb2.JournalEntry) -> Done | NotDone:
         """Ask the call's reconcile function what became of it. Raises UnknownOutcome where it can't be known."""
@@ -267,12 +269,6 @@ class CallRun:
             if error.retry_after is not None:
                 least = seconds_of(error.retry_after)
         return max(least, retry.pause_seconds(made, self._runtime.random()))
-
-    def _check(self) -> None:
-        if self._journal.record.suspended:
-            raise Suspended
-        if self._journal.record.cancelled:
-            raise LeaseLost("the step is not wanted any more")
 
     def _count_above(self) -> None:
         """Count what a try without an entry used as used by the call around it, or by the attempt."""

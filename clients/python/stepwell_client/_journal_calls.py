@@ -91,6 +91,7 @@ class Calls:
                 digest,
                 self.journal,
                 self.runtime,
+                self.waits,
                 in_thread,
             )
             return await run.value()

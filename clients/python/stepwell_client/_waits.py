@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 
 from stepwell_client._activities import Activities, Activity
-from stepwell_client._errors import Suspended
+from stepwell_client._errors import LeaseLost, Suspended
 from stepwell_client._failures import find_in
 from stepwell_client._runtime import Runtime
 from stepwell_client._step_output import AttemptRecord
@@ -75,9 +75,11 @@ class Waits:
         self._watching = False
 
     def check(self) -> None:
-        """Raise where the step goes no further: Suspended, or the reason that `end` was given."""
+        """Raise where the step goes no further: Suspended, LeaseLost, or the reason that `end` was given."""
         if self._record.suspended:
             raise Suspended
+        if self._record.cancelled:
+            raise LeaseLost("the step is not wanted any more")
         if self._ended is not None:
             raise self._ended()
 
