@@ -1,0 +1,28 @@
+"""The snippets of the documents about frameworks run, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import ModuleType
+
+import pytest
+
+from stepwell.rpc.server import Server
+from tests.docs import conftest
+from tests.docs.pages import TOP, blocks, compiled
+
+server = conftest.server
+
+
+@pytest.mark.parametrize(("name", "snippets"), [("frameworks", 3)])
+async def test_snippets_of_the_page_run_in_their_order(
+    name: str, snippets: int, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = TOP / "docs" / f"{name}.md"
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    found = blocks(path, "python")
+    assert len(found) == snippets
+    for block in found:
+        await asyncio.to_thread(exec, compiled(path, block), vars(module))
