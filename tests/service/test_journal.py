@@ -260,6 +260,25 @@ async def test_long_journal_is_read_by_pages(client: Client) -> None:
     assert found == 1_203
 
 
+async def test_M1_large_failures_of_tries_are_cut_so_that_a_page_fits(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    failure = types_pb2.Failure(kind="Boom", message="m" * 60_000, details="d" * 60_000)
+    tried = partial(entry, value=None, mark=TRY, failure=failure, attempt=1)
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        for number in range(1, 41):
+            assert statuses(await write(client, got, tried("k", number=number))) == [KEPT]
+        await write(client, got, entry("large", bytes(MIB)))
+        got = await again(worker, got)
+        assert got.ByteSize() < limits.SEND_BYTES_MAX
+        page, found = got.journal, len(got.journal.entries)
+        assert all(len(one.entry.failure.message) < 2_048 for one in page.entries)
+        while page.more:
+            page = (await client.ask("ReadJournal", **lease_of(got), cursor=page.cursor)).page
+            found += len(page.entries)
+    assert found == 41
+
+
 async def test_forgotten_call_is_gone_and_one_that_has_begun_stays(client: Client) -> None:
     await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
