@@ -119,6 +119,7 @@ TABLE = (
             Line("database_us", "… the database", "µs"),
             Line("stored_kib", "stored of a call, indexes included", "KiB", {"": most(1.3)}),
             Line("lone_ms", "one run, call after call: p50", "ms", {"sqlite": most(0.8)}),
+            Line("lone_p99_ms", "… p99", "ms"),
             Line(
                 "back_ms",
                 "a step with 1,000 calls is handed out again and has them",

@@ -18,6 +18,7 @@ from bench.peers.runs import PEERS, STEPWELL, Figures, PeerFailed, Size, run, tu
 from bench.records import Results, Sample, samples_of
 from bench.rounds import FAILURES
 from bench.stage import Stage
+from bench.works.calls import Calls
 from bench.works.chains import Chains
 from bench.works.lone import Lone
 
@@ -40,10 +41,24 @@ async def stepwell(backend: Backend, size: Size) -> Figures:
     return Figures(chained.steps_per_second, lone.p50_ms, lone.p99_ms)
 
 
+async def calls(backend: Backend, size: Size) -> Figures:
+    """Do the work on Stepwell as calls: each run is one task, and each step a call within it."""
+    stage = Stage(backend)
+    try:
+        work = Calls(runs=size.runs, calls=size.steps, lone=size.lone, entries=1)
+        (called,) = await work.measure(stage)
+    finally:
+        await stage.close()
+    return Figures(called.calls_per_second, called.lone_ms, called.lone_p99_ms)
+
+
+OWN = {"stepwell": stepwell, report.CALLS: calls}
+
+
 async def measured(rounds: int, only: set[str], size: Size) -> AsyncIterator[Sample]:
     """Yield the samples of all rounds; a peer that fails is left out of the rest."""
     peers = {peer.name: peer for peer in PEERS if not only or peer.program in only}
-    names = [*(f"stepwell:{store}" for store in STEPWELL), *peers]
+    names = [*(f"{own}:{store}" for own in OWN for store in STEPWELL), *peers]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stepwell-peers-")))
         backends = {name: stack.enter_context(opened(name, folder)) for name in STEPWELL}
@@ -53,7 +68,8 @@ async def measured(rounds: int, only: set[str], size: Size) -> AsyncIterator[Sam
                 before = spin()
                 try:
                     if peer is None:
-                        figures = await stepwell(backends[name.partition(":")[2]], size)
+                        own, _, store = name.partition(":")
+                        figures = await OWN[own](backends[store], size)
                     else:
                         backend = backends.get(peer.store, backends["sqlite"])
                         figures = await asyncio.to_thread(run, peer, backend, size)

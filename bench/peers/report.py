@@ -15,8 +15,11 @@ OWN_STORES = {"own": "sqlite"}
 """Stepwell's store that a peer's own is compared with."""
 GOALS = {"restate": least(2), "dbos": least(10), "langgraph": least(6)}
 """Stepwell's speed on SQLite by theirs."""
+CALLS = "stepwell-calls"
+"""Stepwell's calls within a step, which are what Restate and DBOS call steps."""
 NAMES = {
     "stepwell": "Stepwell",
+    CALLS: "Stepwell's calls",
     "restate": "Restate",
     "dbos": "DBOS Transact",
     "langgraph": "LangGraph",
@@ -47,7 +50,7 @@ def title(name: str) -> str:
 
 def names(results: Results) -> list[str]:
     """Return who was measured, in the order of measuring, Stepwell first."""
-    return sorted(results.stores(WORK), key=lambda name: not name.startswith("stepwell:"))
+    return sorted(results.stores(WORK), key=lambda name: not name.startswith("stepwell"))
 
 
 def rows(results: Results) -> Iterator[Row]:
@@ -63,7 +66,7 @@ def rows(results: Results) -> Iterator[Row]:
         assert p50 is not None
         assert p99 is not None
         own = f"stepwell:{OWN_STORES.get(store, store)}"
-        ours = program == "stepwell" or own not in measured
+        ours = program in ("stepwell", CALLS) or own not in measured
         yield Row(
             title(name),
             speed,

@@ -28,6 +28,7 @@ class Called(NamedTuple):
     """Growth of the file, for stores in one."""
     lone_ms: float
     """A call of one run, with nothing beside it: p50."""
+    lone_p99_ms: float
     back_ms: float
     """From the moment that a step with many calls hands itself back to its having all of them again."""
 
@@ -57,6 +58,7 @@ class Calls:
         used = (cpu_seconds(*pids) - then for pids, then in zip(parts, before, strict=True))
         server_us, worker_us, database_us = (each / calls * 1e6 for each in used)
         stored = bytes_in(world.place.database) - size
+        lone = await self._lone(world)
         return [
             Called(
                 calls_per_second=calls / seconds,
@@ -65,7 +67,8 @@ class Calls:
                 worker_us=worker_us,
                 database_us=database_us if database else None,
                 stored_kib=stored / calls / 1024 if world.place.database else None,
-                lone_ms=await self._lone_ms(world),
+                lone_ms=share(lone, 0.5) * 1e3,
+                lone_p99_ms=share(lone, 0.99) * 1e3,
                 back_ms=await self._back_ms(world),
             )
         ]
@@ -75,10 +78,11 @@ class Calls:
         run = await (await world.client.start(plan=[task])).wait()
         assert run.status == RunStatus.SUCCEEDED
 
-    async def _lone_ms(self, world: World) -> float:
+    async def _lone(self, world: World) -> list[float]:
+        """Return the seconds of each call of one run, sorted."""
         world.worker.seen()
         await self._run(world, self.lone)
-        return share(sorted(one.ended - one.begun for one in world.worker.seen().steps), 0.5) * 1e3
+        return sorted(one.ended - one.begun for one in world.worker.seen().steps)
 
     async def _back_ms(self, world: World) -> float:
         world.worker.seen()
