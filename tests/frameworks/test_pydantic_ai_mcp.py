@@ -1,0 +1,41 @@
+"""An agent of pydantic-ai within a step that uses the tools of an MCP server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fastmcp.client.transports import StdioTransport
+from pydantic_ai import Agent
+from pydantic_ai.mcp import MCPToolset
+
+from stepwell_client import TaskContext
+from stepwell_client.pydantic_ai import StepwellDurability
+from tests.frameworks.scripted import Script, returned, tool_call
+from tests.support.journal import Crash, JournaledStep, crashed, result_of
+
+SERVER = Path(__file__).with_name("tools_over_mcp.py")
+
+
+async def test_calls_of_an_mcp_server_come_from_the_journal(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    transport = StdioTransport(sys.executable, [str(SERVER)], env={"NOTES": str(notes)})
+    script = Script([tool_call("count", shelf="a")], "done")
+    agent = Agent(
+        script.model(),
+        name="reader",
+        toolsets=[MCPToolset(transport, id="shelves")],
+        capabilities=[StepwellDurability()],
+    )
+
+    async def work(ctx: TaskContext) -> str:
+        messages = (await agent.run("go")).all_messages()
+        if ctx.attempt == 1:
+            raise Crash
+        return str(returned(messages)[0])
+
+    step = JournaledStep()
+    await crashed(step, work)
+    assert result_of(await step.attempt(work)) == "three on a"
+    assert notes.read_text(encoding="utf-8").split() == ["a"]
+    assert script.requests == 2
