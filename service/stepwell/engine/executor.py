@@ -157,8 +157,7 @@ class Executor:
         )
         self._appender = Appender(store, self._runs, runtime, self._clock)
         self._results = ResultReader(store, self._runs, payloads)
-        stats = self._runs.verdicts.stats
-        self._recorder = Recorder(store, self._runs, runtime, self._clock, stats)
+        self._recorder = Recorder(store, self._runs, runtime, self._clock)
         self.journals = JournalReader(store, self._runs, self._clock)
         """Reads journals of steps."""
         self._presence = PresenceReporter(

@@ -6,7 +6,6 @@ lease; this replica's knowledge of it names the journal, and its sums say how fu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -101,19 +100,12 @@ class _Sums:
 class Recorder:
     """Records entries for every run."""
 
-    def __init__(
-        self,
-        store: Store,
-        runs: Runs,
-        runtime: Runtime,
-        clock: StoreTime,
-        stats: Counter[str],
-    ) -> None:
+    def __init__(self, store: Store, runs: Runs, runtime: Runtime, clock: StoreTime) -> None:
         self._store = store
         self._runs = runs
         self._runtime = runtime
         self._clock = clock
-        self._stats = stats
+        self._stats = runs.verdicts.stats
         self._groups: Groups[Recording, Recorded] = Groups(
             self._keep, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="recorder"
         )
