@@ -17,7 +17,7 @@ _Key = tuple[str, str]
 
 
 class Left(NamedTuple):
-    """What a run leaves to its family."""
+    """Outcomes and journals that a run leaves to its family."""
 
     outcomes: Mapping[str, Outcome]
     journals: RunJournals

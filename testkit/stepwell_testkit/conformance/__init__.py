@@ -33,6 +33,7 @@ pytest.register_assert_rewrite(
             "fidelity",
             "inputs",
             "itself",
+            "journal_commits",
             "journal_reads",
             "journal_writes",
             "leases",
@@ -59,12 +60,9 @@ from stepwell_testkit.conformance.fidelity import TestDurability, TestFidelity  
 from stepwell_testkit.conformance.harness import StoreFactory, excused, store  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.inputs import TestInputs  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.itself import TestHints, TestStore  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.journal_commits import TestCommitEntries, TestRecordRaces  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.journal_reads import TestJournals, TestRecorded  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.journal_writes import (  # noqa: E402 - after the rewriting
-    TestCommitEntries,
-    TestRecord,
-    TestRecordRaces,
-)
+from stepwell_testkit.conformance.journal_writes import TestRecord  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting

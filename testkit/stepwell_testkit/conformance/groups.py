@@ -89,7 +89,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "test_deleted_run_has_no_journal": ("delete",),
     "test_journal_of_a_deleted_parent_is_read_as_long_as_a_fork_is_there": ("delete",),
     "test_J4_run_created_anew_under_a_deleted_id_has_no_journal": ("delete",),
-    "test_J4_record_beside_a_deletion_writes_before_it_or_not_at_all": ("delete",),
+    "test_J4_record_during_a_deletion_writes_before_it_or_not_at_all": ("delete",),
 }
 """Cases that need optional groups besides the group that they stand in."""
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from msgspec.structs import replace
 
@@ -250,12 +248,12 @@ class TestRecord(Cases):
         "record",
         "An entry's name (`key`, `mark`, `number`) is unique in its journal and generation;",
     )
-    async def test_J2_entries_of_other_names_journals_and_generations_stand_beside_each_other(
+    async def test_J2_entries_of_other_names_and_generations_are_all_kept(
         self, store: Store
     ) -> None:
         await ask.must(store, b.created_leased())
         one = b.entry("a", b"1")
-        beside = [
+        others = [
             b.entry("A", b"2"),
             b.entry("a ", b"3"),
             b.entry("", b"4"),
@@ -263,7 +261,7 @@ class TestRecord(Cases):
             replace(one, mark=JournalMark.TRY),
             replace(one, mark=JournalMark.WAIT),
         ]
-        assert await accepts(store, b.recording(one, *beside)) == [True] * 7
+        assert await accepts(store, b.recording(one, *others)) == [True] * 7
         for journal_, generation in ((b.JOURNAL, 2), ("task:a@2", 1), ("plan@1", 1)):
             other = b.entry("a", f"{journal_} {generation}".encode())
             recording = b.recording(other, journal=journal_, generation=generation)
@@ -356,188 +354,3 @@ class TestRecord(Cases):
         # The id may be refused for longer.
         if is_created:
             assert await accepts(store, b.recording(b.entry("a", b"new"), token="t2")) == [True]
-
-
-class TestRecordRaces(Cases):
-    """A recording beside the commit that ends its lease: before it, or not at all."""
-
-    @promises(
-        "record", "The check of the token and the write are atomic against whatever ends the lease"
-    )
-    @promises("commit", "or a fence's lease has `recorded` another number of journal entries.")
-    async def test_J1_J4_record_beside_the_end_of_its_lease_is_known_to_it_or_refused(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        door = await open_store.join(store)
-        ends = 0
-        for at in range(ROUNDS):
-            run_id = f"r{at}"
-            first = await ask.must(store, b.created_leased(run_id))
-            end = b.step(first, executions=[b.ended()], fences=[b.fence(recorded=0)])
-            calls = (
-                recorded(door, b.recording(b.entry("a"), run_id=run_id)),
-                ask.verdicts(store, end),
-                recorded(store, b.recording(b.entry("b"), run_id=run_id)),
-            )
-            (one,), (verdict,), (two,) = await asyncio.gather(*calls)
-            keys = [key for key, answer in (("a", one), ("b", two)) if answer.live]
-            assert sorted(entry.key for entry in await kept(store, run_id)) == keys
-            if verdict is COMMITTED:
-                assert keys == []
-                ends += 1
-                continue
-            assert verdict is CONFLICT
-            assert keys
-            known = b.fence(recorded=len(keys))
-            await ask.must(store, replace(end, commit_id="again", fences=(known,)))
-            late = b.recording(b.entry("c"), run_id=run_id)
-            assert [answer.live for answer in await recorded(door, late)] == [False]
-
-    @promises("record", "The same entry again is accepted and written once.")
-    @promises(
-        "record", "Another one under that name is not accepted, and stops none of the others."
-    )
-    async def test_J2_of_values_recorded_at_once_under_one_name_one_is_kept(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        door = await open_store.join(store)
-        await ask.must(store, b.created_leased())
-        for at in range(ROUNDS):
-            values = [b.entry(f"k{at}", f"{which}".encode()) for which in range(4)]
-            answers = await asyncio.gather(
-                *(
-                    accepts(store if which % 2 else door, b.recording(value))
-                    for which, value in enumerate(values)
-                )
-            )
-            assert sorted(answers) == [[False]] * 3 + [[True]]
-            taken = values[answers.index([True])]
-            assert [entry for entry in await kept(store) if entry.key == f"k{at}"] == [taken]
-
-    @promises("record", "and is counted in the `recorded` of the lease.")
-    async def test_J1_entries_recorded_at_once_are_all_kept_and_counted(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        door = await open_store.join(store)
-        names = [f"r{at}" for at in range(8)]
-        for run_id in names:
-            await ask.must(store, b.created_leased(run_id))
-        calls = [
-            recorded(door if at % 3 else store, b.recording(b.entry(f"{at}"), run_id=run_id))
-            for at in range(10)
-            for run_id in names
-        ]
-        await asyncio.gather(*calls)
-        for run_id in names:
-            assert sorted(entry.key for entry in await kept(store, run_id)) == [
-                str(at) for at in range(10)
-            ]
-            (row,) = (await ask.loaded(store, run_id)).executions
-            assert row.recorded.entries == 10
-
-    @promises(
-        "record", "The check of the token and the write are atomic against whatever ends the lease"
-    )
-    async def test_J4_record_beside_a_deletion_writes_before_it_or_not_at_all(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        door = await open_store.join(store)
-        for at in range(ROUNDS):
-            run_id = f"r{at}"
-            await ask.must(store, b.created_leased(run_id))
-            await asyncio.gather(
-                recorded(door, b.recording(b.entry(), run_id=run_id)),
-                store.delete_run(b.TENANT, run_id, version=1),
-            )
-            assert await kept(store, run_id) == []
-            late = await recorded(door, b.recording(b.entry(), run_id=run_id))
-            assert [answer.live for answer in late] == [False]
-
-
-class TestCommitEntries(Cases):
-    """What a commit itself writes into a journal, and removes from it."""
-
-    @promises("Commit.entries", "such as a person's answer; one of the same name stays.")
-    async def test_J2_commit_writes_entries_unless_their_name_is_taken(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        await recorded(store, b.recording(b.entry("a", b"first")))
-        answer = b.entry("ask#1", b"yes")
-        wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=7)
-        writes = tuple(b.write(one) for one in (b.entry("a", b"other"), answer, wait))
-        second = await ask.must(store, replace(b.step(first), entries=writes))
-        # Applied before, it writes nothing twice.
-        assert await ask.verdicts(store, second) == [COMMITTED]
-        for _ in range(2):
-            one, two, three = await journal(store)
-            assert [one.entry, two.entry, three.entry] == [b.entry("a", b"first"), answer, wait]
-            assert (two.execution_id, two.version, two.until_us) == ("", 2, 0)
-            assert three.until_us == three.written_us + 7_000
-            store = await open_store.reopen(store)
-        assert await accepts(store, b.recording(answer)) == [True]
-        assert await accepts(store, b.recording(b.entry("ask#1", b"no"))) == [False]
-        (row,) = (await ask.loaded(store)).executions
-        assert row.recorded.entries == 1
-
-    @promises("commit", "A commit that was refused left nothing behind and never will.")
-    async def test_J1_refused_commit_neither_writes_entries_nor_removes_any(
-        self, store: Store
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        await recorded(store, b.recording(b.entry("a")))
-        journal_writes = {
-            "entries": (b.write(b.entry("b")),),
-            "forgotten": (b.write(b.entry("a")),),
-        }
-        for refused in (
-            b.step(first, version=7),
-            b.step(first, fences=[b.fence(token="t2")]),
-            b.step(first, fences=[b.fence(recorded=0)]),
-        ):
-            (verdict,) = await ask.verdicts(store, replace(refused, **journal_writes))
-            assert verdict in {CONFLICT, LEASE_LOST}
-        assert [entry.key for entry in await kept(store)] == ["a"]
-
-    @promises("Commit.forgotten", "by their names, in the generation given")
-    @promises("Commit.forgotten", "before `entries` are written.")
-    async def test_forgotten_entry_is_gone_and_its_name_is_free(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        for recording in (
-            b.recording(b.entry("a", b"1"), b.entry("b"), b.entry("c", b"1")),
-            b.recording(b.entry("a", b"2"), generation=2),
-            b.recording(b.entry("a", b"3"), journal="plan@0"),
-        ):
-            await recorded(store, recording)
-        # Only the names count; the one of no entry removes nothing.
-        gone = (
-            *(b.write(b.entry("a", None)), b.write(b.entry("c")), b.write(b.entry("unknown"))),
-            *(b.write(b.entry("b"), generation=2), b.write(b.entry("b"), journal="plan@0")),
-            b.write(b.entry("b", number=1)),
-        )
-        anew = (b.write(b.entry("c", b"2")),)
-        await ask.must(store, replace(b.step(first), forgotten=gone, entries=anew))
-        for _ in range(2):
-            found = [(one.journal, one.generation, one.entry) for one in await journal(store)]
-            assert found == [
-                (b.JOURNAL, 1, b.entry("b")),
-                (b.JOURNAL, 2, b.entry("a", b"2")),
-                ("plan@0", 1, b.entry("a", b"3")),
-                (b.JOURNAL, 1, b.entry("c", b"2")),
-            ]
-            store = await open_store.reopen(store)
-        assert await accepts(store, b.recording(b.entry("a", b"anew"))) == [True]
-
-    @promises("Commit.forgotten", "by their names, in the generation given")
-    async def test_forgotten_begin_of_an_earlier_generation_frees_its_name(
-        self, store: Store
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        begin = b.mark(JournalMark.BEGIN)
-        await recorded(store, b.recording(begin))
-        await ask.must(store, replace(b.step(first), forgotten=(b.write(begin),)))
-        other = replace(begin, arguments="other")
-        assert await accepts(store, b.recording(other, generation=2)) == [True]
-        assert await kept(store) == [other]

@@ -64,7 +64,7 @@ class Check(Part, frozen=True, kw_only=True):
     """Counted from the last one given."""
     right: bool = True
     recorded: int | None = None
-    """Of a fence: so many entries more than were recorded under the lease. None: any number will do."""
+    """A fence states so many entries more than were recorded under the lease. None: it states no number."""
 
 
 class Swap(Part, frozen=True, kw_only=True):

@@ -1,0 +1,206 @@
+"""Journal entries beside commits: races with the end of a lease, and what commits write and forget."""
+# ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Store
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.states import JournalMark, Verdict
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory
+from stepwell_testkit.conformance.journal_writes import accepts, journal, kept, recorded
+
+COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
+ROUNDS = 20
+"""Rounds of the cases that leave something to chance."""
+
+
+class TestRecordRaces(Cases):
+    """A recording beside the commit that ends its lease: before it, or not at all."""
+
+    @promises(
+        "record", "The check of the token and the write are atomic against whatever ends the lease"
+    )
+    @promises("commit", "or a fence's lease has `recorded` another number of journal entries.")
+    async def test_J1_J4_record_at_the_end_of_its_lease_is_known_to_it_or_refused(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        ends = 0
+        for at in range(ROUNDS):
+            run_id = f"r{at}"
+            first = await ask.must(store, b.created_leased(run_id))
+            end = b.step(first, executions=[b.ended()], fences=[b.fence(recorded=0)])
+            calls = (
+                recorded(door, b.recording(b.entry("a"), run_id=run_id)),
+                ask.verdicts(store, end),
+                recorded(store, b.recording(b.entry("b"), run_id=run_id)),
+            )
+            (one,), (verdict,), (two,) = await asyncio.gather(*calls)
+            keys = [key for key, answer in (("a", one), ("b", two)) if answer.live]
+            assert sorted(entry.key for entry in await kept(store, run_id)) == keys
+            if verdict is COMMITTED:
+                assert keys == []
+                ends += 1
+                continue
+            assert verdict is CONFLICT
+            assert keys
+            known = b.fence(recorded=len(keys))
+            await ask.must(store, replace(end, commit_id="again", fences=(known,)))
+            late = b.recording(b.entry("c"), run_id=run_id)
+            assert [answer.live for answer in await recorded(door, late)] == [False]
+
+    @promises("record", "The same entry again is accepted and written once.")
+    @promises(
+        "record", "Another one under that name is not accepted, and stops none of the others."
+    )
+    async def test_J2_of_values_recorded_at_once_under_one_name_one_is_kept(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        await ask.must(store, b.created_leased())
+        for at in range(ROUNDS):
+            values = [b.entry(f"k{at}", f"{which}".encode()) for which in range(4)]
+            answers = await asyncio.gather(
+                *(
+                    accepts(store if which % 2 else door, b.recording(value))
+                    for which, value in enumerate(values)
+                )
+            )
+            assert sorted(answers) == [[False]] * 3 + [[True]]
+            taken = values[answers.index([True])]
+            assert [entry for entry in await kept(store) if entry.key == f"k{at}"] == [taken]
+
+    @promises("record", "and is counted in the `recorded` of the lease.")
+    async def test_J1_entries_recorded_at_once_are_all_kept_and_counted(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        names = [f"r{at}" for at in range(8)]
+        for run_id in names:
+            await ask.must(store, b.created_leased(run_id))
+        calls = [
+            recorded(door if at % 3 else store, b.recording(b.entry(f"{at}"), run_id=run_id))
+            for at in range(10)
+            for run_id in names
+        ]
+        await asyncio.gather(*calls)
+        for run_id in names:
+            assert sorted(entry.key for entry in await kept(store, run_id)) == [
+                str(at) for at in range(10)
+            ]
+            (row,) = (await ask.loaded(store, run_id)).executions
+            assert row.recorded.entries == 10
+
+    @promises(
+        "record", "The check of the token and the write are atomic against whatever ends the lease"
+    )
+    async def test_J4_record_during_a_deletion_writes_before_it_or_not_at_all(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        for at in range(ROUNDS):
+            run_id = f"r{at}"
+            await ask.must(store, b.created_leased(run_id))
+            await asyncio.gather(
+                recorded(door, b.recording(b.entry(), run_id=run_id)),
+                store.delete_run(b.TENANT, run_id, version=1),
+            )
+            assert await kept(store, run_id) == []
+            late = await recorded(door, b.recording(b.entry(), run_id=run_id))
+            assert [answer.live for answer in late] == [False]
+
+
+class TestCommitEntries(Cases):
+    """A commit itself writes entries into a journal, and removes some."""
+
+    @promises("Commit.entries", "such as a person's answer; one of the same name stays.")
+    async def test_J2_commit_writes_entries_unless_their_name_is_taken(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a", b"first")))
+        answer = b.entry("ask#1", b"yes")
+        wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=7)
+        writes = tuple(b.write(one) for one in (b.entry("a", b"other"), answer, wait))
+        second = await ask.must(store, replace(b.step(first), entries=writes))
+        # Applied before, it writes nothing twice.
+        assert await ask.verdicts(store, second) == [COMMITTED]
+        for _ in range(2):
+            one, two, three = await journal(store)
+            assert [one.entry, two.entry, three.entry] == [b.entry("a", b"first"), answer, wait]
+            assert (two.execution_id, two.version, two.until_us) == ("", 2, 0)
+            assert three.until_us == three.written_us + 7_000
+            store = await open_store.reopen(store)
+        assert await accepts(store, b.recording(answer)) == [True]
+        assert await accepts(store, b.recording(b.entry("ask#1", b"no"))) == [False]
+        (row,) = (await ask.loaded(store)).executions
+        assert row.recorded.entries == 1
+
+    @promises("commit", "A commit that was refused left nothing behind and never will.")
+    async def test_J1_refused_commit_neither_writes_entries_nor_removes_any(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a")))
+        journal_writes = {
+            "entries": (b.write(b.entry("b")),),
+            "forgotten": (b.write(b.entry("a")),),
+        }
+        for refused in (
+            b.step(first, version=7),
+            b.step(first, fences=[b.fence(token="t2")]),
+            b.step(first, fences=[b.fence(recorded=0)]),
+        ):
+            (verdict,) = await ask.verdicts(store, replace(refused, **journal_writes))
+            assert verdict in {CONFLICT, LEASE_LOST}
+        assert [entry.key for entry in await kept(store)] == ["a"]
+
+    @promises("Commit.forgotten", "by their names, in the generation given")
+    @promises("Commit.forgotten", "before `entries` are written.")
+    async def test_forgotten_entry_is_gone_and_its_name_is_free(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        for recording in (
+            b.recording(b.entry("a", b"1"), b.entry("b"), b.entry("c", b"1")),
+            b.recording(b.entry("a", b"2"), generation=2),
+            b.recording(b.entry("a", b"3"), journal="plan@0"),
+        ):
+            await recorded(store, recording)
+        # Only the names count; the one of no entry removes nothing.
+        gone = (
+            *(b.write(b.entry("a", None)), b.write(b.entry("c")), b.write(b.entry("unknown"))),
+            *(b.write(b.entry("b"), generation=2), b.write(b.entry("b"), journal="plan@0")),
+            b.write(b.entry("b", number=1)),
+        )
+        anew = (b.write(b.entry("c", b"2")),)
+        await ask.must(store, replace(b.step(first), forgotten=gone, entries=anew))
+        for _ in range(2):
+            found = [(one.journal, one.generation, one.entry) for one in await journal(store)]
+            assert found == [
+                (b.JOURNAL, 1, b.entry("b")),
+                (b.JOURNAL, 2, b.entry("a", b"2")),
+                ("plan@0", 1, b.entry("a", b"3")),
+                (b.JOURNAL, 1, b.entry("c", b"2")),
+            ]
+            store = await open_store.reopen(store)
+        assert await accepts(store, b.recording(b.entry("a", b"anew"))) == [True]
+
+    @promises("Commit.forgotten", "by their names, in the generation given")
+    async def test_forgotten_begin_of_an_earlier_generation_frees_its_name(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        begin = b.mark(JournalMark.BEGIN)
+        await recorded(store, b.recording(begin))
+        await ask.must(store, replace(b.step(first), forgotten=(b.write(begin),)))
+        other = replace(begin, arguments="other")
+        assert await accepts(store, b.recording(other, generation=2)) == [True]
+        assert await kept(store) == [other]
