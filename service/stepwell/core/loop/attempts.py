@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import budgets, conversations
 from stepwell.core.loop.changes import ReportFields
-from stepwell.core.loop.closing import close
+from stepwell.core.loop.closing import end_execution
 from stepwell.core.loop.dispatch import offer_reconcile, offer_step, offer_task
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import end_lease
@@ -55,8 +55,13 @@ _CARRIES_OVER = frozenset(
 """Ends of attempts after which another one may follow, and is given what they left."""
 
 
-def leased_by(draft: Draft, execution_id: str, token: str) -> Execution | None:
-    """Return the execution, and fence the commit, if this is the token of its current lease."""
+def leased_by(
+    draft: Draft, execution_id: str, token: str, *, ends: bool = False
+) -> Execution | None:
+    """Return the execution, and fence the commit, if this is the token of its current lease.
+
+    `ends`: the caller ends the lease, by which the commit is fenced.
+    """
     held = draft.held(execution_id)
     if draft.run.ended:
         # A FAILED run may still have an unknown outcome open: it waits for the resume.
@@ -66,7 +71,8 @@ def leased_by(draft: Draft, execution_id: str, token: str) -> Execution | None:
     if held.execution.unknown_call:
         # Its worker has ended it: only a person goes on with it.
         return None
-    draft.fences[execution_id] = Fence(execution_id=execution_id, token=token)
+    if not ends or held.execution.status is not ExecutionStatus.LEASED:
+        draft.fences[execution_id] = Fence(execution_id=execution_id, token=token)
     return held.execution
 
 
@@ -116,7 +122,7 @@ def end_attempt(
 
     `report` is the delivery that ends it, or the lease's end with the progress of its last heartbeat.
     """
-    close(draft, execution, status, **keep_report(draft, execution, status, report, failure))
+    end_execution(draft, execution, status, keep_report(draft, execution, status, report, failure))
 
 
 def keep_report(

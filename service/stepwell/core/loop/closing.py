@@ -46,10 +46,9 @@ def close(
     reason: str = "",
     **report: Unpack[ReportFields],
 ) -> None:
-    """End an execution; with a `reason`, the worker that still holds it is notified.
+    """End an execution and its lease; with a `reason`, the worker that still holds it is notified.
 
-    With an execution whose outcome was unknown its RECONCILE step ends, too. That step may be closed
-    already where several executions are closed together.
+    It may be closed already where several executions are closed together.
     """
     now = draft.executions.get(execution.execution_id, execution)
     if now.status not in OPEN:
@@ -58,6 +57,13 @@ def close(
         revoke(draft, execution, reason)
     if now.status is ExecutionStatus.LEASED:
         end_lease(draft, execution, status, report)
+    end_execution(draft, execution, status, report)
+
+
+def end_execution(
+    draft: Draft, execution: Execution, status: ExecutionStatus, report: ReportFields
+) -> None:
+    """End an open execution, whose lease is ended; if its outcome was unknown, its RECONCILE step ends, too."""
     fields: ExecutionFields = {**report, "status": status, "ended_us": draft.context.now_us}
     draft.change_execution(execution, **fields)
     if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:

@@ -43,7 +43,7 @@ from stepwell.core.records.states import (
 
 def deliver(draft: Draft, delivery: Delivery) -> Reply:
     """Apply a worker's delivery, if the worker still holds the execution's lease, and keep its receipt."""
-    execution = leased_by(draft, delivery.execution_id, delivery.token)
+    execution = leased_by(draft, delivery.execution_id, delivery.token, ends=True)
     if execution is None:
         return LEASE_LOST
     reply = _apply(draft, execution, delivery)

@@ -6,7 +6,7 @@ changes the row *and* the delta of the current event. So no event can miss a cha
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Set
 from contextlib import contextmanager
 from typing import Unpack, cast
 
@@ -96,12 +96,12 @@ class Draft:
         self.fences: dict[str, Fence] = {}
         self.timers: dict[str, Timer] = {}
         self.messages: list[Message] = []
-        self.entries: list[JournalWrite] = []
-        self.forgotten: list[JournalWrite] = []
-        self.suspended = set(state.suspended)
+        self.entries: tuple[JournalWrite, ...] = ()
+        self.forgotten: tuple[JournalWrite, ...] = ()
+        self.suspended: Set[str] = state.suspended
         """Tasks that wait in a call."""
         self.asked_keys: dict[str, bool] = {}
-        self.asked_messages: list[str] = []
+        self.asked_messages: tuple[str, ...] = ()
         self.revoked: list[Revoked] = []
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
@@ -412,13 +412,13 @@ class Draft:
                 events=numbered,
                 messages=tuple(self.messages),
                 request=self.request,
-                entries=tuple(self.entries),
-                forgotten=tuple(self.forgotten),
+                entries=self.entries,
+                forgotten=self.forgotten,
                 checkpoint=checkpoints.made(self.run, numbered, self.state.checkpoint, self._rows),
             ),
             replies=replies,
             asked_keys=self.asked_keys,
-            asked_messages=tuple(self.asked_messages),
+            asked_messages=self.asked_messages,
             offered=tuple([one.execution_id for one in self.offered()]),
             revoked=tuple(self.revoked),
         )

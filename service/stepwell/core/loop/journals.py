@@ -69,7 +69,7 @@ def execution_of(draft: Draft, task_id: str) -> str:
 def end_lease(
     draft: Draft, execution: Execution, status: ExecutionStatus, fields: ReportFields
 ) -> None:
-    """Add what was recorded under a lease that ends within the current event; a second call adds nothing.
+    """Add what was recorded under a lease that ends within the current event, once.
 
     Adds to the execution's changed fields. `status` is that with which the lease ends.
     """
@@ -77,9 +77,6 @@ def end_lease(
     held = draft.state.open.get(execution_id)
     if held is None or held.execution.status is not ExecutionStatus.LEASED:
         return  # This very transition granted the lease.
-    fence = draft.fences.get(execution_id)
-    if fence is not None and fence.recorded >= 0:
-        return
     totals = held.recorded
     draft.fences[execution_id] = Fence(
         execution_id=execution_id, token=held.token, recorded=totals.entries
@@ -93,7 +90,7 @@ def end_lease(
     if totals.messages:
         messages = draft.context.messages.get(execution_id)
         if messages is None:
-            draft.asked_messages.append(execution_id)
+            draft.asked_messages += (execution_id,)
         else:
             conversations.append(draft, execution, messages, _NO_SESSION, fields)
     if status is ExecutionStatus.COMPLETED and execution.kind is not StepKind.TASK:
@@ -107,13 +104,12 @@ def write_end(
 ) -> None:
     """Write a call's value by this commit, within the current event."""
     journal = journal_at(draft, task_id)
-    draft.entries.append(
-        JournalWrite(
-            journal=named(draft, task_id),
-            generation=journal.generation,
-            entry=Entry(key=call, name=name, effect=effect, value=value),
-        )
+    write = JournalWrite(
+        journal=named(draft, task_id),
+        generation=journal.generation,
+        entry=Entry(key=call, name=name, effect=effect, value=value),
     )
+    draft.entries += (write,)
     _put_larger(draft, task_id, journal, 1, len(value.data) if value is not None else 0)
 
 

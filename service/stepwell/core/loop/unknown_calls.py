@@ -57,7 +57,7 @@ def resolve_call(draft: Draft, unknown: Execution, command: Resolve) -> None:
     if command.finding is Finding.DONE:
         write_end(draft, task_id, command.call, "", command.result, Effect.AT_MOST_ONCE)
     else:
-        draft.forgotten.extend(command.begun)
+        draft.forgotten += command.begun
         journal = journal_at(draft, task_id)
         here = sum(one.generation == journal.generation for one in command.begun)
         if here:
@@ -101,7 +101,7 @@ def forget(draft: Draft, one: Forget) -> Reply:
         execution_id=one.execution_id,
         message=one.call,
     )
-    draft.forgotten.extend(one.entries)
+    draft.forgotten += one.entries
     journal = journal_at(draft, execution.task_id)
     if one.call in journal.answered:
         answered = tuple(call for call in journal.answered if call != one.call)

@@ -58,10 +58,10 @@ def put_waits(draft: Draft, task_id: str, waits: tuple[Wait, ...]) -> None:
         draft.change_run(step_waits=waits)
         return
     if waits:
-        draft.suspended.add(task_id)
+        draft.suspended = draft.suspended | {task_id}
         draft.change_task(task_id, waits=waits, status=TaskStatus.BLOCKED)
     else:
-        draft.suspended.discard(task_id)
+        draft.suspended = draft.suspended - {task_id}
         draft.change_task(task_id, waits=())
 
 
