@@ -1,4 +1,4 @@
-"""Arguments of the command line: budgets, spans, the event loop."""
+"""Arguments of the command line: budgets, spans, the event loop, extras."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from stepwell.cli import arguments
-from stepwell.cli.exits import CliError
+from stepwell.cli import app, arguments
+from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.serving import loop_factory as serving_loop
 from stepwell_client import Budget
 
@@ -41,3 +41,13 @@ def test_server_runs_on_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyP
     assert serving_loop() is uvloop.new_event_loop
     monkeypatch.setitem(sys.modules, "uvloop", None)
     assert serving_loop() is None
+
+
+def test_mcp_without_its_extra_names_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert app.run(["mcp"]) == Exit.USAGE
+    said = capsys.readouterr().err
+    assert said.startswith("error: `stepwell mcp` needs a package that is not installed")
+    assert said.endswith("pip install 'stepwell[mcp]'\n")

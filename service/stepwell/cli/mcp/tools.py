@@ -1,0 +1,345 @@
+"""The tools: each makes a few calls with the credentials of whoever called it.
+
+A tool's docstring is what a model reads about it, and so are the descriptions of its arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal, TypeVar
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from stepwell.cli.errors import explain, stands_still
+from stepwell.cli.mcp import shapes
+from stepwell_client import (
+    Client,
+    ForkIncompatible,
+    ForkMode,
+    ForkOptions,
+    RunStatus,
+    StartOptions,
+    StepwellClientError,
+    TaskStatus,
+    Unauthenticated,
+)
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
+
+WATCH_SECONDS_MAX = 60.0
+_ON_BEHALF_OF = "mcp"
+"""The name that stands beside the caller's own in events."""
+
+Item = TypeVar("Item")
+RunId = Annotated[str, Field(description="The run's whole id, as `list_runs` has it.")]
+Reason = Annotated[str, Field(description="Why, for people who look at the run.", max_length=1_000)]
+Plan = Annotated[
+    list[shapes.TaskDraft] | None,
+    Field(description="The tasks, in the place of a plan that the agent would make."),
+]
+Status = Literal["QUEUED", "RUNNING", "WAITING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED"]
+
+
+async def first(items: AsyncIterator[Item], most: int) -> tuple[list[Item], bool]:
+    """Return the first items, and whether there are more."""
+    found: list[Item] = []
+    async for item in items:
+        if len(found) == most:
+            return found, True
+        found.append(item)
+    return found, False
+
+
+def message_of(error: StepwellClientError, target: str) -> str:
+    """Return an error of the client with what can be done about it."""
+    if isinstance(error, Unauthenticated):
+        return f"{target} does not know the token of this call: {error.message}"
+    if isinstance(error, ForkIncompatible):
+        wrong = [f"{one.field}: {one.description}" for one in error.violations[:10]]
+        return "\n".join([error.message, *wrong])
+    return explain(error, target)
+
+
+class Tools:
+    """The tools, as methods. `connect` makes the client for a call of one."""
+
+    def __init__(self, connect: Callable[[Context[Any, Any]], Client]) -> None:
+        self._connect = connect
+
+    @asynccontextmanager
+    async def _client(self, context: Context[Any, Any]) -> AsyncGenerator[Client]:
+        """Connect for a call; the client's errors become messages for the model."""
+        try:
+            async with self._connect(context) as client:
+                try:
+                    yield client
+                except StepwellClientError as error:
+                    raise ToolError(message_of(error, client.connection.target)) from error
+        except StepwellClientError as error:
+            raise ToolError(error.message) from error
+
+    async def start_run(
+        self,
+        context: Context[Any, Any],
+        goal: Annotated[str, Field(description="What the run is to reach.")] = "",
+        run_input: Annotated[Any, Field(description="What it works on: any JSON value.")] = None,
+        pipeline: Annotated[
+            str, Field(description="The kind of run; it names the queue of workers, too.")
+        ] = "",
+        queue: Annotated[str, Field(description="The queue, where it is another one.")] = "",
+        plan: Plan = None,
+        labels: dict[str, str] | None = None,
+        request_id: Annotated[
+            str,
+            Field(description="A name for this request: sent again, it finds the same run again."),
+        ] = "",
+    ) -> shapes.Started:
+        """Start a run of an agent, and return at once. Follow it with `watch_run`."""
+        options = StartOptions(
+            pipeline=pipeline,
+            queue=queue,
+            labels=labels or {},
+            request_id=request_id,
+            executor_id=_ON_BEHALF_OF,
+        )
+        if run_input is not None:
+            options["input"] = run_input
+        if plan is not None:
+            options["plan"] = [one.task() for one in plan]
+        async with self._client(context) as client:
+            run = await client.start(goal, **options)
+            message = run.message or await run.refresh()
+            return shapes.Started(run=shapes.summary(message), created=run.created)
+
+    async def watch_run(
+        self,
+        context: Context[Any, Any],
+        run_id: RunId,
+        after: Annotated[
+            int, Field(ge=0, description="The last event that is known; 0: from the beginning.")
+        ] = 0,
+        seconds: Annotated[
+            float, Field(ge=1, le=WATCH_SECONDS_MAX, description="The longest to wait.")
+        ] = 20.0,
+    ) -> shapes.Watched:
+        """Wait for what happens in a run, and return its events after the one that is known.
+
+        Returns as soon as the run has ended, asks a person, or stands still otherwise; else when the time
+        is over. Call it again with the returned `after` to watch on.
+        """
+        async with self._client(context) as client:
+            run = await client.get(run_id)
+            events, more = await _events(client, run, after, seconds)
+            run = await client.get(run_id)
+            return shapes.Watched(
+                run=shapes.summary(run),
+                events=events,
+                after=events[-1].number if events else after,
+                more=more,
+                questions=await _questions(client, run),
+            )
+
+    async def list_runs(
+        self,
+        context: Context[Any, Any],
+        statuses: Annotated[
+            list[Status] | None, Field(description="Only runs of these statuses.")
+        ] = None,
+        pipeline: Annotated[str, Field(description="Only runs of this kind.")] = "",
+        labels: Annotated[
+            dict[str, str] | None, Field(description="Only runs with all these labels.")
+        ] = None,
+        limit: Annotated[int, Field(ge=1, le=shapes.RUNS_MAX)] = 20,
+    ) -> shapes.Listed:
+        """List runs, newest first."""
+        async with self._client(context) as client:
+            found = client.list(
+                statuses=[RunStatus[one] for one in statuses or ()],
+                pipeline=pipeline,
+                labels=labels or {},
+                page_size=limit + 1,
+            )
+            runs, more = await first(found, limit)
+            return shapes.Listed(runs=[shapes.summary(run) for run in runs], more=more)
+
+    async def show_run(
+        self,
+        context: Context[Any, Any],
+        run_id: RunId,
+        task_id: Annotated[
+            str, Field(description="Only this task, with its input and its result.")
+        ] = "",
+    ) -> shapes.Shown:
+        """Show a run: how it stands, its tasks, what it asks, and its result once it has one."""
+        async with self._client(context) as client:
+            run = await client.get(run_id)
+            if task_id:
+                return await _shown_task(client, run, task_id)
+            tasks, more = await first(client.tasks(run_id), shapes.TASKS_MAX)
+            return shapes.Shown(
+                run=shapes.summary(run),
+                tasks=[shapes.task_row(one) for one in tasks],
+                more_tasks=more,
+                questions=await _questions(client, run),
+                result=await _result(client, run),
+            )
+
+    async def answer_question(
+        self,
+        context: Context[Any, Any],
+        run_id: RunId,
+        answer: Annotated[
+            Any,
+            Field(
+                description="A JSON value as the question wants it: true or false for an APPROVAL, one of"
+                " the choices for a CHOICE."
+            ),
+        ],
+        input_id: Annotated[
+            str, Field(description="Which question; may be left out where only one is open.")
+        ] = "",
+        reason: Reason = "",
+    ) -> shapes.RunSummary:
+        """Answer what a run asks a person. Do so only with an answer that a person has given you."""
+        async with self._client(context) as client:
+            if not input_id:
+                input_id = await _only_question(client, run_id)
+            response = await client.answer(
+                run_id, input_id, answer, reason=reason, answered_by=_ON_BEHALF_OF
+            )
+            return shapes.summary(response.run)
+
+    async def cancel_run(
+        self, context: Context[Any, Any], run_id: RunId, reason: Reason = ""
+    ) -> shapes.RunSummary:
+        """Cancel a run for good: its workers are told to stop, and it can't be resumed."""
+        async with self._client(context) as client:
+            response = await client.cancel(run_id, reason=reason, on_behalf_of=_ON_BEHALF_OF)
+            return shapes.summary(response.run)
+
+    async def fork_run(
+        self,
+        context: Context[Any, Any],
+        run_id: RunId,
+        version: Annotated[
+            int, Field(ge=0, description="As the run stood at this version; 0: as it stands.")
+        ] = 0,
+        goal: Annotated[str | None, Field(description="Another goal.")] = None,
+        run_input: Annotated[Any, Field(description="Another input; null: the run's own.")] = None,
+        plan: Plan = None,
+        replan: Annotated[
+            bool, Field(description="Have the agent make another plan first.")
+        ] = False,
+        check_only: Annotated[
+            bool, Field(description="Start nothing: say what would be kept and run again.")
+        ] = False,
+        request_id: Annotated[
+            str,
+            Field(description="A name for this request: sent again, it finds the same fork again."),
+        ] = "",
+    ) -> shapes.Forked:
+        """Start another run from a version of this one; its completed tasks are kept.
+
+        With a plan, tasks that are defined otherwise run again, and so does what is built on them.
+        """
+        options = ForkOptions(version=version, replan=replan, executor_id=_ON_BEHALF_OF)
+        if goal is not None:
+            options["goal"] = goal
+        if run_input is not None:
+            options["input"] = run_input
+        if plan is not None:
+            options["plan"] = [one.task() for one in plan]
+            options["mode"] = ForkMode.PATCH
+        async with self._client(context) as client:
+            checked = shapes.forked(await client.check_fork(run_id, **options))
+            if check_only:
+                return checked
+            options["request_id"] = request_id
+            fork = await client.fork(run_id, **options)
+            made = shapes.summary(fork.message or await fork.refresh())
+            warnings = checked.warnings or list(fork.warnings)
+            return checked.model_copy(update={"fork": made, "warnings": warnings})
+
+
+async def _events(
+    client: Client, run: types_pb2.Run, after: int, seconds: float
+) -> tuple[list[shapes.EventRow], bool]:
+    """Return events from the one after `after` until the run stands still or the time is over; and whether there are more."""
+    found: list[shapes.EventRow] = []
+    status = run.status
+    try:
+        async with asyncio.timeout(seconds), client.watch(run.spec.run_id, after) as events:
+            async for event in events:
+                found.append(shapes.event_row(event))
+                if event.number < run.last_event:
+                    if len(found) == shapes.EVENTS_MAX:
+                        return found, True
+                    continue
+                if event.number > run.last_event and event.run.HasField("status"):
+                    status = event.run.status
+                if stands_still(status) or len(found) == shapes.EVENTS_MAX:
+                    break
+    except TimeoutError:
+        pass
+    return found, False
+
+
+async def _questions(client: Client, run: types_pb2.Run) -> list[shapes.Question]:
+    """Return the run's open questions, oldest first."""
+    if run.status in (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED):
+        return []
+    found: list[shapes.Question] = []
+    async for one in client.inputs(run.spec.run_id):
+        if one.request.status == types_pb2.INPUT_STATUS_OPEN:
+            found.append(shapes.question(one.request))
+        if len(found) == shapes.QUESTIONS_MAX:
+            break
+    return found
+
+
+async def _only_question(client: Client, run_id: str) -> str:
+    """Return the id of the only open question."""
+    asked = await _questions(client, await client.get(run_id))
+    if not asked:
+        raise ToolError("the run waits for no answer")
+    if len(asked) > 1:
+        names = ", ".join(one.input_id for one in asked)
+        raise ToolError(f"the run asks {len(asked)} questions; give the input_id of one: {names}")
+    return asked[0].input_id
+
+
+async def _result(client: Client, run: types_pb2.Run) -> str | None:
+    """Return the result of a run that has succeeded: its own, else those of its tasks by their ids."""
+    if run.status != RunStatus.SUCCEEDED:
+        return None
+    ids = [run.result_id] if run.result_id else []
+    read = await client.results(run.spec.run_id, execution_ids=ids)
+    if read.run_result is not None:
+        return shapes.result_text(read.run_result)
+    done = [one for one in read.results if one.status == TaskStatus.COMPLETED]
+    return shapes.result_text({one.task_id: one for one in done})
+
+
+async def _shown_task(client: Client, run: types_pb2.Run, task_id: str) -> shapes.Shown:
+    """Return a task of a run with its input and result."""
+    async for entry in client.tasks(run.spec.run_id, full_specs=True):
+        if entry.task.task_id == task_id:
+            break
+    else:
+        raise ToolError(f"the run has no task {task_id!r}")
+    result = None
+    if entry.task.status == TaskStatus.COMPLETED:
+        read = await client.results(run.spec.run_id, task_ids=[task_id])
+        result = next((shapes.result_text(one) for one in read.results), None)
+    given = orchestrator_pb2.Result(payload=entry.spec.input)
+    return shapes.Shown(
+        run=shapes.summary(run),
+        tasks=[shapes.task_row(entry)],
+        more_tasks=False,
+        questions=[],
+        result=result,
+        task_input=shapes.result_text(given) if entry.spec.HasField("input") else None,
+    )
