@@ -26,6 +26,7 @@ from stepwell_client import (
     Retry,
     Task,
     TaskContext,
+    current_step,
     decode,
     encode,
 )
@@ -397,3 +398,17 @@ async def test_a_plan_that_is_too_large_says_so() -> None:
 
     assert failure.kind == "PLAN_INVALID"
     assert "the plan" in failure.message
+
+
+def of_here(ctx: TaskContext) -> bool:
+    return current_step() is ctx
+
+
+async def of_a_task(ctx: TaskContext) -> bool:
+    return await asyncio.create_task(asyncio.to_thread(of_here, ctx))
+
+
+@pytest.mark.parametrize("function", [of_here, of_a_task])
+async def test_the_running_step_is_found_in_its_tasks_and_threads_alone(function: Any) -> None:
+    assert decode((await outcome_of(function)).completed.result) is True
+    assert current_step() is None
