@@ -15,7 +15,7 @@ from tests.chaos.world.gates import noted
 
 agent = Agent("killed")
 READING = ["request-0", "find-bees", "request-1", "find-ants", "request-2"]
-"""What `read` does, in this order."""
+"""Calls of `read`, in this order."""
 
 
 def here(name: str) -> str:

@@ -36,7 +36,7 @@ from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of
 METADATA = "stepwell"
 """The key of a tool's metadata that says how it is called."""
 OPTIONS = ("effect", "retry", "reconcile")
-"""What it may say: arguments of `ctx.call`."""
+"""Arguments of `ctx.call` that it may give."""
 _EACH_RUN = frozenset({"timestamp", "run_id", "conversation_id"})
 """Fields of pydantic-ai's records that are others in each attempt."""
 _GENERATED_ID = "pyd_ai_"
