@@ -47,7 +47,7 @@ COMMANDS: dict[str, str] = {
     "diff": "Compare two runs: plans, results and cost, side by side.",
     "rm": "Remove runs that have ended.",
     "purge": "Remove runs that ended some time ago.",
-    "mcp": "Give an assistant tools for runs, by the Model Context Protocol.",
+    "mcp": "Give an assistant tools for runs, by MCP.",
     "health": "Ask whether the service is ready.",
 }
 """The commands with the first sentence of their docstrings."""

@@ -55,9 +55,9 @@ def mcp(
         ),
     ] = None,
 ) -> int:
-    """Give an assistant tools for runs, by the Model Context Protocol.
+    """Give an assistant tools for runs, by MCP.
 
-    It starts, watches, lists, shows, answers, cancels and forks runs of the server that it is connected to.
+    By the Model Context Protocol it starts, watches, lists, shows, answers, cancels and forks runs of the server.
     By standard input it uses this user's token, as other commands do. By HTTP it has none: each call
     carries the token of its caller.
     """
