@@ -380,7 +380,7 @@ async def test_a_tools_own_set_needs_an_id_and_is_kept() -> None:
         Agent(script.model(), toolsets=[FunctionToolset()], capabilities=[StepwellDurability()])
 
 
-async def test_an_unknown_option_of_a_tool_is_told() -> None:
+async def test_an_unknown_option_of_a_tool_fails_the_attempt() -> None:
     script = Script([tool_call("find")], "done")
     agent = Agent(script.model(), name="reader", capabilities=[StepwellDurability()])
 
