@@ -342,6 +342,12 @@ def current_step() -> StepContext | None:
     return RUNNING.get()
 
 
+def journaled_step() -> StepContext | None:
+    """Return the step that runs here; None: there is none, or it keeps no journal."""
+    step = current_step()
+    return None if isinstance(step, ReconcileContext) else step
+
+
 def _present(message: worker_pb2.Assignment | types_pb2.TaskSpec, field: str, value: T) -> T | None:
     return value if message.HasField(field) else None
 

@@ -135,6 +135,20 @@ class Journal:
         """Return what there is of a call."""
         return self._calls.get(key) or HeldCall()
 
+    def ended(self, prefix: str) -> list[types_pb2.JournalEntry]:
+        """Return the END entries of all calls whose keys begin so, and note that this attempt asks for them."""
+        ends = {
+            key: call.end
+            for key, call in self._calls.items()
+            if call.end is not None and key.startswith(prefix)
+        }
+        self._asked.update(ends)
+        return list(ends.values())
+
+    def begin_again(self, prefix: str) -> None:
+        """Let keys that begin so be used once more."""
+        self._asked = {key for key in self._asked if not key.startswith(prefix)}
+
     def replay(self, inner_prefix: str) -> None:
         """Note that a call's value comes from the journal, so that its function asks for nothing."""
         self._replayed.add(inner_prefix)

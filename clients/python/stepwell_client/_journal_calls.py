@@ -16,7 +16,7 @@ from stepwell_client._decisions import NeedsInput
 from stepwell_client._enums import Effect
 from stepwell_client._errors import JournalError, LeaseLost, Suspended
 from stepwell_client._frames import CURRENT, Frame, frame_of
-from stepwell_client._journal import WAIT, Journal
+from stepwell_client._journal import END, WAIT, Journal
 from stepwell_client._plans import Span, duration
 from stepwell_client._runtime import Runtime
 from stepwell_client._step_output import AttemptRecord
@@ -29,6 +29,7 @@ from stepwell_client.journal_keys import (
     digest_of,
     inner_prefix,
     own_key,
+    scope_prefix,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -149,6 +150,38 @@ class Calls:
         await self._read(frame)
         with self._working(frame):
             await self.journal.forget(key)
+
+    # What is kept without a function.
+
+    async def kept(self, prefix: str) -> list[types_pb2.JournalEntry]:
+        """Return the values that were kept under keys that begin so, as no calls of a function."""
+        frame = self._frame()
+        await self._read(frame)
+        return self.journal.ended(prefix)
+
+    async def keep(self, key: str, name: str, value: types_pb2.Payload) -> None:
+        """Keep a value under a key that is nobody else's. Nothing but its size and the lease stops it."""
+        frame = self._frame()
+        self.journal.ask(key, once=True)
+        with self._working(frame):
+            await self.journal.write(
+                types_pb2.JournalEntry(key=key, mark=END, name=name, value=value)
+            )
+
+    def excuse(self, scope: str) -> None:
+        """Let no call within a scope count as unasked: who runs it leaves out what had ended.
+
+        Raises where the step goes no further.
+        """
+        self.journal.replay(scope_prefix(self._frame().prefix, scope))
+
+    def begin_again(self) -> None:
+        """Let the calls of the scope around be made once more in this attempt: they get the keys that they had."""
+        prefix = self._frame().prefix
+        self._counts = {
+            base: count for base, count in self._counts.items() if not base.startswith(prefix)
+        }
+        self.journal.begin_again(prefix)
 
     # The end of the attempt.
 

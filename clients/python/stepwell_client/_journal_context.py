@@ -302,6 +302,14 @@ def calls_of(context: JournalContext) -> Calls | None:
 
 opened_calls: Callable[[JournalContext], Calls] = attrgetter("_calls")
 """Returns the calls of a step's context, which may have made none."""
+on_loop: Callable[[JournalContext], Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]] = (
+    attrgetter("_on_loop")
+)
+"""Returns what runs a coroutine on the loop of a step's worker, awaited on any loop."""
+in_thread: Callable[[JournalContext], Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]] = (
+    attrgetter("_wait")
+)
+"""Returns what runs a coroutine there while the thread of a step waits."""
 
 
 def _question(

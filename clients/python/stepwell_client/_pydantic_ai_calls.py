@@ -28,7 +28,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.toolsets import ToolsetTool
 
 from stepwell_client._call_run import INVALID_RESULT
-from stepwell_client._context import ReconcileContext, StepContext, current_step
+from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._decisions import NonRetryable
 from stepwell_client._plans import Retry
 from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of
@@ -43,12 +43,6 @@ _GENERATED_ID = "pyd_ai_"
 """The beginning of a tool call's id that pydantic-ai made up."""
 
 Options = Mapping[str, Any]
-
-
-def journaled_step() -> StepContext | None:
-    """Return the step that runs here; None: there is none, or it keeps no journal."""
-    step = current_step()
-    return None if isinstance(step, ReconcileContext) else step
 
 
 class StepBackend(CallableOperationBackend[Options]):

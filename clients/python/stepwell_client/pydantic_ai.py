@@ -45,11 +45,11 @@ from pydantic_ai.tools import (
     ToolDenied,
 )
 
-from stepwell_client._context import StepContext
+from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._enums import InputKind
 from stepwell_client._limits import clip
 from stepwell_client._plans import Retry
-from stepwell_client._pydantic_ai_calls import StepBackend, StepCodec, journaled_step, not_kept
+from stepwell_client._pydantic_ai_calls import StepBackend, StepCodec, not_kept
 
 NAME = "agent"
 """The name in the journal of an agent that has none."""
