@@ -1,0 +1,134 @@
+"""The log of a step's graphs: each checkpoint, write and deletion is an entry of the step's journal.
+
+A checkpoint's entry holds only the channels that changed with it. The next attempt plays the log into a saver in
+memory, which then answers all reads.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from stepwell_client._context import StepContext
+from stepwell_client._errors import JournalError
+from stepwell_client._journal_context import in_thread, on_loop, opened_calls
+from stepwell_client.v1 import types_pb2
+
+SCOPE = "langgraph"
+"""The scope of what nodes call."""
+PREFIX = "langgraph-"
+"""The beginning of the entries' keys; their number follows."""
+NAME = "langgraph."
+"""The beginning of their names; what was done follows."""
+MEDIA_TYPE = "application/x-langgraph-"
+"""The beginning of a value's media type; the name that its serializer gives to the form follows."""
+
+
+def packed(serde: SerializerProtocol, value: object) -> types_pb2.Payload:
+    """Return a value as LangGraph's serializer keeps it."""
+    form, data = serde.dumps_typed(value)
+    return types_pb2.Payload(data=data, media_type=f"{MEDIA_TYPE}{form}")
+
+
+def unpacked(serde: SerializerProtocol, payload: types_pb2.Payload) -> Any:
+    """Return the value of `packed`."""
+    return serde.loads_typed((payload.media_type.removeprefix(MEDIA_TYPE), payload.data))
+
+
+class _Played:
+    """State of an attempt: its log, as far as it is played."""
+
+    def __init__(self) -> None:
+        self.memory = InMemorySaver()
+        self.number = 0
+        """The number of the newest entry."""
+        self.is_read = False
+        self.lock = threading.Lock()
+
+
+_PLAYED: WeakKeyDictionary[StepContext, _Played] = WeakKeyDictionary()
+_opening = threading.Lock()
+
+
+class StepLog:
+    """Log of all graphs of a step, in this attempt and in those before it."""
+
+    def __init__(self, step: StepContext) -> None:
+        self._calls = opened_calls(step)
+        self._on_loop = on_loop(step)
+        self._in_thread = in_thread(step)
+        with _opening:
+            self._played = _PLAYED.setdefault(step, _Played())
+
+    def read(self, serde: SerializerProtocol, scan: Callable[[InMemorySaver], Any]) -> Any:
+        """Look at what is kept, from a thread."""
+        self._calls.excuse(SCOPE)
+        if not self._played.is_read:
+            self._play(serde, self._in_thread(lambda: self._calls.kept(PREFIX)))
+        return self._seen(serde, scan)
+
+    async def aread(self, serde: SerializerProtocol, scan: Callable[[InMemorySaver], Any]) -> Any:
+        """Look at what is kept."""
+        self._calls.excuse(SCOPE)
+        if not self._played.is_read:
+            self._play(serde, await self._on_loop(self._calls.kept(PREFIX)))
+        return self._seen(serde, scan)
+
+    def do(self, serde: SerializerProtocol, what: str, *arguments: Any) -> Any:
+        """Keep what a graph does, from a thread, and return what the saver in memory returns."""
+        self.read(serde, lambda _: None)
+        key, value = self._next(), packed(serde, [*arguments])
+        self._in_thread(lambda: self._calls.keep(key, f"{NAME}{what}", value))
+        return self._seen(serde, lambda memory: _apply(memory, what, arguments))
+
+    async def ado(self, serde: SerializerProtocol, what: str, *arguments: Any) -> Any:
+        """Keep what a graph does, and return what the saver in memory returns."""
+        await self.aread(serde, lambda _: None)
+        key, value = self._next(), packed(serde, [*arguments])
+        await self._on_loop(self._calls.keep(key, f"{NAME}{what}", value))
+        return self._seen(serde, lambda memory: _apply(memory, what, arguments))
+
+    def _next(self) -> str:
+        with self._played.lock:
+            self._played.number += 1
+            return f"{PREFIX}{self._played.number}"
+
+    def _play(self, serde: SerializerProtocol, entries: list[types_pb2.JournalEntry]) -> None:
+        numbered = {int(one.key.removeprefix(PREFIX)): one for one in entries}
+        with self._played.lock:
+            if self._played.is_read:
+                return
+            memory = _with(self._played.memory, serde)
+            for number, entry in sorted(numbered.items()):
+                _apply(memory, entry.name.removeprefix(NAME), unpacked(serde, entry.value))
+                self._played.number = number
+            self._played.is_read = True
+
+    def _seen(self, serde: SerializerProtocol, scan: Callable[[InMemorySaver], Any]) -> Any:
+        with self._played.lock:
+            return scan(_with(self._played.memory, serde))
+
+
+def _with(memory: InMemorySaver, serde: SerializerProtocol) -> InMemorySaver:
+    """Return the saver in memory with the serializer of the one that asks."""
+    memory = copy.copy(memory)
+    memory.serde = serde
+    return memory
+
+
+def _apply(memory: InMemorySaver, what: str, arguments: Sequence[Any]) -> Any:
+    match what:
+        case "put":
+            return memory.put(*arguments)
+        case "put_writes":
+            return memory.put_writes(*arguments)
+        case "delete_thread":
+            return memory.delete_thread(*arguments)
+        case _:
+            raise JournalError(f"the journal has {NAME}{what}, which this version doesn't know")

@@ -1,0 +1,86 @@
+"""Runs a graph in a step: it goes on from its last checkpoint, and its interrupts become questions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command, Interrupt, StateSnapshot
+
+from stepwell_client._context import StepContext, journaled_step
+from stepwell_client._errors import JournalError
+from stepwell_client._langgraph_saver import StepwellSaver
+from stepwell_client._limits import PROMPT_BYTES_MAX, clip
+
+THREAD = "graph"
+"""The thread of a graph that is given none."""
+_QUESTION = frozenset({"prompt", "kind", "schema", "choices", "expires", "on_expiry"})
+
+
+class Graph(Protocol):
+    """The parts of a compiled graph that are used here."""
+
+    @property
+    def checkpointer(self) -> Any: ...
+    @property
+    def ainvoke(self) -> Callable[..., Awaitable[Any]]: ...
+    @property
+    def aget_state(self) -> Callable[..., Awaitable[StateSnapshot]]: ...
+
+
+async def run(
+    graph: Graph,
+    input: Any,  # noqa: A002 - the name is the framework's
+    config: RunnableConfig | None = None,
+    *,
+    thread_id: str = THREAD,
+    **options: Any,
+) -> Any:
+    """Run a graph to its end, and return its output. Its checkpointer must be a StepwellSaver.
+
+    An attempt that finds checkpoints of the thread goes on from the last one, and the input isn't used. A step that runs
+    several graphs, or one several times, gives each run a thread of its own.
+
+    What a node gives to `interrupt` is a question to a person: a text, or a dict with `prompt` and, as `ctx.ask` takes
+    them, `kind`, `schema`, `choices`, `expires` and `on_expiry`; anything else is shown as JSON. Interrupts that are
+    open together are asked together, and the graph goes on once all are answered. `options` go to `ainvoke`.
+    """
+    step = journaled_step()
+    if step is None:
+        return await graph.ainvoke(input, config, **options)
+    if not isinstance(graph.checkpointer, StepwellSaver):
+        raise JournalError("run() goes on from checkpoints: compile the graph with a StepwellSaver")
+    config = {**(config or {})}
+    config["configurable"] = {"thread_id": thread_id, **config.get("configurable", {})}
+    options.setdefault("durability", "sync")
+    state = await graph.aget_state(config)
+    begun = state.created_at is not None
+    while True:
+        given = await _answers(step, state) if state.interrupts else None if begun else input
+        output = await graph.ainvoke(given, config, **options)
+        state = await graph.aget_state(config)
+        if not state.interrupts:
+            return output
+
+
+async def _answers(step: StepContext, state: StateSnapshot) -> Command[Any]:
+    values = await asyncio.gather(*(_ask(step, one) for one in state.interrupts))
+    ids = [one.id for one in state.interrupts]
+    return Command(resume=dict(zip(ids, values, strict=True)))
+
+
+async def _ask(step: StepContext, interrupt: Interrupt) -> Any:
+    value = interrupt.value
+    question: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        question = dict(cast("Mapping[str, Any]", value))
+    if "prompt" not in question or not set(question) <= _QUESTION:
+        text = (
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        )
+        question = {"prompt": clip(text, PROMPT_BYTES_MAX)}
+    # The id is that of the node's task and the number of its interrupt: the same in each attempt.
+    return await step.ask(**question, key=f"interrupt-{interrupt.id}")

@@ -1,0 +1,167 @@
+"""The checkpointer of graphs that run in a step."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from stepwell_client._context import journaled_step
+from stepwell_client._errors import JournalError
+from stepwell_client._langgraph_log import StepLog
+
+_PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
+
+
+class StepwellSaver(BaseCheckpointSaver[str]):
+    """Keeps a graph's checkpoints in the journal of the step that the graph runs in, and nowhere else.
+
+    Each entry holds what changed; a deletion is an entry, too. Values are kept as LangGraph's msgpack, never pickled.
+    One saver serves any number of graphs and steps. Raises JournalError where no step runs.
+    """
+
+    def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde or JsonPlusSerializer(pickle_fallback=False))
+        self._versions = InMemorySaver()
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        return self._versions.get_next_version(current, channel)
+
+    # From threads.
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return _log().read(self.serde, lambda memory: memory.get_tuple(config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - the name is the framework's
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        def scan(memory: InMemorySaver) -> Sequence[CheckpointTuple]:
+            return tuple(memory.list(config, filter=filter, before=before, limit=limit))
+
+        yield from _log().read(self.serde, scan)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        def scan(memory: InMemorySaver) -> Mapping[str, DeltaChannelHistory]:
+            return memory.get_delta_channel_history(config=config, channels=channels)
+
+        return _log().read(self.serde, scan)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        delta = _delta(config, checkpoint, metadata, new_versions)
+        return _log().do(self.serde, "put", *delta)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        _log().do(self.serde, "put_writes", _place(config), [*writes], task_id, task_path)
+
+    def delete_thread(self, thread_id: str) -> None:
+        _log().do(self.serde, "delete_thread", thread_id)
+
+    # On an event loop.
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await _log().aread(self.serde, lambda memory: memory.get_tuple(config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - the name is the framework's
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        def scan(memory: InMemorySaver) -> Sequence[CheckpointTuple]:
+            return tuple(memory.list(config, filter=filter, before=before, limit=limit))
+
+        for one in await _log().aread(self.serde, scan):
+            yield one
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        def scan(memory: InMemorySaver) -> Mapping[str, DeltaChannelHistory]:
+            return memory.get_delta_channel_history(config=config, channels=channels)
+
+        return await _log().aread(self.serde, scan)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        delta = _delta(config, checkpoint, metadata, new_versions)
+        return await _log().ado(self.serde, "put", *delta)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        await _log().ado(self.serde, "put_writes", _place(config), [*writes], task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await _log().ado(self.serde, "delete_thread", thread_id)
+
+
+def _log() -> StepLog:
+    step = journaled_step()
+    if step is None:
+        raise JournalError(
+            "a StepwellSaver keeps checkpoints in a step's journal: no step runs here"
+        )
+    return StepLog(step)
+
+
+def _place(config: RunnableConfig) -> RunnableConfig:
+    """Return the part of a config that says which checkpoint it is about."""
+    given = config.get("configurable", {})
+    place = {name: given[name] for name in _PLACE if name in given}
+    return {"configurable": {"checkpoint_ns": "", **place}}
+
+
+def _delta(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    new_versions: ChannelVersions,
+) -> tuple[RunnableConfig, Checkpoint, CheckpointMetadata, ChannelVersions]:
+    """Return a checkpoint without the channels that are as they were."""
+    changed = checkpoint.copy()
+    values = checkpoint["channel_values"]
+    changed["channel_values"] = {name: values[name] for name in new_versions if name in values}
+    return _place(config), changed, get_checkpoint_metadata(config, metadata), dict(new_versions)

@@ -1,0 +1,31 @@
+"""Makes a graph of LangGraph durable in a step: its checkpoints and the calls of its nodes are kept in the step's journal.
+
+    model = journaled(ChatModel(), "model")
+
+    @node
+    async def think(state: State) -> State:
+        return {"answer": await model.ainvoke(state["question"])}
+
+    builder.add_node("think", think)
+    graph = builder.compile(checkpointer=StepwellSaver())
+
+    @agent.task("read")
+    async def read(ctx: TaskContext, question: str) -> str:
+        return (await run(graph, {"question": question}))["answer"]
+
+The next attempt goes on at the node where the last one ended. Outside of a step a node and what is `journaled` run as
+they are. It needs the extra `langgraph`.
+"""
+
+from __future__ import annotations
+
+from stepwell_client._langgraph_calls import (
+    awrap_tool_call,
+    journaled,
+    node,
+    wrap_tool_call,
+)
+from stepwell_client._langgraph_run import run
+from stepwell_client._langgraph_saver import StepwellSaver
+
+__all__ = ["StepwellSaver", "awrap_tool_call", "journaled", "node", "run", "wrap_tool_call"]
