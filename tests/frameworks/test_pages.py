@@ -15,7 +15,7 @@ from tests.docs.pages import TOP, blocks, compiled
 server = conftest.server
 
 
-@pytest.mark.parametrize(("name", "snippets"), [("frameworks", 3)])
+@pytest.mark.parametrize(("name", "snippets"), [("frameworks", 5)])
 async def test_snippets_of_the_page_run_in_their_order(
     name: str, snippets: int, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
