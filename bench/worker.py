@@ -92,7 +92,7 @@ class _Bench:
         self._since = time.monotonic()
 
 
-def _read(_: int) -> bytes:
+async def _read(_: int) -> bytes:
     return os.urandom(1024)
 
 
