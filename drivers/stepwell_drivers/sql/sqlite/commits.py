@@ -81,9 +81,6 @@ class Group:
         """The facts of the runs that it has moved, for when it has been committed."""
         self._applied: dict[tuple[int, int], str] = {}
         self._families: set[families.FamilyKey] = set()
-        self._results = {
-            verdict: CommitResult(verdict=verdict, now_us=now_us) for verdict in Verdict
-        }
         self._journals: list[tuple[int, Commit]] = []
         """The accepted commits that change journals."""
         self._run_key = 0
@@ -92,7 +89,10 @@ class Group:
     def decide(self, commits: Sequence[Commit]) -> list[CommitResult]:
         """Return the verdicts on some of its commits."""
         self._families |= families.known(self._link, commits)
-        return [self._results[self._decide(commit)] for commit in self._link.in_turns(commits)]
+        return [
+            CommitResult(verdict=self._decide(commit), now_us=self._now_us)
+            for commit in self._link.in_turns(commits)
+        ]
 
     def write(self) -> None:
         """Write what was accepted."""

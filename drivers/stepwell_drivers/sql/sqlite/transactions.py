@@ -108,12 +108,12 @@ class Transactions:
             records = [work for work in works if isinstance(work, RecordWork)]
             for work, recorded in zip(records, record(link, group, records, now_us), strict=True):
                 answers[id(work)] = recorded
-            renewals = [work for work in works if isinstance(work, RenewWork)]
-            for work, renewed in zip(renewals, renew(link, renewals, now_us), strict=True):
-                answers[id(work)] = renewed
-            others = [work for work in works if id(work) not in answers]
-            for work, answer in zip(others, apply_others(link, others, self._clock), strict=True):
-                answers[id(work)] = answer
+            if renewals := [work for work in works if isinstance(work, RenewWork)]:
+                renewed = renew(link, renewals, now_us)
+                answers |= {id(one): each for one, each in zip(renewals, renewed, strict=True)}
+            if others := [work for work in works if id(work) not in answers]:
+                done = apply_others(link, others, self._clock)
+                answers |= {id(one): each for one, each in zip(others, done, strict=True)}
         return [answers[id(work)] for work in works]
 
     async def _commit(self, rows: int) -> None:
