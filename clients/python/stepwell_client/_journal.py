@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from stepwell_client._decisions import NonRetryable
 from stepwell_client._errors import JournalError, JournalMismatch, LeaseLost
@@ -38,6 +39,11 @@ class HeldCall:
         """The end of a sleep, on the runtime's clock."""
 
     @property
+    def is_new(self) -> bool:
+        """Nothing is recorded of it, except perhaps the end of its sleep."""
+        return self.end is None and not self.begins and not self.tries
+
+    @property
     def open_begin(self) -> types_pb2.JournalEntry | None:
         """The newest BEGIN of which nobody knows what became; None: there is none."""
         unknown = [number for number in self.begins if number not in self.tries]
@@ -50,6 +56,8 @@ class HeldCall:
 
     def check(self, key: str, digest: str) -> None:
         """Raise JournalMismatch where the call was recorded with other arguments."""
+        if self.is_new:
+            return
         entries = [self.end, *self.begins.values(), *self.tries.values()]
         if any(entry and entry.arguments and entry.arguments != digest for entry in entries):
             raise JournalMismatch(
@@ -205,9 +213,11 @@ class Journal:
     ) -> worker_pb2.Recorded:
         future = self._services.record(self._assignment, entries, forget)
         self._unsettled.add(future)
-        future.add_done_callback(self._unsettled.discard)
         # Who is cancelled meanwhile doesn't take it back.
-        recorded = await asyncio.shield(future)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(partial(self._settle, waiter))
+        await waiter
+        recorded = future.result()
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
             self.record.cancelled = True
             execution_id = self._assignment.execution.execution_id
@@ -218,3 +228,10 @@ class Journal:
         if not recorded.budget_spent:
             self.on_budget()
         return recorded
+
+    def _settle(
+        self, waiter: asyncio.Future[None], future: asyncio.Future[worker_pb2.Recorded]
+    ) -> None:
+        self._unsettled.discard(future)
+        if not waiter.done():
+            waiter.set_result(None)
