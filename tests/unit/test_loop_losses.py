@@ -12,10 +12,14 @@ from stepwell.core.records.states import Decision
 from tests.unit.loop_world import AT_ONCE, World, planned, started, task
 
 
-def lose(world: World, instance_id: str, *, alone: bool = False, **fields: Any) -> str:
-    """Lose the next attempt with this worker instance; returns the reply's reason."""
+def lose(
+    world: World, instance_id: str, *, alone: bool = False, calls: int = 0, **fields: Any
+) -> str:
+    """Lose the next attempt with this worker instance, after so many calls; returns the reply's reason."""
     execution_id = world.ready()[0]
     token = world.lease(execution_id, instance_id=instance_id, alone=alone)
+    for _ in range(calls):
+        world.record(execution_id)
     lost = LeaseExpired(execution_id=execution_id, token=token, **fields)
     return world.do(lost)[0].reason
 
@@ -38,6 +42,15 @@ def test_S13_third_worker_lost_with_a_suspect_step_shows_that_it_is_poison() -> 
     assert (world.run.status, world.run.failure.kind) == ("FAILED", "POISON")
     world.do(Resume())
     assert not is_suspect(world), "a new allowance suspects nobody"
+
+
+def test_S13_step_that_recorded_calls_before_each_loss_is_not_suspect() -> None:
+    world = started(task("a", retry=AT_ONCE))
+    for instance in ("one", "two", "three"):
+        assert lose(world, instance, calls=1, waited=True) == ""
+        assert world.task("a").losses.gone == (f"w {instance}",)
+    lose(world, "four")
+    assert lose(world, "five", alone=True, waited=True) == "POISON", "it recorded nothing any more"
 
 
 def test_S13_a_suspect_s_lease_goes_on_until_its_worker_was_waited_for() -> None:

@@ -8,6 +8,9 @@ on a worker that holds nothing else. A third loss there shows that it is *poison
 A worker may be away for a moment when its lease is lost, and come back. So each later loss, and each lease of
 a suspect step, brings the worker instances that are connected by then: those are not counted any more. And
 a lease whose loss would show poison goes on until its worker was waited for.
+
+A step of many calls may outlive many workers. An attempt that recorded calls went further than those before it, so the
+workers that were lost with these are not counted any more.
 """
 
 from __future__ import annotations
@@ -34,8 +37,11 @@ def name_of(worker_id: str, instance_id: str) -> str:
 
 
 def losses_of(draft: Draft, execution: Execution) -> Losses:
-    """Return the losses of the execution's step in the run's present allowance."""
-    return losses_at(draft, execution.kind, execution.task_id)
+    """Return the losses of the execution's step in the run's present allowance, as far as they count against it."""
+    losses = losses_at(draft, execution.kind, execution.task_id)
+    held = draft.state.open.get(execution.execution_id)
+    went_further = held is not None and held.recorded.entries > 0
+    return replace(losses, gone=()) if went_further and losses.gone else losses
 
 
 def losses_at(draft: Draft, kind: StepKind, task_id: str) -> Losses:
