@@ -164,8 +164,8 @@ class ReadCalls(CallsBase):
             page: pb.ListJournalResponse = await self._call("ListJournal", request)
             for entry in page.entries:
                 yield entry
-            token = page.next_page_token
-            if page.more:
+            token = page.cursor
+            if page.next_page_token:
                 continue
             if ended:
                 return

@@ -852,14 +852,14 @@ class ListJournalRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., journal: _Optional[str] = ..., execution_id: _Optional[str] = ..., values: bool = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListJournalResponse(_message.Message):
-    __slots__ = ("entries", "next_page_token", "more")
+    __slots__ = ("entries", "next_page_token", "cursor")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    MORE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.StoredEntry]
     next_page_token: str
-    more: bool
-    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., more: bool = ...) -> None: ...
+    cursor: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class GetRecordRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "page_size", "page_token")

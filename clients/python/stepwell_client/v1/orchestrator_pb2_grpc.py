@@ -473,7 +473,7 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListJournal(self, request, context):
-        """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+        """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
         page goes on with what is recorded later.
 
         Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.

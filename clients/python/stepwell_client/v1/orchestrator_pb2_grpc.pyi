@@ -213,7 +213,7 @@ class OrchestratorStub:
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     ListJournal: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]
-    """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+    """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
     page goes on with what is recorded later.
 
     Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
@@ -414,7 +414,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     ListJournal: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]  # type: ignore[assignment]
-    """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+    """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
     page goes on with what is recorded later.
 
     Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
@@ -768,7 +768,7 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.ListJournalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.ListJournalResponse, _abc.Awaitable[_orchestrator_pb2.ListJournalResponse]]:
-        """Returns what the calls within steps recorded, in the order in which they did. The cursor of the last
+        """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
         page goes on with what is recorded later.
 
         Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.

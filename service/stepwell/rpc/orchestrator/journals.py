@@ -19,7 +19,7 @@ from stepwell_client.v1 import types_pb2
 
 
 async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJournalResponse:
-    """Return a page of entries, and a token with which to read on later."""
+    """Return a page of entries, and a cursor with which to read on later."""
     tenant_id, run_id = tenant(), request.run_id
     await read_run(parts.store, tenant_id, run_id)
     journal = request.journal
@@ -47,5 +47,6 @@ async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJ
 
     entries, after = await read_page(rows_of(parts.store, query), show, query.limit)
     more = bool(entries) and await is_more(parts.store, query, after)
-    token = token_of(tenant_id, request, after)
-    return pb.ListJournalResponse(entries=entries, next_page_token=token, more=more)
+    cursor = token_of(tenant_id, request, after)
+    token = cursor if more else ""
+    return pb.ListJournalResponse(entries=entries, next_page_token=token, cursor=cursor)
