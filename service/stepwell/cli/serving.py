@@ -83,8 +83,8 @@ async def _serve(wanted: Settings, make: Callable[[Settings], Server], kind: str
         server = make(wanted)
         async with server:
             _begin_to_collect_garbage()
-            for line in banner(server, wanted, kind):
-                print(line, flush=True)
+            # At once: who waits for the first line has the others, too.
+            print("\n".join(banner(server, wanted, kind)), flush=True)
             await stop.wait()
             note("draining; Ctrl-C again quits at once")
             # The server itself cuts off calls that don't end in time.
