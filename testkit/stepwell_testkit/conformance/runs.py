@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from stepwell.core.port import Commit, RunQuery, Store
 from stepwell.core.records.model import Run, RunSpec
-from stepwell.core.records.states import BlockedKind, RunStatus
+from stepwell.core.records.states import BlockedKind, RunStatus, Verdict
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.catalog import promises
@@ -17,12 +17,22 @@ class TestRuns(Cases):
     """The list of runs."""
 
     @promises("RunQuery", "Newest first, by time of creation.")
-    @promises("RunQuery", "Newest first, by time of creation.")
     async def test_runs_come_newest_first(self, store: Store, open_store: StoreFactory) -> None:
         commits = [await _create(store, open_store, name) for name in ("c", "a", "b")]
         assert await ask.run_ids(store) == ["b", "a", "c"]
         await ask.must(store, b.step(commits[0]))
         assert await ask.run_ids(store) == ["b", "a", "c"]
+
+    @promises("RunQuery", "Newest first, by time of creation.")
+    async def test_runs_of_one_call_are_created_in_its_order_though_one_is_refused_first(
+        self, store: Store
+    ) -> None:
+        refused = replace(b.created("a"), fences=(b.fence(),))
+        again = replace(b.created("a"), commit_id="again")
+        results = await store.commit([refused, again, b.created("b")])
+        verdicts = [one.verdict for one in results]
+        assert verdicts == [Verdict.LEASE_LOST, Verdict.COMMITTED, Verdict.COMMITTED]
+        assert await ask.run_ids(store) == ["b", "a"]
 
     @promises("RunQuery", "Over its pages each run that was there all along comes once.")
     @promises("RunQuery", "Newest first, by time of creation.")

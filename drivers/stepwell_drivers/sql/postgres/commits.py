@@ -62,15 +62,21 @@ class CommitCalls:
 
 
 def _apart(commits: Sequence[Commit]) -> list[list[int]]:
-    """Return the places of these commits by calls, so that none depends on another of its call."""
+    """Return the places of these commits by calls, so that none depends on another of its call.
+
+    Runs are created in the order given, in which they are listed.
+    """
     calls: list[list[int]] = []
     next_call: dict[RunKey, int] = {}
+    last_created = 0
     for place, commit in enumerate(commits):
         spec = commit.run.spec
         names = [commit.run_id]
         if commit.version == 1 and spec.parent_run_id:
             names += [spec.parent_run_id, spec.family_id]
         call = max(next_call.get((commit.tenant_id, name), 0) for name in names)
+        if commit.version == 1:
+            call = last_created = max(call, last_created)
         next_call[commit.tenant_id, commit.run_id] = call + 1
         if call == len(calls):
             calls.append([])
