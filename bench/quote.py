@@ -99,11 +99,8 @@ def drawn(name: str) -> str:
     if newest is None:
         return NOTHING.format(command=command)
     results = records.read(newest)
-    rounds = len(results.samples) and max(
-        len(results.values(one.work, one.store, next(iter(one.figures)))) for one in results.samples
-    )
     lines = "\n".join(draw(results))
-    return f"\n{lines}\n\n`{results.machine.command}`, {report.described(results.machine)}; medians of {rounds} rounds.\n\n"
+    return f"\n{lines}\n\n`{results.machine.command}`, {report.described(results.machine)}; medians of {results.rounds} rounds.\n\n"
 
 
 def fresh(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -52,6 +53,12 @@ class Results(msgspec.Struct, frozen=True):
 
     machine: Machine
     samples: tuple[Sample, ...]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there were: most works have one sample of a store in each, a few have more, or one in all."""
+        samples = Counter((one.work, one.store) for one in self.samples)
+        return statistics.mode(samples.values()) if samples else 0
 
     def stores(self, work: str) -> list[str]:
         """Return the stores that a work was measured on, in the order of measuring."""

@@ -52,11 +52,10 @@ def described(machine: Machine) -> str:
 
 def table(results: Results, before: Results | None) -> Iterator[str]:
     """Yield the lines of the whole table; `before` is what was kept last."""
-    rounds = max((spread.rounds for _, _, spread in _all(results)), default=0)
     yield described(results.machine)
     yield results.machine.command
     yield (
-        f"Medians of {rounds} rounds, and their range. In each round every store has its turn. `spin` is the "
+        f"Medians of {results.rounds} rounds, and their range. In each round every store has its turn. `spin` is the "
         "time of a fixed"
     )
     yield (
