@@ -187,6 +187,11 @@ def _renew(run_id: str) -> Message:
     return pb.StoreRenewRequest(renewals=[renewal])
 
 
+def _record(run_id: str) -> Message:
+    recording = to_message(b.recording(b.entry(), run_id=run_id, tenant=TENANT))
+    return pb.StoreRecordRequest(recordings=[recording])
+
+
 def _append_logs(run_id: str) -> Message:
     entries = [to_message(b.line("a line"))]
     return pb.StoreAppendLogsRequest(tenant_id=TENANT, run_id=run_id, entries=entries)
@@ -214,6 +219,7 @@ OF_NONE: dict[str, Callable[[], Message]] = {
 OF_ONE: dict[str, Callable[[str], Message]] = {
     "Store/Commit": _commit,
     "Store/Renew": _renew,
+    "Store/Record": _record,
     "Store/AppendLogs": _append_logs,
     "Store/RemoveLogs": _remove_logs,
     "Store/DeleteRun": _delete,

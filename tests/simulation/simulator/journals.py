@@ -159,7 +159,8 @@ class JournalModel:
             return
         for where, key, mark, number in tuple(self._known):
             if (where, key, mark) == (place.of(entry), entry.key, JournalMark.BEGIN):
-                tried = (where, key, JournalMark.TRY, number) in self._known
+                # Its worker may have died before it was told that the try is kept: the next one reads it all the same.
+                tried = (where, key, JournalMark.TRY, number) in self._stored
                 open_one = number != entry.number and not tried
                 holds(not open_one, "J5", place, key, "runs, and begin", number, "has no end")
 
