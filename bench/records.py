@@ -56,7 +56,7 @@ class Results(msgspec.Struct, frozen=True):
 
     @property
     def rounds(self) -> int:
-        """How many rounds there were: most works have one sample of a store in each, a few have more, or one in all."""
+        """The number of rounds: most works have one sample of a store in each, a few have more, or one in all."""
         samples = Counter((one.work, one.store) for one in self.samples)
         return statistics.mode(samples.values()) if samples else 0
 
