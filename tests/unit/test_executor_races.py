@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import count
 from typing import Any
 
 import pytest
 
 from stepwell.core.loop.signals import Cancel, Pause, Start
+from stepwell.core.loop.transition import ReplyStatus
+from stepwell.core.port import Assignment
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell.core.records.model import Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.records.recorded import RecordAnswer
 from stepwell.core.records.states import RunStatus
 from stepwell.engine.appender import AppendBatch
+from stepwell.engine.recorder import NewEntries
 from stepwell_testkit.conformance.harness import turns
 from tests.unit.executor_world import (
     RUN,
@@ -135,3 +141,49 @@ async def test_S12_an_assignment_that_could_not_be_filled_spends_no_attempt(
     await worker.deliver(await worker.next())
     run = await world.run()
     assert (run.status, run.attempts.lost) == (RunStatus.SUCCEEDED, 0)
+
+
+async def test_step_that_makes_call_after_call_is_ended_all_the_same(world: ExecutorWorld) -> None:
+    calls = count()
+
+    async def record_first(method: str, *_: Any, **__: Any) -> None:
+        if method == "commit" and worker.pile.empty() and got:
+            entry = Entry(key=f"call#{next(calls)}")
+            name = (RUN, got[0].execution.execution_id, got[0].token)
+            executor.record(TENANT, NewEntries(*name, [entry]), answers.append)
+            await turns(20)
+
+    answers: list[RecordAnswer | Exception] = []
+    got: list[Assignment] = []
+    store = Rigged(world.store, record_first)
+    executor, worker = await world.serving(store=store)
+    await world.start(executor, chain("a"))
+    got.append(await worker.next())
+    store.calls.clear()
+    assert (await executor.send(TENANT, RUN, Cancel())).status is ReplyStatus.ACCEPTED
+    # The first entry overtook the first commit; the second one waited, and found the lease lost.
+    assert (store.calls["commit"], store.calls["record"]) == (2, 1)
+    await until(lambda: len(answers) == 2)
+    alive = [one.live for one in answers if isinstance(one, RecordAnswer)]
+    assert alive == [True, False]
+
+
+async def test_entries_on_which_a_store_breaks_are_refused_and_not_sent_again(
+    world: ExecutorWorld,
+) -> None:
+    async def breaks(method: str, *_: Any, **__: Any) -> None:
+        if method == "record":
+            raise AttributeError("record")
+
+    executor, worker = await world.serving(store=Rigged(world.store, breaks))
+    await world.start(executor, chain("a"))
+    got = await worker.next()
+    answers: list[RecordAnswer | Exception] = []
+    new = NewEntries(RUN, got.execution.execution_id, got.token, [Entry(key="k")])
+    executor.record(TENANT, new, answers.append)
+    await until(lambda: len(answers) == 1)
+    (answer,) = answers
+    assert isinstance(answer, RecordAnswer)
+    (refused,) = answer.entries
+    assert isinstance(refused, Failure)
+    assert (answer.live, refused.kind, refused.retryable) == (True, "INTERNAL", False)

@@ -13,7 +13,8 @@ from stepwell.core.loop.signals import Released
 from stepwell.core.loop.transition import Reply
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import TaskSpec
-from stepwell.engine.recorder import Kept, NewEntries, RecordAnswer
+from stepwell.core.records.recorded import Kept, RecordAnswer
+from stepwell.engine.recorder import NewEntries
 from stepwell_testkit.runtime import ManualRuntime
 from tests.unit.executor_world import (
     TENANT,

@@ -6,20 +6,14 @@ import asyncio
 from collections.abc import Sequence
 
 from stepwell.core.port import JournalPage
-from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Budget, Failure
+from stepwell.core.records.recorded import RecordAnswer
 from stepwell.engine.executor import Executor
 from stepwell.engine.journals import JournalAsked
-from stepwell.engine.recorder import Kept, NewEntries, RecordAnswer
-from stepwell.wire import fill, to_message
-from stepwell.wire.codec import put_ms
-from stepwell.wire.records import checked_reader
-from stepwell.wire.validate import Faults
+from stepwell.engine.recorder import NewEntries
+from stepwell.wire import to_message
+from stepwell.wire.recordings import fill_recorded, read_entries
 from stepwell_client import LeaseLost
 from stepwell_client.v1 import types_pb2, worker_pb2
-
-_NO_BUDGET = Budget()
-_read_entry = checked_reader(Entry)
 
 
 def lost() -> worker_pb2.Recorded:
@@ -39,16 +33,7 @@ async def write_entries(
     Raises:
         StoreError: they may be written or not; write the same again.
     """
-    read: list[Entry] = []
-    refused: dict[int, Failure] = {}
-    for place, message in enumerate(entries):
-        faults = Faults()
-        entry = _read_entry(message, faults)
-        if entry is None:
-            text = f"{faults[0].field}: {faults[0].description}"
-            refused[place] = Failure(kind="INVALID_ENTRY", message=text, retryable=False)
-        else:
-            read.append(entry)
+    read, refused = read_entries(entries)
     new = NewEntries(
         assignment.run.run_id,
         assignment.execution.execution_id,
@@ -66,28 +51,8 @@ async def write_entries(
     answer = await waiting
     if isinstance(answer, Exception):
         raise answer
-    return _recorded(answer, refused)
-
-
-def _recorded(answer: RecordAnswer, refused: dict[int, Failure]) -> worker_pb2.Recorded:
-    if not answer.live:
-        return lost()
-    recorded = worker_pb2.Recorded(budget_spent=answer.budget_spent)
-    states = list(answer.entries)
-    for place, failure in refused.items():
-        states.insert(place, failure)
-    for state in states:
-        message = recorded.entries.add(status=worker_pb2.ENTRY_STATUS_ACCEPTED)
-        if isinstance(state, Kept):
-            if not state.accepted:
-                message.status = worker_pb2.ENTRY_STATUS_MISMATCH
-            elif state.remaining_ms:
-                put_ms(message.remaining, state.remaining_ms)
-        else:
-            message.status = worker_pb2.ENTRY_STATUS_REJECTED
-            fill(state, message.failure)
-    if answer.remaining_budget != _NO_BUDGET:
-        fill(answer.remaining_budget, recorded.remaining_budget)
+    recorded = worker_pb2.Recorded()
+    fill_recorded(answer, refused, recorded)
     return recorded
 
 

@@ -35,6 +35,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.errors import StoreStopped
 from stepwell.core.records.model import Payload, Session
+from stepwell.core.records.recorded import RecordAnswer
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
 from stepwell.engine.assigner import Assigner
@@ -48,7 +49,7 @@ from stepwell.engine.last_heartbeat import with_last_heartbeats
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache
 from stepwell.engine.presence import PresenceReporter
-from stepwell.engine.recorder import NewEntries, RecordAnswer, Recorder
+from stepwell.engine.recorder import NewEntries, Recorder
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares

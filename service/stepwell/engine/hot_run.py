@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stepwell.core.loop.signals import Delivery, Signal
 from stepwell.core.loop.state import RunState
@@ -23,8 +23,10 @@ class HotRun:
     __slots__ = (
         "busy",
         "committing",
+        "held_back",
         "inbox",
         "kept_until",
+        "overtaken",
         "reached",
         "reserved",
         "shared_until",
@@ -37,6 +39,11 @@ class HotRun:
         self.inbox: deque[Posted] = deque()
         self.busy = False
         self.committing = False
+        self.overtaken = False
+        """Entries of a journal were written while the turn under way was decided. Further ones wait for its end: else
+        a step that makes call after call could never be ended."""
+        self.held_back: list[Callable[[], None]] = []
+        """What writes those entries."""
         self.kept_until: dict[str, float] = {}
         """The places that claims gave to its executions: the monotonic time until which the steps that follow them may
         keep each, although steps of other runs have waited for longer."""
@@ -90,6 +97,13 @@ class HotRun:
         if loaded.run.version != state.run.version:
             self.shared_until = runtime.monotonic() + SHARED_SECONDS
         state.merge(loaded)
+
+    def let_go_on(self) -> None:
+        """Write the entries that waited for the turn's end."""
+        self.overtaken = False
+        held_back, self.held_back = self.held_back, []
+        for write in held_back:
+            write()
 
     async def refresh(self, store: Store, key: RunKey, runtime: Runtime) -> bool:
         """Bring the run up to date; return whether another replica had changed it."""

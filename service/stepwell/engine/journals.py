@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import JournalPage, JournalWrite, Store
-from stepwell.core.records.journal import journal_of
 from stepwell.core.records.model import Record
 from stepwell.core.records.states import StepKind
+from stepwell.core.records.step_journal import journal_of
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.leased import leased_state
 from stepwell.engine.runs import Runs

@@ -18,9 +18,10 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Recorded, Recording, Runtime, Store
 from stepwell.core.records import limits
-from stepwell.core.records.errors import NotFound, StoreRefused
+from stepwell.core.records.errors import NotFound, StepwellError, StoreRefused
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Budget, Failure, Run
+from stepwell.core.records.model import Failure, Run
+from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
 from stepwell.core.records.states import ExecutionStatus, RunStatus
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.groups import Groups
@@ -28,9 +29,11 @@ from stepwell.engine.leased import is_leased, leased_state
 from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.step_journal import StepJournal, entries_of, journal_in, remaining_ms
+from stepwell.logger import get_logger
+
+log = get_logger(__name__)
 
 JOURNAL_FULL = "JOURNAL_FULL"
-_NO_BUDGET = Budget()
 _FULL = Failure(
     kind=JOURNAL_FULL,
     message=(
@@ -50,28 +53,6 @@ class NewEntries(NamedTuple):
     token: str
     entries: Sequence[Entry]
     forget: Sequence[str] = ()
-
-
-class Kept(NamedTuple):
-    """The store's answer to one entry that broke no limit."""
-
-    accepted: bool
-    """False: its name has another content already, which stays."""
-    remaining_ms: int = 0
-    """The rest of a WAIT's sleep."""
-
-
-class RecordAnswer(NamedTuple):
-    """The answer to entries."""
-
-    live: bool
-    """False: the lease is lost, and nothing was written."""
-    entries: Sequence[Kept | Failure] = ()
-    """One for each, in order; a failure: it broke a limit."""
-    remaining_budget: Budget = _NO_BUDGET
-    budget_spent: bool = False
-    cancelled: bool = False
-    """The lease is lost because the run was cancelled."""
 
 
 Answered = Callable[[RecordAnswer | Exception], None]
@@ -126,6 +107,8 @@ class Recorder:
         Where they are told StoreUnavailable or OutcomeUnknown, the same may be sent again.
         """
         key = (tenant_id, one.run_id)
+        if self._runs.hold_back(key, partial(self.record, tenant_id, one, answered)):
+            return
         state = self._runs.held(key)
         if one.forget or state is None or not is_leased(state, one.execution_id, one.token):
             self._runtime.spawn(self._find_and_write(key, one, answered), name="find lease")
@@ -141,7 +124,7 @@ class Recorder:
             else:
                 self._write(key, state, one, answered)
         except Exception as error:  # noqa: BLE001 - whoever asked is told
-            answered(error)
+            _answer_error(one, error, answered)
 
     async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> bool:
         """Drop calls from the journal, except those that have begun; False: the lease is lost."""
@@ -192,13 +175,8 @@ class Recorder:
         sums.bytes -= size
         if not sums.recordings:
             del self._under_way[one.token]
-        if isinstance(answer, StoreRefused):
-            # The same again would be refused again.
-            failure = Failure(kind=answer.reason, message=answer.message, retryable=False)
-            answered(RecordAnswer(live=True, entries=[failure] * len(one.entries)))
-            return
         if isinstance(answer, Exception):
-            answered(answer)
+            _answer_error(one, answer, answered)
             return
         self._clock.observe(answer.now_us)
         if not answer.live:
@@ -207,8 +185,7 @@ class Recorder:
         self._stats["journal_entries"] += len(answer.written)
         now_us = answer.now_us
         kept: list[Kept | Failure] = [
-            Kept(each.accepted, remaining_ms(each.until_us, now_us) if each.until_us else 0)
-            for each in answer.written
+            Kept(each.accepted, remaining_ms(each.until_us, now_us)) for each in answer.written
         ]
         for place, failure in refused.items():
             kept.insert(place, failure)
@@ -218,7 +195,7 @@ class Recorder:
             return
         state.note_recorded(one.execution_id, one.token, answer.totals)
         run = state.run
-        if run.budget == _NO_BUDGET:
+        if run.budget == NO_BUDGET:
             answered(RecordAnswer(live=True, entries=kept))
             return
         run = _with_open_leases(state)
@@ -241,6 +218,20 @@ class Recorder:
             return
         cancelled = run is not None and run.status is RunStatus.CANCELLED
         answered(RecordAnswer(live=False, cancelled=cancelled))
+
+
+def _answer_error(one: NewEntries, error: Exception, answered: Answered) -> None:
+    """Tell an error after which the same may be sent again; where it would fail again, refuse the entries."""
+    if isinstance(error, StepwellError) and not isinstance(error, StoreRefused):
+        answered(error)
+        return
+    if isinstance(error, StoreRefused):
+        failure = Failure(kind=error.reason, message=error.message, retryable=False)
+    else:
+        log.error("entries were not taken", run_id=one.run_id, exc_info=error)
+        what = "the server could not take it; its log says why"
+        failure = Failure(kind="INTERNAL", message=what, retryable=False)
+    answered(RecordAnswer(live=True, entries=[failure] * len(one.entries)))
 
 
 def _recording(

@@ -184,6 +184,14 @@ class Runs:
         hot = self._hot.get(key)
         return hot.state if hot is not None else None
 
+    def hold_back(self, key: RunKey, write: Callable[[], None]) -> bool:
+        """Have entries written once the turn under way ends, if entries overtook it; False: none did."""
+        hot = self._hot.get(key)
+        if hot is None or not hot.overtaken:
+            return False
+        hot.held_back.append(write)
+        return True
+
     def forget(self, key: RunKey) -> None:
         """Drop a run that was deleted."""
         self.verdicts.uncertain(key)
@@ -343,6 +351,8 @@ class Runs:
 
     def _end_turn(self, key: RunKey, hot: HotRun) -> None:
         """Queue the run's next turn, if signals have come meanwhile."""
+        if hot.overtaken:
+            hot.let_go_on()
         if hot.inbox:
             self._queue_turn(key, hot)
             return

@@ -29,7 +29,8 @@ from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers
 
 CONFLICTS_MAX = 50
-"""Reloads of one turn before its signals fail; each means that another replica advanced the run."""
+"""Reloads of one turn before its signals fail; each means that another replica advanced the run, or that entries of a
+journal were written meanwhile."""
 YIELD_TURNS = 2
 """Turns that a replica leaves to the others after its own commit on a shared run."""
 YIELD_SECONDS_MAX = 0.1
@@ -72,7 +73,7 @@ class SlowTurns:
         """Decide a batch until a decision is committed; returns its outcomes whose leases are lost."""
         is_current = verdict is not Verdict.COMMITTED
         if is_current:
-            await hot.catch_up(self._store, key, self._runtime, verdict)
+            await self._catch_up(key, hot, verdict)
         for _ in range(CONFLICTS_MAX):
             if extend(batch, hot.inbox):
                 # The store was read before these came: it may lack what they refer to.
@@ -96,7 +97,7 @@ class SlowTurns:
             elif await self._commit(key, hot, transition, transition.commit):
                 return self._verdicts.resolve(key, batch, transition)
             is_current = True
-        raise StoreUnavailable("too many replicas work on this run at once; try again")
+        raise StoreUnavailable("too much else changes this run at once; try again")
 
     async def _decide(
         self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
@@ -146,8 +147,16 @@ class SlowTurns:
             hot.committing = False
         if self._verdicts.apply(key, hot, transition, commit, granted, result):
             return True
-        await hot.catch_up(self._store, key, self._runtime, result.verdict)
+        await self._catch_up(key, hot, result.verdict)
         return False
+
+    async def _catch_up(self, key: RunKey, hot: HotRun, verdict: Verdict) -> None:
+        """Read what the store has in place of what the commit was decided on."""
+        assert hot.state is not None
+        before = hot.state.run.version
+        await hot.catch_up(self._store, key, self._runtime, verdict)
+        is_same = hot.state.run.version == before
+        hot.overtaken = hot.overtaken or (verdict is Verdict.CONFLICT and is_same)
 
     async def _yield(self, hot: HotRun, began: float) -> None:
         """Leave a shared run to other replicas for a moment, so that the loser of a race goes first.

@@ -12,10 +12,10 @@ from stepwell.core.port import HeldEntry, JournalPage, JournalQuery, JournalWrit
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
 from stepwell.core.records.errors import InvalidArgument, Violation
-from stepwell.core.records.journal import StoredEntry, journal_of
+from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Execution, Failure, Message
 from stepwell.core.records.states import JournalMark, StepKind
-from stepwell.core.records.step_journal import Journal, Source
+from stepwell.core.records.step_journal import Journal, Source, journal_of
 from stepwell.engine.names import RunKey
 
 _ENTRIES_PER_PAGE = 1_000

@@ -26,9 +26,10 @@ from stepwell.core.loop.signals import (
 from stepwell.core.port import Assignment, JournalPage
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Failure, Message, Payload, Usage
+from stepwell.core.records.recorded import Kept, RecordAnswer
 from stepwell.core.records.states import Effect, JournalMark
 from stepwell.engine.journals import JournalAsked
-from stepwell.engine.recorder import Kept, NewEntries, RecordAnswer
+from stepwell.engine.recorder import NewEntries
 from tests.simulation.simulator.conversation import session_of
 from tests.simulation.simulator.journals import Place
 from tests.simulation.simulator.ledger import Ledger

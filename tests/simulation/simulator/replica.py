@@ -15,10 +15,11 @@ from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, JournalPage, JournalWrite, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import Execution
+from stepwell.core.records.recorded import RecordAnswer
 from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.engine.journals import JournalAsked
-from stepwell.engine.recorder import NewEntries, RecordAnswer
+from stepwell.engine.recorder import NewEntries
 from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
 from stepwell.watch.rings import Rings

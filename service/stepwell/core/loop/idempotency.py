@@ -28,6 +28,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.port import Timer
 from stepwell.core.records.model import Execution, Outcome
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
+from stepwell.core.records.step_journal import journal_of
 
 MORE_TIMER = "deduplicate"
 """Due at once: this commit could not decide on all tasks with keys."""
@@ -52,8 +53,8 @@ def key_of(state: RunState, execution: Execution) -> str:
     if task_id:
         revision = state.tasks[task_id].revision
         return state.graph.specs[task_id].key_in(run.spec.run_id, revision)
-    number = run.plan_revision if execution.kind is StepKind.PLAN else execution.iteration
-    return f"{run.spec.run_id}/{execution.kind.lower()}@{number}"
+    step = journal_of(execution.kind, "", run.plan_revision, execution.iteration)
+    return f"{run.spec.run_id}/{step}"
 
 
 class Turn(Enum):

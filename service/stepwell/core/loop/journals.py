@@ -15,10 +15,10 @@ from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import STEP_OF_PHASE
 from stepwell.core.port import Fence, JournalWrite
-from stepwell.core.records.journal import Entry, journal_of
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution, Payload, Run, Session, Task, Usage
 from stepwell.core.records.states import Effect, ExecutionStatus, StepKind
-from stepwell.core.records.step_journal import Journal
+from stepwell.core.records.step_journal import Journal, journal_of
 
 _NO_SESSION, _NO_USAGE = Session(), Usage()
 

@@ -1,6 +1,6 @@
 """Records of journals: what a step's calls leave behind, so that its next attempt doesn't make them again.
 
-A journal belongs to a step, not to an attempt: `journal_of` names it within its run. It is a set of entries, each
+A journal belongs to a step, not to an attempt: `step_journal.journal_of` names it within its run. It is a set of entries, each
 written once, while an attempt holds the step's lease. An entry is no commit: it makes no version and no event.
 
 A call that is recorded has an END with its value. Of an AT_MOST_ONCE call a BEGIN is written before its function
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from stepwell.core.records.model import Failure, Message, Payload, Usage
 from stepwell.core.records.record import Record
-from stepwell.core.records.states import Effect, JournalMark, StepKind
+from stepwell.core.records.states import Effect, JournalMark
 
 
 class Entry(Record, frozen=True, kw_only=True):
@@ -71,21 +71,3 @@ class Totals(Record, frozen=True, kw_only=True):
     usage: Usage = Usage()
     """Without models."""
     messages: int = 0
-
-
-def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> str:
-    """Return the name of a step's journal within its run: that of its own idempotency key.
-
-    `revision` is, of a TASK, the plan revision that defined it; of a PLAN, the revision that it follows.
-    """
-    match kind:
-        case StepKind.TASK:
-            return f"task:{task_id}@{revision}"
-        case StepKind.PLAN:
-            return f"plan@{revision}"
-        case StepKind.REFLECT:
-            return f"reflect@{iteration}"
-        case StepKind.SYNTHESIZE:
-            return f"synthesize@{iteration}"
-        case StepKind.RECONCILE:
-            raise ValueError("a RECONCILE step has no journal")

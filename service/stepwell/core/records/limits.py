@@ -77,7 +77,7 @@ INLINE_RESULTS_BYTES_MAX = 1024 * 1024
 RESULT_ENTRIES_BYTES_MAX = 512 * 1024
 """Entries of results in one assignment, without their bytes; ReadResults lists further ones."""
 ENTRY_FAILURE_BYTES_MAX = 2 * 1024
-"""The failure of another task in an assignment; a longer one is cut."""
+"""The failure of another task, or of one entry of a journal, in a message; a longer one is cut."""
 PREVIOUS_FAILURE_BYTES_MAX = 64 * 1024
 """The failure of the attempt before in an assignment; a longer one is cut."""
 CREDITS_MAX = 1_000

@@ -32,7 +32,7 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
-from stepwell.core.records.step_journal import Journal, Wait
+from stepwell.core.records.step_journal import Journal, Wait, journal_of
 
 MAX_LOSSES = 10
 """Lost attempts at a step that are made again, where its retry policy doesn't say."""
@@ -192,7 +192,9 @@ class TaskSpec(Record, frozen=True, kw_only=True):
 
     def key_in(self, run_id: str, revision: int) -> str:
         """Return the idempotency key of its steps, where this plan revision of the run defined it."""
-        return self.idempotency_key or f"{run_id}/task:{self.task_id}@{revision}"
+        if self.idempotency_key:
+            return self.idempotency_key
+        return f"{run_id}/{journal_of(StepKind.TASK, self.task_id, revision, 0)}"
 
 
 class Plan(Record, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.core.records.record import Record
-from stepwell.core.records.states import WaitKind
+from stepwell.core.records.states import StepKind, WaitKind
 
 
 class Source(Record, frozen=True, kw_only=True):
@@ -44,3 +44,21 @@ class Wait(Record, frozen=True, kw_only=True):
     kind: WaitKind
     input_id: str = ""
     """The request that an INPUT waits for."""
+
+
+def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> str:
+    """Return the name of a step's journal within its run: that of its own idempotency key.
+
+    `revision` is, of a TASK, the plan revision that defined it; of a PLAN, the revision that it follows.
+    """
+    match kind:
+        case StepKind.TASK:
+            return f"task:{task_id}@{revision}"
+        case StepKind.PLAN:
+            return f"plan@{revision}"
+        case StepKind.REFLECT:
+            return f"reflect@{iteration}"
+        case StepKind.SYNTHESIZE:
+            return f"synthesize@{iteration}"
+        case StepKind.RECONCILE:
+            raise ValueError("a RECONCILE step has no journal")

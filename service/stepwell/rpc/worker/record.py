@@ -11,35 +11,21 @@ from functools import partial
 
 from stepwell.core.port import JournalPage
 from stepwell.core.records import limits
-from stepwell.core.records.cuts import cut_failure
 from stepwell.core.records.errors import InvalidArgument, StepwellError, StoreUnavailable, Violation
-from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Budget, Failure
-from stepwell.core.records.model import Violation as FailureViolation
+from stepwell.core.records.model import Failure
+from stepwell.core.records.recorded import RecordAnswer
 from stepwell.engine.executor import Executor
 from stepwell.engine.journals import JournalAsked
-from stepwell.engine.recorder import Kept, NewEntries, RecordAnswer
+from stepwell.engine.recorder import NewEntries
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts
-from stepwell.wire import fill
-from stepwell.wire.codec import put_ms
-from stepwell.wire.records import checked_reader
+from stepwell.wire.recordings import failure_of, fill_recorded, fill_state, read_entries
 from stepwell.wire.validate import Faults, violations
-from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as pb
 
-INVALID_ENTRY = "INVALID_ENTRY"
-_FAILURE_BYTES_MAX = 2 * 1024
-"""The failure of one entry: a thousand of them find room in one message."""
 _ECHO_CHARS_MAX = 256
 """Characters of an id that is too long which the answer repeats."""
 _NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
-_MISMATCH = Failure(
-    kind="JOURNAL_MISMATCH", message="another content is kept under this name", retryable=False
-)
-_NO_BUDGET = Budget()
-
-_read_entry = checked_reader(Entry)
 
 Answer = pb.Recorded | Exception
 """An exception: nothing is known of the recording's fate; the worker is to send it again."""
@@ -62,34 +48,16 @@ def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Ans
     """Write a recording; `answered` is called once its entries are kept, once, never from here."""
     faults = violations(item)
     if faults:
-        refused = _refused(item, faults)
-        asyncio.get_running_loop().call_soon(answered, refused)
+        asyncio.get_running_loop().call_soon(answered, _refused(item, faults))
         return
-    entries: list[Entry] = []
-    bad: dict[int, Failure] = {}
-    for place, message in enumerate(item.entries):
-        found = Faults()
-        entry = _read(message, found)
-        if entry is None:
-            bad[place] = _failure_of(found)
-        else:
-            entries.append(entry)
+    entries, refused = read_entries(item.entries)
     new = NewEntries(item.run_id, item.execution_id, item.lease_token, entries, tuple(item.forget))
-    executor.record(tenant_id, new, partial(_answer, item, bad, answered))
-
-
-def _read(message: types_pb2.JournalEntry, faults: Faults) -> Entry | None:
-    try:
-        return _read_entry(message, faults)
-    except InvalidArgument as error:
-        for one in error.violations:
-            faults.add(one.field, one.description)
-        return None
+    executor.record(tenant_id, new, partial(_answer, item, refused, answered))
 
 
 def _answer(
     item: pb.Recording,
-    bad: dict[int, Failure],
+    refused: dict[int, Failure],
     answered: Answered,
     answer: RecordAnswer | Exception,
 ) -> None:
@@ -97,41 +65,10 @@ def _answer(
         answered(answer)
         return
     recorded = pb.Recorded(delivery_id=item.delivery_id)
-    lease = recorded.lease
-    lease.run_id = item.run_id
-    lease.execution_id = item.execution_id
-    if not answer.live:
-        lease.status = pb.LEASE_STATUS_LOST
-        lease.cancel_requested = answer.cancelled
-        answered(recorded)
-        return
-    lease.status = pb.LEASE_STATUS_LIVE
-    states = answer.entries
-    if bad:
-        whole = list(states)
-        for place, failure in bad.items():
-            whole.insert(place, failure)
-        states = whole
-    add = recorded.entries.add
-    for state in states:
-        _fill_state(add(), state)
-    if answer.remaining_budget != _NO_BUDGET:
-        fill(answer.remaining_budget, recorded.remaining_budget)
-        recorded.budget_spent = answer.budget_spent
+    recorded.lease.run_id = item.run_id
+    recorded.lease.execution_id = item.execution_id
+    fill_recorded(answer, refused, recorded)
     answered(recorded)
-
-
-def _fill_state(message: pb.EntryState, state: Kept | Failure) -> None:
-    if isinstance(state, Failure):
-        message.status = pb.ENTRY_STATUS_REJECTED
-        fill(cut_failure(state, _FAILURE_BYTES_MAX), message.failure)
-    elif not state.accepted:
-        message.status = pb.ENTRY_STATUS_MISMATCH
-        fill(_MISMATCH, message.failure)
-    else:
-        message.status = pb.ENTRY_STATUS_ACCEPTED
-        if state.remaining_ms:
-            put_ms(message.remaining, state.remaining_ms)
 
 
 def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
@@ -143,22 +80,10 @@ def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
     recorded.lease.status = pb.LEASE_STATUS_LOST if names_none else pb.LEASE_STATUS_LIVE
     if names_none:
         return recorded
-    failure = cut_failure(_failure_of(faults), _FAILURE_BYTES_MAX)
+    failure = failure_of(faults)
     for _ in range(min(len(item.entries), limits.ITEMS_PER_MESSAGE_MAX)):
-        state = recorded.entries.add(status=pb.ENTRY_STATUS_REJECTED)
-        fill(failure, state.failure)
+        fill_state(failure, recorded.entries.add())
     return recorded
-
-
-def _failure_of(faults: Faults) -> Failure:
-    first = faults[0]
-    more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
-    return Failure(
-        kind=faults.reason or INVALID_ENTRY,
-        retryable=False,
-        message=f"{first.field}: {first.description}{more}",
-        violations=tuple(FailureViolation(field=f, description=d) for f, d in faults),
-    )
 
 
 async def record_all(parts: Parts, request: pb.RecordRequest) -> pb.RecordResponse:

@@ -1,0 +1,98 @@
+"""Recordings of workers and their answers, between messages and records: the same at both edges.
+
+Written by hand, since each call within a step passes here: an entry that breaks a limit is refused by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from stepwell.core.records import limits
+from stepwell.core.records.cuts import cut_failure
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Failure, Violation
+from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
+from stepwell.wire.codec import put_ms
+from stepwell.wire.records import checked_reader, fill
+from stepwell.wire.validate import Faults
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+INVALID_ENTRY = "INVALID_ENTRY"
+_MISMATCH = Failure(
+    kind="JOURNAL_MISMATCH", message="another content is kept under this name", retryable=False
+)
+_read_entry = checked_reader(Entry)
+
+
+def read_entries(
+    messages: Iterable[types_pb2.JournalEntry],
+) -> tuple[list[Entry], dict[int, Failure]]:
+    """Return the entries, and a failure for each one that breaks a limit, by its place."""
+    entries: list[Entry] = []
+    refused: dict[int, Failure] = {}
+    for place, message in enumerate(messages):
+        faults = Faults()
+        entry = _read(message, faults)
+        if entry is None:
+            refused[place] = failure_of(faults)
+        else:
+            entries.append(entry)
+    return entries, refused
+
+
+def _read(message: types_pb2.JournalEntry, faults: Faults) -> Entry | None:
+    try:
+        return _read_entry(message, faults)
+    except InvalidArgument as error:
+        for one in error.violations:
+            faults.add(one.field, one.description)
+        return None
+
+
+def failure_of(faults: Faults) -> Failure:
+    """Return the failure of an entry with these faults; there is at least one."""
+    first = faults[0]
+    more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
+    return Failure(
+        kind=faults.reason or INVALID_ENTRY,
+        retryable=False,
+        message=f"{first.field}: {first.description}{more}",
+        violations=tuple(Violation(field=f, description=d) for f, d in faults),
+    )
+
+
+def fill_recorded(
+    answer: RecordAnswer, refused: Mapping[int, Failure], recorded: worker_pb2.Recorded
+) -> None:
+    """Put an answer into its message; `refused`: the entries that `read_entries` refused before."""
+    if not answer.live:
+        recorded.lease.status = worker_pb2.LEASE_STATUS_LOST
+        recorded.lease.cancel_requested = answer.cancelled
+        return
+    recorded.lease.status = worker_pb2.LEASE_STATUS_LIVE
+    states = answer.entries
+    if refused:
+        states = list(states)
+        for place, failure in refused.items():
+            states.insert(place, failure)
+    add = recorded.entries.add
+    for state in states:
+        fill_state(state, add())
+    if answer.remaining_budget != NO_BUDGET:
+        fill(answer.remaining_budget, recorded.remaining_budget)
+        recorded.budget_spent = answer.budget_spent
+
+
+def fill_state(state: Kept | Failure, message: worker_pb2.EntryState) -> None:
+    """Put what became of one entry into its message; failures are cut, so that a thousand find room in a message."""
+    if isinstance(state, Failure):
+        message.status = worker_pb2.ENTRY_STATUS_REJECTED
+        fill(cut_failure(state, limits.ENTRY_FAILURE_BYTES_MAX), message.failure)
+    elif not state.accepted:
+        message.status = worker_pb2.ENTRY_STATUS_MISMATCH
+        fill(_MISMATCH, message.failure)
+    else:
+        message.status = worker_pb2.ENTRY_STATUS_ACCEPTED
+        if state.remaining_ms:
+            put_ms(message.remaining, state.remaining_ms)
