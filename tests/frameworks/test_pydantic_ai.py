@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -393,3 +396,27 @@ async def test_an_unknown_option_of_a_tool_fails_the_attempt() -> None:
 
     outcome = await JournaledStep().attempt(work)
     assert "effect, retry, reconcile" in outcome.failed.failure.message
+
+
+REQUEST = """
+from pydantic_ai import ToolDefinition
+from pydantic_ai.durable_exec import ModelRequestId
+from pydantic_ai.models import ModelRequestParameters
+from stepwell_client._pydantic_ai_calls import StepBackend
+
+names = {"find", "read", "count", "write", "mail"}
+tools = [ToolDefinition(name=name) for name in sorted(names)]
+request = ModelRequestParameters(function_tools=tools, revealed_tool_names=names)
+print(StepBackend("reader", None)._identity(ModelRequestId(model_name="m"), "", (request, {"seen": names})))
+"""
+
+
+def test_what_a_model_is_asked_has_the_same_name_in_each_process() -> None:
+    identities: set[str] = set()
+    for seed in "123":
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        made = subprocess.run(
+            [sys.executable, "-c", REQUEST], env=env, capture_output=True, text=True, check=True
+        )
+        identities.add(made.stdout)
+    assert len(identities) == 1

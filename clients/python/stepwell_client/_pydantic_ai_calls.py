@@ -31,7 +31,7 @@ from stepwell_client._call_run import INVALID_RESULT
 from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._decisions import NonRetryable
 from stepwell_client._plans import Retry
-from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of
+from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of, in_order
 
 METADATA = "stepwell"
 """The key of a tool's metadata that says how it is called."""
@@ -189,10 +189,12 @@ def _form(value: Any) -> Any:
         return {str(key): _form(one) for key, one in given.items()}
     if isinstance(value, list | tuple):
         return [_form(one) for one in cast("list[object]", value)]
+    if isinstance(value, set | frozenset):
+        return in_order(value, [_form(one) for one in cast("set[object]", value)])
     if is_dataclass(value) and not isinstance(value, type):
         return _record_form(value)
     try:
-        return JSON_CODEC.dump(Any, value)
+        return in_order(value, JSON_CODEC.dump(Any, value))
     except (TypeError, ValueError):
         return type(value).__qualname__
 
@@ -200,7 +202,7 @@ def _form(value: Any) -> Any:
 def _record_form(record: Any) -> dict[str, Any]:
     theirs = type(record).__module__.partition(".")[0] == "pydantic_ai"
     form: dict[str, Any] = {}
-    for name in (field.name for field in fields(record)):
+    for name in (field.name for field in fields(record) if field.compare):
         value = getattr(record, name)
         if theirs and name in _EACH_RUN:
             continue

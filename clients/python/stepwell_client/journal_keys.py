@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
 
 from stepwell_client._errors import JournalError
 from stepwell_client._payloads import default_form
@@ -24,13 +24,47 @@ KEY_CHARS_MAX = 512
 NAME_CHARS_MAX = 128
 _DIGEST_DIGITS = 16
 
+
+def _stable_form(value: Any) -> Any:
+    return in_order(value, default_form(value))
+
+
+def in_order(value: Any, form: Any) -> Any:
+    """Return the JSON-like form of a value with its sets sorted, whose order is another one in each process."""
+    if getattr(type(cast(object, value)), "__pydantic_root_model__", False):
+        value = value.root
+    if isinstance(form, list):
+        items = cast("list[Any]", form)
+        if isinstance(value, list | tuple | set | frozenset):
+            given = cast("Collection[Any]", value)
+            if len(given) == len(items):
+                items = list(map(in_order, given, items))
+        return sorted(items, key=_encoder.encode) if isinstance(value, set | frozenset) else items
+    if isinstance(form, dict):
+        fields = cast("dict[str, Any]", form)
+        values = _values_of(value, fields)
+        return {name: in_order(values.get(name), one) for name, one in fields.items()}
+    return form
+
+
+def _values_of(value: Any, form: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a form's names stand for in a mapping, a model or a dataclass."""
+    if isinstance(value, Mapping):
+        given = cast("Mapping[object, Any]", value)
+        return dict(zip(form, given.values(), strict=True)) if len(given) == len(form) else {}
+    aliases: dict[str, str] = {}
+    for name, field in getattr(type(cast(object, value)), "model_fields", {}).items():
+        aliases[field.serialization_alias or name] = name
+    return {name: getattr(value, aliases.get(name, name), None) for name in form}
+
+
 _encoder = json.JSONEncoder(
-    sort_keys=True, allow_nan=False, separators=(",", ":"), default=default_form
+    sort_keys=True, allow_nan=False, separators=(",", ":"), default=_stable_form
 )
 
 
 def digest_of(*parts: object) -> str:
-    """Return a digest of JSON-like values, which doesn't depend on the order of their keys.
+    """Return a digest of JSON-like values, which doesn't depend on the order of their keys, or of a model's sets.
 
     Raises TypeError or ValueError where one has no JSON form.
     """
