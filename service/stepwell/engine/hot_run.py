@@ -43,7 +43,7 @@ class HotRun:
         """Entries of a journal were written while the turn under way was decided. Further ones wait for its end: else
         a step that makes call after call could never be ended."""
         self.held_back: list[Callable[[], None]] = []
-        """What writes those entries."""
+        """The writer of those entries."""
         self.kept_until: dict[str, float] = {}
         """The places that claims gave to its executions: the monotonic time until which the steps that follow them may
         keep each, although steps of other runs have waited for longer."""

@@ -27,7 +27,7 @@ class RecordAnswer(NamedTuple):
     entries: Sequence[Kept | Failure] = ()
     """One for each, in order; a failure: it broke a limit."""
     remaining_budget: Budget = NO_BUDGET
-    """What is left of the run's budget; `NO_BUDGET`: it has none."""
+    """The rest of the run's budget; `NO_BUDGET`: it has none."""
     budget_spent: bool = False
     cancelled: bool = False
     """The lease is lost because the run was cancelled."""
