@@ -13,6 +13,7 @@ from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
@@ -22,7 +23,7 @@ from stepwell_client._errors import JournalError, Suspended
 from stepwell_client._journal_context import opened_calls
 from stepwell_client._langgraph_log import MEDIA_TYPE, SCOPE, packed, unpacked
 from stepwell_client._payloads import decode
-from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of
+from stepwell_client.journal_keys import digest_of
 from stepwell_client.v1 import types_pb2
 
 METADATA = "stepwell"
@@ -31,6 +32,10 @@ OPTIONS = ("effect", "retry", "reconcile")
 """Keys of its options: arguments of `ctx.call`."""
 _EACH_RUN = {"id", "response_metadata", "usage_metadata"}
 """Fields of messages that are others in each attempt, or say nothing of what is asked."""
+_NODE_CHARS_MAX = 64
+"""As much of a node's name is in the keys of its calls."""
+_NS_SEP, _NS_END = "|", ":"
+"""Between the graphs of a task's namespace, and between a node's name and its task's id."""
 _SERDE = JsonPlusSerializer(pickle_fallback=False)
 
 T = TypeVar("T")
@@ -68,21 +73,31 @@ def _task() -> Generator[None]:
     if step is None:
         yield
         return
-    config = get_config()
-    metadata = config.get("metadata", {})
-    thread = config.get("configurable", {}).get("thread_id")
-    numbers = _numbers(metadata.get("langgraph_path", ()))
-    parts = [metadata["langgraph_node"], metadata["langgraph_step"], *numbers]
-    name = ".".join(str(part) for part in (parts if thread is None else [thread, *parts]))
-    if len(name) > NAME_CHARS_MAX:
-        name = digest_of(name)
+    name, is_one_tasks = _scope(get_config())
     try:
         with step.scope(SCOPE), step.scope(name):
-            if thread is not None:
+            if is_one_tasks:
                 opened_calls(step).begin_again()
             yield
     except Suspended:
         raise GraphInterrupt from None
+
+
+def _scope(config: RunnableConfig) -> tuple[str, bool]:
+    """Return the name of the scope of the graph's task that runs here, and whether no other task has it.
+
+    Only a checkpointer gives the tasks around this one the same ids in the next attempt. Without one, tasks of this name
+    in several runs of a graph share a scope, and their calls are counted on.
+    """
+    given, metadata = config.get("configurable", {}), config.get("metadata", {})
+    node = str(metadata["langgraph_node"])
+    around = str(metadata["langgraph_checkpoint_ns"]).split(_NS_SEP)[:-1]
+    is_kept = given.get(CONFIG_KEY_CHECKPOINTER) is not None
+    if not is_kept:
+        around = [part.split(_NS_END)[0] for part in around]
+    place = [metadata["langgraph_step"], *_numbers(metadata.get("langgraph_path", ()))]
+    digest = digest_of(str(given.get("thread_id", "")), around, node, place)
+    return f"{node[:_NODE_CHARS_MAX]}.{digest}", is_kept
 
 
 def _numbers(path: Any) -> list[int]:
