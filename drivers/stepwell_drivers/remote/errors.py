@@ -50,8 +50,8 @@ class Fault(NamedTuple):
     refused: bool = False
     """The service wants another credential, or is no Store service: waiting doesn't help."""
 
-    def for_commit(self) -> StepwellError:
-        """Return the error to raise where a commit failed."""
+    def for_write(self) -> StepwellError:
+        """Return the error to raise where commits or recordings failed."""
         return self.error if self.certain else OutcomeUnknown(self.error.message)
 
     @property

@@ -1,7 +1,7 @@
 """The Store port over a Store service: each method is one call, or a few where one would be too large.
 
-The methods come from the table that the service goes by too (`wire.store`). Three of them have more to say
-here: what an error means after a commit or a deletion, and which service described itself.
+The methods come from the table that the service goes by too (`wire.store`). Four of them have more to say
+here: what an error means after a commit, a recording or a deletion, and which service described itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from google.protobuf.message import Message
 from grpc.aio import UnaryUnaryMultiCallable
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, CommitResult, Hint, Runtime, StoreInfo
+from stepwell.core.port import (
+    Commit,
+    CommitResult,
+    Hint,
+    Recorded,
+    Recording,
+    Runtime,
+    StoreInfo,
+)
 from stepwell.core.records.errors import OutcomeUnknown
 from stepwell.wire import to_record
 from stepwell.wire.store import METHODS, Method, RoutedStore
@@ -67,16 +75,28 @@ class RemoteStore(RoutedStore):
         )
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
-        method, results = METHODS["commit"], list[CommitResult]()
+        return await self._write("commit", commits)
+
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        return await self._write("record", recordings)
+
+    async def _write(self, name: str, items: Sequence[Any]) -> list[Any]:
+        """Send what is written once, however many messages that takes; return a result for each item.
+
+        Raises:
+            StoreUnavailable: nothing was written.
+            OutcomeUnknown: each may or may not have been written.
+        """
+        method, results = METHODS[name], list[Any]()
         with self._link.call():
-            for one in tuple(packed(method, method.request_of((commits,), {}))):
+            for one in tuple(packed(method, method.request_of((items,), {}))):
                 answer = await self._link.ask_once(self._rpc(method), one.message)
                 if isinstance(answer, Fault):
-                    # What went before in this call may be applied: "nothing was" is not so then.
-                    raise OutcomeUnknown(answer.error.message) if results else answer.for_commit()
+                    # What went before in this call may be written: "nothing was" is not so then.
+                    raise OutcomeUnknown(answer.error.message) if results else answer.for_write()
                 results += method.result_of(one.request, to_record(answer))
-        if len(results) != len(commits):
-            raise OutcomeUnknown(f"{len(results)} verdicts came for {len(commits)} commits")
+        if len(results) != len(items):
+            raise OutcomeUnknown(f"{len(results)} answers came for {len(items)} items of `{name}`")
         return results
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:

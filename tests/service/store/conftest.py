@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
-from stepwell.core.port import Commit, Store
+from stepwell.core.port import Commit, Recording, Store
 from stepwell.core.records.errors import StepwellError
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
@@ -24,16 +24,22 @@ Step = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Faulty(StoreProxy):
-    """A store that does something of a test's before and after a commit."""
+    """A store that does something of a test's before and after a commit or a recording."""
 
     before: Step | None = None
     after: Step | None = None
 
     async def commit(self, commits: Sequence[Commit]) -> Any:
+        return await self._write(self.inner.commit, commits)
+
+    async def record(self, recordings: Sequence[Recording]) -> Any:
+        return await self._write(self.inner.record, recordings)
+
+    async def _write(self, write: Callable[[Any], Awaitable[Any]], items: Sequence[Any]) -> Any:
         before, self.before = self.before, None
         if before is not None:
             await before()
-        results = await self.inner.commit(commits)
+        results = await write(items)
         after, self.after = self.after, None
         if after is not None:
             await after()

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from stepwell.core.port import FeedQuery, MessageQuery
+from stepwell.core.port import FeedQuery, MessageQuery, Written
 from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
@@ -20,6 +20,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell_drivers.remote import packing
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
+from stepwell_testkit.conformance.journal_writes import kept
 from tests.service.store.conftest import COMMITTED, World, raises, until_there, verdicts
 from tests.support.backends.proxy import Proxy
 from tests.support.patience import insisting
@@ -67,6 +68,27 @@ async def test_S4_a_commit_that_takes_too_long_is_unknown_and_goes_on(world: Wor
     assert await until_there(store, b.created()) == [COMMITTED]
 
 
+async def test_S4_lost_reply_to_a_recording_is_unknown_and_a_resend_resolves_it(
+    world: World,
+) -> None:
+    async with Proxy(int(world.server.address.rpartition(":")[2])) as proxy:
+        store = await world.open(port=proxy.port)
+        await until_there(store, b.created_leased())
+
+        async def cut() -> None:
+            proxy.cut()
+
+        world.store.after = cut
+        with pytest.raises(OutcomeUnknown):
+            await store.record([b.recording(b.entry())])
+        assert await kept(world.behind) == [b.entry()]
+        (answer,) = await insisting(lambda: store.record([b.recording(b.entry())]))
+        assert (answer.written, answer.totals.entries) == ((Written(),), 1)
+        assert await kept(world.behind) == [b.entry()]
+        await store.close()
+
+
+@pytest.mark.parametrize("method", ["commit", "record"])
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
@@ -76,13 +98,14 @@ async def test_S4_a_commit_that_takes_too_long_is_unknown_and_goes_on(world: Wor
         (cast("StepwellError", ZeroDivisionError("a driver's own fault")), OutcomeUnknown),
     ],
 )
-async def test_commit_verdict_is_the_stores(
-    world: World, raised: StepwellError, expected: type[StepwellError]
+async def test_failure_of_a_write_is_the_stores(
+    world: World, method: str, raised: StepwellError, expected: type[StepwellError]
 ) -> None:
     store = await world.open()
     world.store.before = raises(raised)
+    written = b.created() if method == "commit" else b.recording(b.entry())
     with pytest.raises(expected) as caught:
-        await store.commit([b.created()])
+        await getattr(store, method)([written])
     if isinstance(raised, StepwellError):
         assert (caught.value.reason, caught.value.message) == (raised.reason, raised.message)
 
@@ -155,6 +178,23 @@ async def test_S4_a_group_that_fails_half_way_is_unknown(
     with pytest.raises(OutcomeUnknown, match="full"):
         await store.commit([b.created("one"), b.created("two")])
     assert await verdicts(store, b.created("one"), b.created("two")) == [COMMITTED] * 2
+
+
+async def test_S4_recordings_that_fail_half_way_are_unknown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "ITEMS_MAX", 1)
+    store = await world.open()
+    await until_there(store, b.created_leased())
+
+    async def full_from_now_on() -> None:
+        world.store.before = raises(StoreUnavailable("the disk is full", reason="STORE_FULL"))
+
+    world.store.after = full_from_now_on
+    recordings = [b.recording(b.entry("a")), b.recording(b.entry("b"))]
+    with pytest.raises(OutcomeUnknown, match="full"):
+        await store.record(recordings)
+    assert [one.totals.entries for one in await store.record(recordings)] == [1, 2]
 
 
 async def test_answers_too_large_for_a_message_come_in_several(
