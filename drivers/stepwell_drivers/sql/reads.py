@@ -6,7 +6,7 @@ commits since then named, so it costs what changed, however long the run's histo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -109,18 +109,22 @@ _tasks = Query(
     )
     .order_by(*TASK_ORDER)
 )
-_open_executions = Query(_of_run(schema.executions, _OPEN_EXECUTION).where(text(schema.OPEN)))
-_sums = schema.lease_sums.c
+_executions, _sums = schema.executions.c, schema.lease_sums.c
+_of_lease = (
+    (_sums.run_key == _executions.run_key)
+    & (_sums.execution_id == _executions.execution_id)
+    & (_sums.token == _executions.token)
+)
+"""The sums are those of an execution's lease."""
+_open_executions = Query(
+    select(*[_executions[name] for name in _OPEN_EXECUTION], *[_sums[name] for name in SUMS])
+    .join_from(schema.executions, schema.lease_sums, _of_lease, isouter=True)
+    .where(_executions.run_key == bindparam("run_key"), text(schema.OPEN))
+)
 _open_sums = Query(
     select(_sums.execution_id, *[_sums[name] for name in SUMS])
-    .join_from(
-        schema.lease_sums,
-        schema.executions,
-        (_sums.run_key == schema.executions.c.run_key)
-        & (_sums.execution_id == schema.executions.c.execution_id)
-        & (_sums.token == schema.executions.c.token),
-    )
-    .where(schema.executions.c.run_key == bindparam("run_key"), text(schema.OPEN))
+    .join_from(schema.lease_sums, schema.executions, _of_lease)
+    .where(_executions.run_key == bindparam("run_key"), text(schema.OPEN))
 )
 _open_inputs = Query(
     _of_run(schema.inputs, ("seq", "body")).where(
@@ -161,7 +165,10 @@ _pick_planned = Pick(
     schema.task_specs, ("run_key", "revision"), ("task_id", "revision", "position")
 )
 _pick_states = Pick(schema.tasks, _NAMED_TASK, ("task_id", "state"))
-_pick_executions = Pick(schema.executions, ("run_key", "execution_id"), _OPEN_EXECUTION)
+_pick_executions = Pick(
+    schema.executions, ("run_key", "execution_id"), ("execution_id", *_OPEN_EXECUTION)
+)
+_NO_SUMS: Values = (None,) * len(SUMS)
 _pick_inputs = Pick(schema.inputs, ("run_key", "input_id"), ("seq", "body"))
 _input = Query(of_named_run(schema.run_specs, ("input_media_type", "input")))
 # What a deleted run left may still be there, for others of its family.
@@ -236,9 +243,6 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
     run_key, commit_id = row[:2]
     run = bodies.loaded_run(*row[2:])
     delta = _delta(connection, run_key, since) if 0 < since <= run.version else None
-    recorded: dict[str, Totals] = {
-        row[0]: totals_of(row[1:]) for row in _open_sums.run(connection, run_key=run_key)
-    }
     if delta is None:
         since = 0
         plans = _plans.run(connection, run_key=run_key)
@@ -248,8 +252,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
     else:
         plans = _pick_plans.run(connection, [(run_key, each) for each in delta.plans])
         tasks = _changed_tasks(connection, run_key, delta)
-        wanted = [(run_key, name) for name in delta.executions | recorded.keys()]
-        executions = _pick_executions.run(connection, wanted)
+        executions = _changed_executions(connection, run_key, delta)
         inputs = _pick_inputs.run(connection, [(run_key, name) for name in delta.inputs])
     requests = _requests.run(connection, run_key=run_key, since=since)
     checkpoint = _newest_checkpoint.first(connection, run_key=run_key)
@@ -258,7 +261,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
         run=run,
         plans=tuple(sorted((bodies.plan_of(row[0]) for row in plans), key=lambda p: p.revision)),
         tasks=tuple(_loaded_tasks(tasks)),
-        executions=tuple(_loaded_executions(_by_seq(executions), recorded)),
+        executions=tuple(_loaded_executions(_by_seq(executions))),
         inputs=tuple(bodies.records_of(InputRequest, [row[1] for row in _by_seq(inputs)])),
         requests=tuple(bodies.request_of(row[0]) for row in reversed(requests)),
         checkpoint=bodies.checkpoint_of(checkpoint) if checkpoint is not None else None,
@@ -316,6 +319,16 @@ def _changed_tasks(connection: Link, run_key: int, delta: _Delta) -> list[Values
     return [(*row, states.get(row[0])) for row in order]
 
 
+def _changed_executions(connection: Link, run_key: int, delta: _Delta) -> list[Values]:
+    """Return the executions that changed, and those under whose leases something is recorded: no commit says that."""
+    sums: dict[str, Values] = {
+        row[0]: row[1:] for row in _open_sums.run(connection, run_key=run_key)
+    }
+    wanted = [(run_key, name) for name in delta.executions | sums.keys()]
+    rows = _pick_executions.run(connection, wanted)
+    return [(*row, *sums.get(name, _NO_SUMS)) for name, *row in rows]
+
+
 def task_of(row: Values) -> Task:
     """Return the task of a row of `tasks_with_specs`."""
     task_id, revision, _, state = row
@@ -331,18 +344,13 @@ def _by_seq(rows: list[Values]) -> list[Values]:
     return sorted(rows, key=lambda row: row[0])
 
 
-def _loaded_executions(
-    rows: Sequence[Values], recorded: Mapping[str, Totals]
-) -> Iterator[OpenExecution]:
+def _loaded_executions(rows: Sequence[Values]) -> Iterator[OpenExecution]:
     executions = bodies.records_of(Execution, [row[1] for row in rows])
-    return (
-        _as_open(one, row, recorded.get(one.execution_id, Totals()))
-        for one, row in zip(executions, rows, strict=True)
-    )
+    return map(_as_open, executions, rows)
 
 
-def _as_open(execution: Execution, row: Values, recorded: Totals) -> OpenExecution:
-    _, _, token, worker_id, instance_id, backend, session_id, media_type, data = row
+def _as_open(execution: Execution, row: Values) -> OpenExecution:
+    _, _, token, worker_id, instance_id, backend, session_id, media_type, data, *sums = row
     return OpenExecution(
         execution=execution,
         token=token or "",
@@ -350,7 +358,7 @@ def _as_open(execution: Execution, row: Values, recorded: Totals) -> OpenExecuti
         instance_id=instance_id or "",
         progress=payload_of(media_type, data),
         session=Session(backend=backend or "", session_id=session_id or ""),
-        recorded=recorded,
+        recorded=totals_of(sums) if sums[0] is not None else Totals(),
     )
 
 

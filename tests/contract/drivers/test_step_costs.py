@@ -161,6 +161,22 @@ async def test_a_recorded_entry_is_few_statements(place: File | Place, store: Sq
     assert [" ".join(sql.split()[:3]) for sql in sent] == RECORD_STATEMENTS
 
 
+async def test_the_same_entry_again_writes_nothing(tmp_path: Path) -> None:
+    store = await File(tmp_path).open()
+    await ask.must(store, b.created_leased())
+    again = b.recording(b.entry("one"))
+    await store.record([again])
+    assert isinstance(store._writer, Writer)
+    sent: list[str] = []
+    store._writer._driver.set_trace_callback(sent.append)
+    await store.record([again, b.recording()])
+    store._writer._driver.set_trace_callback(None)
+    await store.close()
+    assert [" ".join(sql.split()[:3]) for sql in sent] == [
+        sql for sql in RECORD_STATEMENTS if not sql.startswith("INSERT")
+    ]
+
+
 async def test_a_file_grows_little_by_an_entry(tmp_path: Path) -> None:
     file = File(tmp_path)
     store = await file.open()

@@ -108,10 +108,11 @@ def record(
         if not version:
             answers.append(Recorded(live=False, now_us=now_us))
             continue
-        answer = _counted(leases, recording, written, now_us)
+        answer, is_new = _counted(leases, recording, written, now_us)
         answers.append(answer)
-        key = (run_key, recording.execution_id)
-        sums[key] = (*key, recording.token, *sums_of(answer.totals))
+        if is_new:
+            key = (run_key, recording.execution_id)
+            sums[key] = (*key, recording.token, *sums_of(answer.totals))
     _put_sums.run(link, list(sums.values()))
     each = iter(answers)
     return [[next(each) for _ in work.recordings] for work in works]
@@ -151,8 +152,8 @@ def _write_of(recording: Recording, entry: Entry) -> JournalWrite:
 
 def _counted(
     leases: Leases, recording: Recording, written: Iterator[tuple[Written, bool]], now_us: int
-) -> Recorded:
-    """Return the answer to a recording, with the sums of its lease."""
+) -> tuple[Recorded, bool]:
+    """Return the answer to a recording, with the sums of its lease, and whether they have changed."""
     run = (recording.tenant_id, recording.run_id)
     facts = leases.facts_of(run)
     assert facts is not None
@@ -162,9 +163,10 @@ def _counted(
     if new:
         totals = summed(totals, new)
         leases.take_sums(run, recording.execution_id, totals)
-    return Recorded(
+    answer = Recorded(
         live=True, written=tuple(one for one, _ in outcomes), totals=totals, now_us=now_us
     )
+    return answer, bool(new)
 
 
 def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Written, bool]]:
