@@ -6,13 +6,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from stepwell.core.records.journal import Entry, StoredEntry, Totals
+from stepwell.core.records.journal import Entry, StoredEntry, Totals, entry_bytes
 from stepwell.core.records.states import Effect
-
-
-def size_of(entry: Entry) -> int:
-    """Return the bytes of an entry's value."""
-    return len(entry.value.data) if entry.value is not None else 0
 
 
 def seen_in(stored_generation: int, effect: Effect, generation: int) -> bool:
@@ -25,7 +20,7 @@ def summed(before: Totals, entries: Iterable[Entry]) -> Totals:
     count, size, usage, messages = before.entries, before.bytes, before.usage, before.messages
     for entry in entries:
         count += 1
-        size += size_of(entry)
+        size += entry_bytes(entry)
         usage += entry.usage
         messages += len(entry.messages)
     return Totals(entries=count, bytes=size, usage=usage, messages=messages)

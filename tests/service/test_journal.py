@@ -226,6 +226,32 @@ async def test_entry_that_breaks_a_limit_is_refused_alone(
         assert refused.fields == ["recordings"]
 
 
+def saying(key: str, *lengths: int) -> types_pb2.JournalEntry:
+    said = [types_pb2.Message(role="assistant", content="x" * length) for length in lengths]
+    return entry(key, messages=said)
+
+
+async def test_messages_of_entries_have_a_limit_and_count_in_the_journal(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        large = saying("large", 130_000, 130_000, 10_000)
+        answer = await write(client, got, saying("one", 60_000), large)
+        assert statuses(answer) == [KEPT, REJECTED]
+        assert answer.entries[1].failure.violations[0].field == "messages"
+        monkeypatch.setattr(limits, "JOURNAL_BYTES_MAX", 100_000)
+        # What went before counts too, in this attempt and in the next one.
+        full = await write(client, got, saying("two", 60_000), entry("three"))
+        assert statuses(full) == [REJECTED, KEPT]
+        got = await again(worker, got)
+        failed = types_pb2.Failure(kind="Boom", details="x" * 60_000)
+        tried = entry("four", None, mark=TRY, number=1, attempt=2, failure=failed)
+        full = await write(client, got, tried, saying("two", 60_000), entry("five"))
+        assert statuses(full) == [REJECTED, REJECTED, KEPT]
+
+
 async def test_long_journal_is_read_by_pages(client: Client) -> None:
     run = await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from stepwell.core.port import JournalQuery, JournalWrite, Page, Written
-from stepwell.core.records.journal import StoredEntry
+from stepwell.core.records.journal import StoredEntry, value_bytes, words_bytes
 from stepwell.core.records.states import JournalMark
-from stepwell_drivers.journals import seen_in, size_of, without_bytes
+from stepwell_drivers.journals import seen_in, without_bytes
 
 _Name = tuple[str, str, JournalMark, int]
 
@@ -51,7 +51,7 @@ class RunJournals:
             version=version,
             written_us=now_us,
             until_us=until_us,
-            size=size_of(entry),
+            size=value_bytes(entry),
         )
         numbers.append(number)
         for journal in {"", write.journal}:
@@ -79,7 +79,7 @@ class RunJournals:
             stored = self._entries[numbers[at]]
             if not _matches(stored, query):
                 continue
-            room -= 0 if query.names_only else stored.size
+            room -= words_bytes(stored.entry) + (0 if query.names_only else stored.size)
             if found and (len(found) >= query.limit or room < 0):
                 return Page(items=tuple(found), cursor=str(numbers[at]))
             found.append(without_bytes(stored) if query.names_only else stored)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from stepwell.core.port import Commit, Fence, JournalWrite, Lease
 from stepwell.core.records import limits
-from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal import Entry, words_bytes
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import Effect, ExecutionStatus, InputStatus, JournalMark
 from stepwell_drivers.redis.keys import SEPARATOR, escape, worker_leases
@@ -288,7 +288,7 @@ def packed_entry(write: JournalWrite, bodies: list[bytes]) -> tuple[Any, ...]:
         *(write.journal, str(write.generation), entry_name(write.journal, entry)),
         entry.effect is Effect.AT_MOST_ONCE,
         micros(entry.sleep_ms) if entry.mark is JournalMark.WAIT else -1,
-        *(len(data), len(entry.messages)),
+        *(len(data), words_bytes(entry), len(entry.messages)),
         any(spent) and [half for number in spent for half in divmod(number, USAGE_HALF)],
     )
 

@@ -176,7 +176,7 @@ def totals_of(sums: bytes) -> Totals:
 def entry_of(row: bytes, value: bytes | None) -> StoredEntry:
     """Return the journal entry of a row: what was stamped, and itself; its value's bytes stand apart."""
     stamped, journal, body = row.split(b"\0", 2)
-    generation, version, written, until, size, _, execution_id = stamped.split(b" ", 6)
+    generation, version, written, until, size, _, _, execution_id = stamped.split(b" ", 7)
     entry = _entry(body)
     if value is not None and entry.value is not None:
         entry = replace(entry, value=replace(entry.value, data=value))

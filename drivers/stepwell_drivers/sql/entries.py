@@ -16,15 +16,14 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwell.core.port import Commit, Recording
-from stepwell.core.records.journal import Entry, Totals
+from stepwell.core.records.journal import Entry, Totals, words_bytes
 from stepwell.core.records.model import Payload, Usage
 from stepwell.core.records.states import Effect, JournalMark
-from stepwell_drivers.journals import size_of
 from stepwell_drivers.sql.columns import Values, bytes_of, to_json
 
 ENTRY = (
     *("run_key", "step", "name", "generation", "at_most_once", "version", "written_us"),
-    *("journal", "execution_id", "until_us", "body", "value_media_type", "value"),
+    *("journal", "execution_id", "until_us", "words", "body", "value_media_type", "value"),
 )
 """The columns of an entry's row."""
 SUMS = ("entries", "bytes", "messages", "input_tokens", "output_tokens", "cost_micros")
@@ -71,11 +70,6 @@ def entry_of(body: str, value: Payload | None) -> Entry:
     return entry if value is None else replace(entry, value=value)
 
 
-def bytes_in(work: RecordWork) -> int:
-    """Return the bytes of the values that a work writes."""
-    return sum(size_of(entry) for one in work.recordings for entry in one.entries)
-
-
 def totals_of(sums: Sequence[int]) -> Totals:
     """Return the sums of their columns."""
     entries, size, messages, input_tokens, output_tokens, cost_micros = sums
@@ -100,5 +94,6 @@ def journal_writes(run_key: int, commit: Commit) -> Iterator[Values]:
             yield (
                 *(run_key, is_forgotten, write.journal, step_of(write.journal), write.generation),
                 *(name_of(entry), entry.key, entry.mark.value, entry.number, once_of(entry)),
-                *(commit.version, sleep_of(entry), body_of(entry), *bytes_of(entry.value)),
+                *(commit.version, sleep_of(entry), words_bytes(entry)),
+                *(body_of(entry), *bytes_of(entry.value)),
             )

@@ -17,8 +17,8 @@ from stepwell_drivers.sql.statements import Pick, Query
 _entries = schema.journal_entries.c
 _SHOWN = (
     *(_entries.seq, _entries.journal, _entries.generation, _entries.execution_id),
-    *(_entries.version, _entries.written_us, _entries.until_us, _entries.body),
-    *(_entries.value_media_type, func.length(_entries.value).label("size")),
+    *(_entries.version, _entries.written_us, _entries.until_us),
+    *(_entries.words, func.length(_entries.value).label("size")),
 )
 _FILTERS: dict[str, ColumnElement[bool]] = {
     "journal": (_entries.step == bindparam("step")) & (_entries.journal == bindparam("journal")),
@@ -30,7 +30,9 @@ _FILTERS: dict[str, ColumnElement[bool]] = {
     "execution_id": _entries.execution_id == bindparam("execution_id"),
     "version": _entries.version <= bindparam("version"),
 }
-_pick_values = Pick(schema.journal_entries, ("seq",), ("seq", "value"))
+_CONTENT = ("seq", "body", "value_media_type")
+_pick_content = Pick(schema.journal_entries, ("seq",), (*_CONTENT, "value"))
+_pick_names = Pick(schema.journal_entries, ("seq",), _CONTENT)
 _queries: dict[tuple[str, ...], Query] = {}
 
 
@@ -62,30 +64,30 @@ def page(connection: Link, query: JournalQuery, _about: About) -> Page[StoredEnt
     rows = _query_for(filters).run(
         connection, run_key=run_key, after=place, many=max(query.limit, 1), **given
     )
-    values: dict[int, bytes] = {}
-    if not query.names_only:
-        # Only the values that find room are read.
-        rows = _up_to(rows, query.bytes_limit)
-        keys = [(row[0],) for row in rows if row[-1]]
-        values = {row[0]: row[1] for row in _pick_values.run(connection, keys)}
+    rows = _up_to(rows, query.bytes_limit, names_only=query.names_only)
+    # Only the entries that find room are read.
+    pick = _pick_names if query.names_only else _pick_content
+    contents = {row[0]: row[1:] for row in pick.run(connection, [(row[0],) for row in rows])}
     return Page(
-        items=tuple(_stored_of(row, values.get(row[0], b"")) for row in rows),
+        items=tuple(_stored_of(row, *contents[row[0]]) for row in rows),
         cursor=cursor_of(rows[-1][0] if rows else place),
     )
 
 
-def _up_to(rows: list[Values], room: int) -> list[Values]:
-    """Return the first rows whose values find room together, at least one."""
+def _up_to(rows: list[Values], room: int, *, names_only: bool) -> list[Values]:
+    """Return the first rows whose entries find room together, at least one."""
     for at, row in enumerate(rows):
-        room -= row[-1] or 0
+        *_, words, size = row
+        room -= words + (0 if names_only else size or 0)
         if room < 0 and at:
             return rows[:at]
     return rows
 
 
-def _stored_of(row: Values, data: bytes) -> StoredEntry:
-    _, journal, generation, execution_id, version, written_us, until_us, body, *rest = row
-    media_type, size = rest
+def _stored_of(
+    row: Values, body: str, media_type: str | None, data: bytes | None = b""
+) -> StoredEntry:
+    _, journal, generation, execution_id, version, written_us, until_us, _, size = row
     return StoredEntry(
         entry=entry_of(body, payload_of(media_type, None if size is None else data)),
         journal=journal,

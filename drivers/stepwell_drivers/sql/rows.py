@@ -48,7 +48,7 @@ SESSION = ("run_key", "backend", "session_id", "task_id", "execution_id")
 MESSAGE = ("run_key", "task_id", "role", "body")
 JOURNAL_WRITE = (
     *("run_key", "is_forgotten", "journal", "step", "generation", "name", "key", "mark", "number"),
-    *("at_most_once", "version", "sleep_us", "body", "value_media_type", "value"),
+    *("at_most_once", "version", "sleep_us", "words", "body", "value_media_type", "value"),
 )
 
 

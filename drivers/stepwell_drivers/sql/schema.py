@@ -435,6 +435,8 @@ journal_entries = Table(
     *_texts_or_null("execution_id"),
     # The end of a sleep; else NULL.
     *_numbers_or_null("until_us"),
+    # The bytes of its messages and its failure.
+    *_numbers("words"),
     # The `Entry` without its value.
     _body("body"),
     *_bytes("value"),

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, literal_column, select
 
 from stepwell.core.port import Commit, LogsOfExecution, OldLogs, Presence, Renewal
+from stepwell.core.records.cuts import text_bytes
+from stepwell.core.records.journal import entry_bytes
 from stepwell.core.records.model import Session
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values, to_json
@@ -55,6 +57,31 @@ Work = (
     | DeleteWork
     | SwapWork
 )
+
+
+def bytes_in(work: Work) -> int:
+    """Return about how many bytes a work writes: payloads, texts of outcomes, messages, journal entries."""
+    match work:
+        case CommitWork(commits):
+            return sum(map(_bytes_of, commits))
+        case RecordWork(recordings):
+            return sum(entry_bytes(entry) for one in recordings for entry in one.entries)
+        case _:
+            return 0
+
+
+def _bytes_of(commit: Commit) -> int:
+    size = len(commit.input.data) if commit.input is not None else 0
+    for outcome in commit.outcomes:
+        size += len(outcome.response) + len(outcome.prompt)
+        if outcome.result is not None:
+            size += len(outcome.result.data)
+    for message in commit.messages:
+        size += text_bytes(message.content)
+    for write in commit.entries:
+        size += entry_bytes(write.entry)
+    return size
+
 
 Beat = tuple[str, str, str, str]
 """Tenant, run and execution of a lease, and a token."""

@@ -476,8 +476,8 @@ class JournalQuery(Query[StoredEntry], frozen=True, kw_only=True):
     """Entries of a run's journals. In the order in which they were written.
 
     A page's cursor is always set, also at the end: reading on from it later returns what was written since.
-    A page has at least one entry where there is one, and ends before the one that would take its values over
-    `bytes_limit`. What a deleted run left to its family (`Store.delete_run`) is read as before.
+    A page has at least one entry where there is one, and ends before the one that would take its values, messages
+    and failures (`entry_bytes`) over `bytes_limit`; values count where they come with their bytes. What a deleted run left to its family (`Store.delete_run`) is read as before.
     """
 
     tenant_id: str

@@ -19,7 +19,7 @@ from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Recorded, Recording, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StepwellError, StoreRefused
-from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal import Entry, entry_bytes
 from stepwell.core.records.model import Failure, Run
 from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
 from stepwell.core.records.states import ExecutionStatus, RunStatus
@@ -38,8 +38,8 @@ _FULL = Failure(
     kind=JOURNAL_FULL,
     message=(
         f"a step's journal holds {limits.JOURNAL_ENTRIES_MAX:,} entries and "
-        f"{limits.JOURNAL_BYTES_MAX:,} bytes of values: divide the step's work among several tasks, or keep "
-        "large values elsewhere"
+        f"{limits.JOURNAL_BYTES_MAX:,} bytes of values, messages and failures: divide the step's work among "
+        "several tasks, or keep large values elsewhere"
     ),
     retryable=False,
 )
@@ -252,14 +252,14 @@ def _within_limits(
     entries: Sequence[Entry], count: int, room: int
 ) -> tuple[Sequence[Entry], dict[int, Failure], int]:
     """Return the entries that a journal has room for, a failure for each other, by its place, and their bytes."""
-    size = sum([len(one.value.data) for one in entries if one.value is not None])
+    size = sum(map(entry_bytes, entries))
     if len(entries) <= count and size <= room:
         return entries, {}, size
     kept: list[Entry] = []
     refused: dict[int, Failure] = {}
     size = 0
     for place, one in enumerate(entries):
-        own = len(one.value.data) if one.value is not None else 0
+        own = entry_bytes(one)
         if len(kept) < count and size + own <= room:
             kept.append(one)
             size += own

@@ -112,11 +112,8 @@ async def _part(store: Store, query: JournalQuery) -> tuple[Page[StoredEntry], b
         if room < 0 and count:
             # The cursor behind a shorter page is only known to the store.
             return await store.page(replace(query, limit=count)), True
-    # A short page ends where the values of the next entry would have found no room, or where there is none.
-    size = sum([one.size for one in page.items])
-    may_be_cut = size + limits.PAYLOAD_BYTES_MAX > query.bytes_limit
-    is_last = not page.items or (len(page.items) < query.limit and not may_be_cut)
-    return page, not is_last and await is_more(store, query, page.cursor)
+    # A short page ends where the next entry would have found no room, or where there is none.
+    return page, bool(page.items) and await is_more(store, query, page.cursor)
 
 
 async def is_more(store: Store, query: JournalQuery, cursor: str) -> bool:

@@ -12,7 +12,7 @@ conversations, a worker's reasons) is `written`: the same function puts escapes 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Collection, Sized
 from typing import Any, NamedTuple
 
 from stepwell.core.records.limits import NAME_PATTERN
@@ -150,6 +150,12 @@ def many(items_max: int, each: Limit | None = None) -> Limit:
     return Limit(f"len(v) > {items_max}", wording, _items, each=each)
 
 
+def messages(items_max: int, bytes_max: int) -> Limit:
+    """Return the limit of a list of messages, by their number and by the bytes of all."""
+    beyond = f"len(v) > {items_max} or sum([one.ByteSize() for one in v]) > {bytes_max}"
+    return Limit(beyond, f"{items_max:,} items, together {_size(bytes_max)}", _messages_bytes)
+
+
 def one_of(wording: str, *numbers: int) -> Limit:
     """Return the limit of an enum of which only some values fit here."""
     return Limit(f"v not in {numbers!r}", wording, str)
@@ -195,6 +201,10 @@ def _message_bytes(value: Any) -> str:
 
 def _items(value: Sized) -> str:
     return f"{len(value):,} items"
+
+
+def _messages_bytes(value: Collection[Any]) -> str:
+    return f"{_items(value)}, together {sum(one.ByteSize() for one in value):,} bytes"
 
 
 def _seconds(value: Any) -> str:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from stepwell.core.port import JournalQuery, Store
 from stepwell.core.records import limits
-from stepwell.core.records.journal import Entry, StoredEntry, Totals
-from stepwell.core.records.model import Failure, Payload, Usage
+from stepwell.core.records.journal import Entry, StoredEntry, Totals, entry_bytes, words_bytes
+from stepwell.core.records.model import Failure, Message, Payload, Usage
 from stepwell.core.records.states import Effect, ExecutionStatus, JournalMark, Verdict
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -42,7 +42,8 @@ class TestRecorded(Cases):
             b.entry("a", b"12345"), usage=usage, messages=(b.message("x"), b.message("y"))
         )
         (one,) = await recorded(store, b.recording(paid, b.entry("b", b"1"), paid))
-        total = Totals(entries=2, bytes=6, usage=replace(usage, model=""), messages=2)
+        size = entry_bytes(paid)
+        total = Totals(entries=2, bytes=size + 1, usage=replace(usage, model=""), messages=2)
         assert one.totals == total
         (two, three) = await recorded(
             store,
@@ -50,7 +51,7 @@ class TestRecorded(Cases):
             b.recording(b.entry("d", None), b.entry("a")),
         )
         assert two.totals == Totals(
-            entries=3, bytes=11, usage=replace(usage + usage, model=""), messages=4
+            entries=3, bytes=2 * size + 1, usage=replace(usage + usage, model=""), messages=4
         )
         total = replace(two.totals, entries=4)
         assert three.totals == total
@@ -204,7 +205,8 @@ class TestJournals(Cases):
 
     @promises("JournalQuery", "A page has at least one entry where there is one")
     @promises(
-        "JournalQuery", "and ends before the one that would take its values over `bytes_limit`."
+        "JournalQuery",
+        "and ends before the one that would take its values, messages and failures (`entry_bytes`) over `bytes_limit`;",
     )
     async def test_page_ends_before_its_values_are_over_the_limit(self, store: Store) -> None:
         await ask.must(store, b.created_leased())
@@ -221,6 +223,29 @@ class TestJournals(Cases):
             pages.append("".join(one.entry.key for one in page.items))
             query = replace(query, cursor=page.cursor)
         assert pages == ["abc", "d", "e", "fg"]
+
+    @promises("JournalQuery", "values count where they come with their bytes.")
+    @promises("Totals.bytes", "Size of the values, messages and failures (`entry_bytes`).")
+    async def test_messages_and_failures_count_in_a_page_and_in_the_sums(
+        self, store: Store
+    ) -> None:
+        await ask.must(store, b.created_leased())
+        said = (Message(role="assistant", content="é" * 500), Message(role="user", content="x"))
+        failed = Entry(key="d", mark=JournalMark.TRY, failure=Failure(kind="E", message="m" * 900))
+        entries = [replace(b.entry(key, b"x" * 200), messages=said) for key in "abc"]
+        (answer,) = await recorded(store, b.recording(*entries, failed, b.entry("e")))
+        one = entry_bytes(entries[0])
+        assert one > 1_200
+        assert answer.totals.bytes == 3 * one + entry_bytes(failed) + entry_bytes(b.entry("e"))
+        query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN, bytes_limit=2 * one)
+        first = await store.page(query)
+        assert [stored.entry for stored in first.items] == entries[:2]
+        rest = await store.page(replace(query, cursor=first.cursor))
+        assert [stored.entry.key for stored in rest.items] == ["c", "d", "e"]
+        names = replace(query, names_only=True)
+        for limit, found in ((3 * (one - 200), "abc"), (3 * (one - 200) - 1, "ab")):
+            page = await store.page(replace(names, bytes_limit=limit))
+            assert "".join(stored.entry.key for stored in page.items) == found
 
     @promises("JournalQuery.journal", "Only this one.", "Empty: all of the run's.")
     @promises(
@@ -296,7 +321,8 @@ class TestJournals(Cases):
         await ask.must(store, b.created_leased())
         full, nothing = odd_entry(), b.entry("none", None)
         await recorded(store, b.recording(full, nothing))
-        query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN, names_only=True, bytes_limit=1)
+        room = words_bytes(full)
+        query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN, names_only=True, bytes_limit=room)
         one, two = (await store.page(query)).items
         assert full.value is not None
         assert one.entry == replace(full, value=replace(full.value, data=b""))

@@ -1,6 +1,6 @@
 -- What writes journal entries, in rows of their run. 'j' is the number of the run's last entry, none of which is
 -- given twice. 'j:' and a number: what was stamped (generation, the run's version, moment, end of a sleep, bytes of the
--- value, 'o' of an AT_MOST_ONCE call or '-', the execution, '' if a commit wrote it, the journal), and the entry
+-- value, those of messages and failure, 'o' of an AT_MOST_ONCE call or '-', the execution, '' if a commit wrote it, the journal), and the entry
 -- without its value's bytes. 'jv:' and the number: these. 'jf:' and a journal: the numbers of its first and its
 -- last entry. 'jn:', a generation and a name: that entry's number; 'jo:' and a name: the number of an
 -- AT_MOST_ONCE call's entry, in whatever generation. A name is journal, key, mark and number, a NUL between them.
@@ -31,13 +31,13 @@ local function keep_entries(key, found, writes, before, version, now, execution,
   local last, rows, bounds, moment = tonumber(found['j'] or 0), {}, {}, text(now)
   local letters, ends, new, count = {}, {}, {}, #sets
   for at, write in ipairs(writes) do
-    local journal, generation, name, is_once, sleep, size = unpack(write)
+    local journal, generation, name, is_once, sleep, size, words = unpack(write)
     local plain, once = name_fields(generation, name)
     local entry, value = ARGV[before + 2 * at - 1], ARGV[before + 2 * at]
     local number, till, from = found[plain] or found[once], '0', nil
     if number then
       local row = rows[number] or redis.call('HMGET', key, 'j:' .. number, 'jv:' .. number)
-      till, from = string.match(row[1], '^%d+ %d+ %d+ (%d+) %d+ %S [^%z]*%z[^%z]*%z()')
+      till, from = string.match(row[1], '^%d+ %d+ %d+ (%d+) %d+ %d+ %S [^%z]*%z[^%z]*%z()')
       letters[at] = string.sub(row[1], from) == entry and (row[2] or '') == value and 'A' or 'X'
     else
       last = last + 1
@@ -46,7 +46,7 @@ local function keep_entries(key, found, writes, before, version, now, execution,
         till = text(after(now, sleep))
       end
       local field, of_journal = is_once and once or plain, 'jf:' .. journal
-      local row = table.concat({ generation, version, moment, till, size, is_once and 'o' or '-', execution }, ' ')
+      local row = table.concat({ generation, version, moment, till, size, words, is_once and 'o' or '-', execution }, ' ')
         .. '\0' .. journal .. '\0' .. entry
       sets[count + 1], sets[count + 2], sets[count + 3], sets[count + 4] = field, number, 'j:' .. number, row
       count = count + 4

@@ -23,14 +23,14 @@ end
 
 -- The size of an entry that is wanted, else nil.
 local function matching(row)
-  local of_generation, at, size, once, writer, name =
-    string.match(row, '^(%d+) (%d+) %d+ %d+ (%d+) (%S) ([^%z]*)%z([^%z]*)')
+  local of_generation, at, size, words, once, writer, name =
+    string.match(row, '^(%d+) (%d+) %d+ %d+ (%d+) (%d+) (%S) ([^%z]*)%z([^%z]*)')
   of_generation = tonumber(of_generation)
   local is_seen = generation == 0 or of_generation == generation
     or (once == 'o' and of_generation < generation)
   if is_seen and (journal == '' or name == journal) and (execution == '' or writer == execution)
     and (version == 0 or tonumber(at) <= version) then
-    return has_values and tonumber(size) or 0
+    return tonumber(words) + (has_values and tonumber(size) or 0)
   end
 end
 

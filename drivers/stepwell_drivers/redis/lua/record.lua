@@ -24,8 +24,8 @@ local function sums_with(sums, new)
     end
   end
   for _, write in ipairs(new) do
-    entries, bytes, messages = entries + 1, bytes + write[6], messages + write[7]
-    local more = write[8]
+    entries, bytes, messages = entries + 1, bytes + write[6] + write[7], messages + write[8]
+    local more = write[9]
     if more then
       usage = usage or { 0, 0, 0, 0, 0, 0 }
       for at = 2, 6, 2 do

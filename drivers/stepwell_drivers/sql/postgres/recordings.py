@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from stepwell.core.port import Recorded, Recording, Written
-from stepwell.core.records.journal import Entry, Totals
-from stepwell_drivers.journals import size_of, summed
+from stepwell.core.records.journal import Entry, Totals, entry_bytes, words_bytes
+from stepwell_drivers.journals import summed
 from stepwell_drivers.sql.columns import Values, bytes_of
 from stepwell_drivers.sql.entries import (
     SUMS,
@@ -128,7 +128,7 @@ def _row_of(at: int, entry: Entry) -> Values:
     usage = entry.usage
     return (
         *(at, name_of(entry), entry.key, entry.mark.value, entry.number, once_of(entry)),
-        *(sleep_of(entry), body_of(entry), *bytes_of(entry.value)),
-        *(size_of(entry), len(entry.messages)),
+        *(sleep_of(entry), words_bytes(entry), body_of(entry), *bytes_of(entry.value)),
+        *(entry_bytes(entry), len(entry.messages)),
         *(usage.input_tokens, usage.output_tokens, usage.cost_micros),
     )

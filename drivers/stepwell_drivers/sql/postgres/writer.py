@@ -23,7 +23,7 @@ from stepwell.core.port import LogsOfExecution, OldLogs, Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.sql.batch import RunKey
 from stepwell_drivers.sql.deletes import DeleteWork
-from stepwell_drivers.sql.entries import RecordWork, bytes_in
+from stepwell_drivers.sql.entries import RecordWork
 from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.postgres.commits import CommitCalls
@@ -38,6 +38,7 @@ from stepwell_drivers.sql.writes import (
     RenewWork,
     Work,
     apply_others,
+    bytes_in,
 )
 
 QUEUED_MAX = 20_000
@@ -142,10 +143,10 @@ class Writer:
         jobs: list[Job] = []
         left: deque[Job] = deque()
         waiting = set(self._busy)
-        size = bytes_in = 0
+        size = size_bytes = 0
         while self._jobs:
             job = self._jobs.popleft()
-            fits = size < GROUP_MAX and bytes_in < GROUP_BYTES_MAX
+            fits = size < GROUP_MAX and size_bytes < GROUP_BYTES_MAX
             if not fits or not waiting.isdisjoint(job.runs) or not _may_join(jobs, job):
                 left.append(job)
                 waiting |= job.runs
@@ -154,7 +155,7 @@ class Writer:
             # Another one for the same run would make a second call of it.
             waiting |= job.runs
             size += _size_of(job.work)
-            bytes_in += _bytes_in(job.work)
+            size_bytes += bytes_in(job.work)
         self._jobs = left
         return jobs
 
@@ -298,17 +299,3 @@ def _size_of(work: Work) -> int:
             return len(recordings)
         case _:
             return 1
-
-
-def _bytes_in(work: Work) -> int:
-    if isinstance(work, RecordWork):
-        return bytes_in(work)
-    if not isinstance(work, CommitWork):
-        return 0
-    return sum(
-        len(outcome.response)
-        + len(outcome.prompt)
-        + (len(outcome.result.data) if outcome.result is not None else 0)
-        for commit in work.commits
-        for outcome in commit.outcomes
-    ) + sum(len(one.input.data) for one in work.commits if one.input is not None)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from stepwell.core.port import Commit, JournalWrite, Recorded, Recording, Written
-from stepwell.core.records.journal import Entry, Totals
+from stepwell.core.records.journal import Entry, Totals, words_bytes
 from stepwell_drivers.journals import seen_in, summed
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values, bytes_of, payload_of
@@ -198,7 +198,8 @@ def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Writte
         rows.append(
             (
                 *(*key, write.generation, once_of(entry), put.version, now_us),
-                *(write.journal, put.execution_id, until_us, body_of(entry)),
+                *(write.journal, put.execution_id, until_us),
+                *(words_bytes(entry), body_of(entry)),
                 *bytes_of(entry.value),
             )
         )

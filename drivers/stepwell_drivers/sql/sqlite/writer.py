@@ -24,14 +24,22 @@ from stepwell.core.records.errors import (
 )
 from stepwell.logger import get_logger
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.sql.entries import RecordWork, bytes_in
+from stepwell_drivers.sql.entries import RecordWork
 from stepwell_drivers.sql.sqlite.checkpoints import PAGE_BYTES, WAIT_MS, Checkpoints
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
 from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.sqlite.transactions import LONG_ROWS, Transactions
 from stepwell_drivers.sql.trouble import Trouble
-from stepwell_drivers.sql.writes import CommitWork, LogWork, PresenceWork, RenewWork, SwapWork, Work
+from stepwell_drivers.sql.writes import (
+    CommitWork,
+    LogWork,
+    PresenceWork,
+    RenewWork,
+    SwapWork,
+    Work,
+    bytes_in,
+)
 
 log = get_logger(__name__)
 
@@ -241,7 +249,7 @@ def _size_of(work: Work) -> tuple[int, int]:
     """Return about how many rows a work writes, and the bytes of its payloads; both are guessed from above."""
     match work:
         case CommitWork(commits):
-            payload_bytes = sum(map(_bytes_in, commits))
+            payload_bytes = bytes_in(work)
             return sum(map(_rows_in, commits)) + payload_bytes // PAGE_BYTES, payload_bytes
         case RecordWork(recordings):
             payload_bytes = bytes_in(work)
@@ -268,13 +276,6 @@ def _rows_in(commit: Commit) -> int:
         + 2 * len(commit.executions)
         + len(commit.events)
         + len(commit.messages)
+        + len(commit.entries)
+        + len(commit.forgotten)
     )
-
-
-def _bytes_in(commit: Commit) -> int:
-    size = len(commit.input.data) if commit.input is not None else 0
-    for outcome in commit.outcomes:
-        size += len(outcome.response) + len(outcome.prompt)
-        if outcome.result is not None:
-            size += len(outcome.result.data)
-    return size

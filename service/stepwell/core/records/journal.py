@@ -10,6 +10,7 @@ failed try is noted as a TRY and never replayed. A WAIT notes when a sleep began
 
 from __future__ import annotations
 
+from stepwell.core.records.cuts import failure_bytes, text_bytes
 from stepwell.core.records.model import Failure, Message, Payload, Usage
 from stepwell.core.records.record import Record
 from stepwell.core.records.states import Effect, JournalMark
@@ -67,7 +68,26 @@ class Totals(Record, frozen=True, kw_only=True):
 
     entries: int = 0
     bytes: int = 0
-    """Size of the values."""
+    """Size of the values, messages and failures (`entry_bytes`)."""
     usage: Usage = Usage()
     """Without models."""
     messages: int = 0
+
+
+def value_bytes(entry: Entry) -> int:
+    """Return the bytes of an entry's value."""
+    return len(entry.value.data) if entry.value is not None else 0
+
+
+def words_bytes(entry: Entry) -> int:
+    """Return the bytes of an entry's messages and of its failure."""
+    size = sum([text_bytes(one.role) + text_bytes(one.content) for one in entry.messages])
+    return size if entry.failure == _NO_FAILURE else size + failure_bytes(entry.failure)
+
+
+def entry_bytes(entry: Entry) -> int:
+    """Return the bytes that an entry counts for, in its journal and in a page: value, messages and failure."""
+    return value_bytes(entry) + words_bytes(entry)
+
+
+_NO_FAILURE = Failure()

@@ -27,9 +27,11 @@ JOURNAL_NAME_CHARS_MAX = 128
 JOURNAL_ENTRIES_MAX = 10_000
 """Entries of a step's journal, in one generation."""
 JOURNAL_BYTES_MAX = 64 * 1024 * 1024
-"""Values of a step's journal together, in one generation."""
+"""Values, messages and failures of a step's journal together, in one generation."""
 JOURNAL_PAGE_BYTES_MAX = 1024 * 1024
 """Values of a step's journal in an assignment, or in one page of ReadJournal or ListJournal."""
+ENTRY_MESSAGES_BYTES_MAX = 256 * 1024
+"""Messages of one journal entry together."""
 CALL_TRIES_MAX = 1_000_000
 DIGEST_CHARS_MAX = 64
 WAITS_MAX = 100

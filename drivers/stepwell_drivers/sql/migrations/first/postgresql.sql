@@ -264,6 +264,7 @@ CREATE TABLE journal_entries (
   journal TEXT COLLATE "C" DEFAULT '' NOT NULL,
   execution_id TEXT COLLATE "C",
   until_us BIGINT,
+  words BIGINT DEFAULT '0' NOT NULL,
   body JSON DEFAULT '{}' NOT NULL,
   value_media_type TEXT COLLATE "C",
   value BYTEA,

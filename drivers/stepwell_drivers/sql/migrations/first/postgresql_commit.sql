@@ -60,7 +60,8 @@ $$ SELECT token IS NULL AND status IN ('LEASED', 'UNKNOWN_OUTCOME') $$;
 
 CREATE TYPE stepwell_journal_write_0007 AS (
   at bigint, is_forgotten boolean, journal text, step bigint, generation bigint, name bigint, key text, mark text,
-  number bigint, at_most_once bigint, version bigint, sleep_us bigint, body text, value_media_type text, value bytea);
+  number bigint, at_most_once bigint, version bigint, sleep_us bigint, words bigint, body text,
+  value_media_type text, value bytea);
 
 CREATE FUNCTION stepwell_commit_0007(
   heads stepwell_head_0007[], fences stepwell_fence_0007[],
@@ -368,10 +369,10 @@ BEGIN
     LOOP
       -- One after another: of those with one name the first stays.
       INSERT INTO journal_entries (
-        run_key, step, name, generation, at_most_once, version, written_us, journal, until_us, body,
+        run_key, step, name, generation, at_most_once, version, written_us, journal, until_us, words, body,
         value_media_type, value)
       SELECT keys[entry.at], entry.step, entry.name, entry.generation, entry.at_most_once, entry.version, us,
-        entry.journal, us + entry.sleep_us, entry.body::json, entry.value_media_type, entry.value
+        entry.journal, us + entry.sleep_us, entry.words, entry.body::json, entry.value_media_type, entry.value
       WHERE NOT EXISTS (
         SELECT FROM journal_entries AS e
         WHERE e.run_key = keys[entry.at] AND e.step = entry.step AND e.name = entry.name

@@ -5,7 +5,7 @@ CREATE TYPE stepwell_recording_0007 AS (
 
 CREATE TYPE stepwell_entry_0007 AS (
   at bigint, name bigint, key text, mark text, number bigint, at_most_once bigint, sleep_us bigint,
-  body text, value_media_type text, value bytea,
+  words bigint, body text, value_media_type text, value bytea,
   bytes bigint, messages bigint, input_tokens bigint, output_tokens bigint, cost_micros bigint);
 
 CREATE FUNCTION stepwell_is_named_0007(body json, key text, mark text, number bigint)
@@ -74,7 +74,7 @@ BEGIN
     array_agg(CASE WHEN t.seq IS NULL THEN us + n.sleep_us ELSE t.until_us END ORDER BY n.place)
   INTO states, ends
   FROM unnest(entries) WITH ORDINALITY AS n(
-    at, name, key, mark, number, at_most_once, sleep_us, body, value_media_type, value,
+    at, name, key, mark, number, at_most_once, sleep_us, words, body, value_media_type, value,
     bytes, messages, input_tokens, output_tokens, cost_micros, place)
   LEFT JOIN LATERAL (
     SELECT e.seq, e.body, e.value, e.value_media_type, e.until_us
@@ -89,12 +89,12 @@ BEGIN
     RETURN;
   END IF;
   INSERT INTO journal_entries (
-    run_key, step, name, generation, at_most_once, version, written_us, journal, execution_id, until_us, body,
+    run_key, step, name, generation, at_most_once, version, written_us, journal, execution_id, until_us, words, body,
     value_media_type, value)
   SELECT r.run_key, g.step, n.name, g.generation, n.at_most_once, r.version, us, g.journal, g.execution_id,
-    us + n.sleep_us, n.body::json, n.value_media_type, n.value
+    us + n.sleep_us, n.words, n.body::json, n.value_media_type, n.value
   FROM unnest(entries) WITH ORDINALITY AS n(
-    at, name, key, mark, number, at_most_once, sleep_us, body, value_media_type, value,
+    at, name, key, mark, number, at_most_once, sleep_us, words, body, value_media_type, value,
     bytes, messages, input_tokens, output_tokens, cost_micros, place)
   JOIN unnest(recordings) WITH ORDINALITY AS g(
     tenant_id, run_id, execution_id, token, journal, step, generation, at) ON g.at = n.at
@@ -106,7 +106,7 @@ BEGIN
   SELECT keys[n.at], g.execution_id, g.token, count(*), sum(n.bytes), sum(n.messages), sum(n.input_tokens),
     sum(n.output_tokens), sum(n.cost_micros)
   FROM unnest(entries) WITH ORDINALITY AS n(
-    at, name, key, mark, number, at_most_once, sleep_us, body, value_media_type, value,
+    at, name, key, mark, number, at_most_once, sleep_us, words, body, value_media_type, value,
     bytes, messages, input_tokens, output_tokens, cost_micros, place)
   JOIN unnest(recordings) WITH ORDINALITY AS g(
     tenant_id, run_id, execution_id, token, journal, step, generation, at) ON g.at = n.at

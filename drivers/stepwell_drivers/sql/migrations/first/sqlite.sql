@@ -254,6 +254,7 @@ CREATE TABLE journal_entries (
   journal TEXT DEFAULT '' NOT NULL,
   execution_id TEXT,
   until_us BIGINT,
+  words BIGINT DEFAULT '0' NOT NULL,
   body TEXT DEFAULT '{}' NOT NULL,
   value_media_type TEXT,
   value BLOB
