@@ -225,7 +225,10 @@ class TestJournals(Cases):
         assert pages == ["abc", "d", "e", "fg"]
 
     @promises("JournalQuery", "values count where they come with their bytes.")
-    @promises("Totals.bytes", "Size of the values, messages and failures (`entry_bytes`).")
+    @promises(
+        "JournalQuery",
+        "ends before the one that would take its values, messages and failures (`entry_bytes`) over `bytes_limit`",
+    )
     async def test_messages_and_failures_count_in_a_page_and_in_the_sums(
         self, store: Store
     ) -> None:
