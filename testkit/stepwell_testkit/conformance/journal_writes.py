@@ -95,10 +95,7 @@ class TestRecord(Cases):
 
     @promises("Recorded.live", "False: the token isn't that of the execution's lease")
     async def test_J4_a_token_that_is_not_the_leases_writes_nothing(self, store: Store) -> None:
-        first = await ask.must(
-            store, b.created_leased(), b.created(executions=[b.ready()], run_id="r")
-        )
-        del first
+        await ask.must(store, b.created_leased(), b.created(executions=[b.ready()], run_id="r"))
         for token in ("t2", "", "T1", "t1 "):
             (answer,) = await recorded(store, b.recording(b.entry(), token=token))
             assert (answer.live, answer.written, answer.totals.entries) == (False, (), 0), token
