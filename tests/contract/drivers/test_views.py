@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
-from stepwell.core.port import Commit
+from stepwell.core.port import Commit, JournalWrite
 from stepwell.core.records import events, model
 from stepwell.core.records.events import SHORT, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import Counts, Payload, RunSpec
@@ -32,8 +32,14 @@ LIKE_UUID = UUID[:-1] + "8"
 STARTS = "SELECT count(*), count(DISTINCT substr(CAST(id AS text), 1, 23)) FROM runs"
 
 
-def with_tasks(run_id: str, tenant: str = b.TENANT, *task_ids: str, **more: Any) -> Commit:
-    """Return the birth of a run with these tasks, and an event about each."""
+def with_tasks(
+    run_id: str,
+    tenant: str = b.TENANT,
+    *task_ids: str,
+    entries: tuple[JournalWrite, ...] = (),
+    **more: Any,
+) -> Commit:
+    """Return the birth of a run with these tasks, an event about each, and journal entries."""
     first = b.created(
         run_id,
         tenant=tenant,
@@ -44,7 +50,7 @@ def with_tasks(run_id: str, tenant: str = b.TENANT, *task_ids: str, **more: Any)
     )
     about = ("", *task_ids)
     events = [replace(one, task_id=name) for one, name in zip(first.events, about, strict=True)]
-    return replace(first, events=tuple(events))
+    return replace(first, events=tuple(events), entries=entries)
 
 
 async def rows(place: File | Place, sql: str) -> list[tuple[Any, ...]]:
@@ -71,13 +77,34 @@ DOCUMENT: dict[str, dict[str, tuple[str, ...]]] = {
         "text": ("type", "run_name", "task_name"),
         "jsonb": ("payload",),
     },
+    "journal": {
+        "uuid": ("run_id",),
+        "text": (
+            *("journal", "name", "key", "mark", "tenant_id", "run_name", "execution_id"),
+            *("effect", "arguments"),
+        ),
+        "jsonb": ("failure", "usage"),
+        "bytea": ("value",),
+        "bigint": (
+            *("number", "run_key", "took_ms", "generation", "version", "written_us", "until_us"),
+        ),
+    },
 }
+IN_SQLITE = {"bytea": "blob", "bigint": "integer"}
+"""The types that are not text there."""
 
 
 async def test_views_have_the_documented_columns_and_types(
     place: File | Place, store: SqlStore
 ) -> None:
-    await ask.must(store, with_tasks(UUID, b.TENANT, "a", input=Payload(data=b'{"dir": "/src"}')))
+    await ask.must(
+        store,
+        with_tasks(
+            *(UUID, b.TENANT, "a"),
+            input=Payload(data=b'{"dir": "/src"}'),
+            entries=(b.write(b.entry()),),
+        ),
+    )
     for view, types in DOCUMENT.items():
         for kind, names in types.items():
             for name in names:
@@ -89,7 +116,8 @@ async def test_views_have_the_documented_columns_and_types(
                 else:
                     (row,) = await rows(place, f"SELECT typeof({name}) FROM {view} LIMIT 1")
                     # The run's own first event is about no task.
-                    assert row == ("null" if name == "task_id" and view == "events" else "text",)
+                    no_task = name == "task_id" and view == "events"
+                    assert row == ("null" if no_task else IN_SQLITE.get(kind, "text"),)
 
 
 async def test_views_join_by_uuids_and_by_keys(place: File | Place, store: SqlStore) -> None:
@@ -345,6 +373,15 @@ ASKED: Sequence[tuple[str, frozenset[str]]] = (
         ),
         frozenset({"runs_by_uuid", "commits_run_key_version_key", "task_specs_pkey"}),
     ),
+    (
+        f"SELECT * FROM journal WHERE run_id = '{UUID}'",
+        frozenset({"runs_by_uuid", "journal_by_name"}),
+    ),
+    (
+        "SELECT * FROM runs JOIN journal ON journal.run_key = runs.run_key"
+        f" WHERE runs.tenant_id = '{b.TENANT}' AND runs.run_id = '{UUID}'",
+        frozenset({"run_rows_tenant_id_run_id_key", "journal_by_name"}),
+    ),
 )
 
 
@@ -357,6 +394,7 @@ async def test_a_join_goes_by_index(
         with_tasks(
             *(name, b.TENANT, "a", "b"),
             spec=RunSpec(tenant_id=b.TENANT, run_id=name, goal="x" * 500),
+            entries=(b.write(b.entry("a", b"x" * 500)),),
         )
         for name in (f"run-{at}" for at in range(200))
     ]
