@@ -48,6 +48,18 @@ def test_optional_groups_are_listed_as_they_are() -> None:
     assert "\n".join(["| group | without it |", "| --- | --- |", *rows, ""]) in page
 
 
+def test_the_counts_that_are_shown_add_up() -> None:
+    (shown,) = blocks(PAGE, "text")
+    cases, passed, skipped = map(int, re.findall(r"\d+", shown.text.splitlines()[0]))
+    groups = re.findall(r" (\w+) (\d+)(?: of (\d+))?(?=,|$)", shown.text, re.MULTILINE)
+    played = {name: int(of or ok) for name, ok, of in groups}
+    assert played.keys() == GROUPS.keys()
+    assert sum(played.values()) == cases == passed + skipped
+    assert sum(int(ok) for _, ok, _ in groups) == passed
+    excused = re.findall(r"excused: \w+ \(group, (\d+) cases\)", shown.text)
+    assert sum(map(int, excused)) == skipped
+
+
 def _without_numbers(text: str) -> list[str]:
     return [re.sub(r"\d+( of \d+)?", "N", line.rstrip()) for line in text.splitlines()]
 
