@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.processes import cpu_seconds
 from bench.stage import Stage, World
 from bench.works.chains import bytes_in
+from bench.works.cpu import Cpu
 from bench.works.times import share
 from stepwell_client import RunStatus, Task
 
@@ -47,25 +47,22 @@ class Calls:
 
     async def measure(self, stage: Stage) -> Sequence[Called]:
         world = await stage.shared()
-        database = world.backend.pids(world.place)
-        parts = ([world.server.pid], [world.worker.pid], database)
-        before = [cpu_seconds(*pids) for pids in parts]
+        cpu = Cpu(world)
         size = bytes_in(world.place.database)
         begun = time.perf_counter()
         await asyncio.gather(*(self._run(world, self.calls) for _ in range(self.runs)))
         seconds = time.perf_counter() - begun
         calls = self.runs * self.calls
-        used = (cpu_seconds(*pids) - then for pids, then in zip(parts, before, strict=True))
-        server_us, worker_us, database_us = (each / calls * 1e6 for each in used)
+        server_us, worker_us, database_us = cpu.used(calls)
         stored = bytes_in(world.place.database) - size
         lone = await self._lone(world)
         return [
             Called(
                 calls_per_second=calls / seconds,
-                cpu_us=server_us + worker_us + database_us,
+                cpu_us=server_us + worker_us + (database_us or 0.0),
                 server_us=server_us,
                 worker_us=worker_us,
-                database_us=database_us if database else None,
+                database_us=database_us,
                 stored_kib=stored / calls / 1024 if world.place.database else None,
                 lone_ms=share(lone, 0.5) * 1e3,
                 lone_p99_ms=share(lone, 0.99) * 1e3,

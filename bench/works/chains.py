@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.plans import chain
-from bench.processes import cpu_seconds
 from bench.stage import Stage
+from bench.works.cpu import Cpu
 from stepwell_client import RunStatus
 
 
@@ -43,9 +43,7 @@ class Chains:
 
     async def measure(self, stage: Stage) -> Sequence[Chained]:
         world = await stage.shared()
-        parts = ([world.server.pid], [world.worker.pid])
-        before = [cpu_seconds(*pids) for pids in parts]
-        database = {pid: cpu_seconds(pid) for pid in world.backend.pids(world.place)}
+        cpu = Cpu(world)
         client = time.process_time()
         size = bytes_in(world.place.database)
         begun = time.perf_counter()
@@ -56,24 +54,17 @@ class Chains:
         seconds = time.perf_counter() - begun
         assert all(run.status == RunStatus.SUCCEEDED for run in ended)
         steps = self.runs * self.steps
-        used = [
-            *(cpu_seconds(*pids) - then for pids, then in zip(parts, before, strict=True)),
-            # A database may start further processes for further links.
-            sum(
-                cpu_seconds(pid) - database.get(pid, 0.0) for pid in world.backend.pids(world.place)
-            ),
-            time.process_time() - client,
-        ]
-        server_us, worker_us, database_us, client_us = (each / steps * 1e6 for each in used)
+        server_us, worker_us, database_us = cpu.used(steps)
+        client_us = (time.process_time() - client) / steps * 1e6
         stored = bytes_in(world.place.database) - size
         return [
             Chained(
                 steps_per_second=steps / seconds,
-                cpu_us=server_us + worker_us + database_us + client_us,
+                cpu_us=server_us + worker_us + (database_us or 0.0) + client_us,
                 server_us=server_us,
                 worker_us=worker_us,
                 client_us=client_us,
-                database_us=database_us if database else None,
+                database_us=database_us,
                 stored_kib=stored / steps / 1024 if world.place.database else None,
             )
         ]
