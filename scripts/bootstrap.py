@@ -41,8 +41,18 @@ def packages_folder(venv):
     return os.path.join(os.path.abspath(venv), "lib", python, "site-packages")
 
 
+def require_packages_of(venv):
+    """Gives up where an environment isn't there, or is of another Python than this one."""
+    if not os.path.isdir(packages_folder(venv)):
+        give_up(
+            "{} isn't there, or another Python than {}.{} made it. Run 'make clean' and 'make setup', "
+            "or name that Python: make PYTHON=python3.12 …".format(venv, *sys.version_info[:2])
+        )
+
+
 def see_packages_of(other, venv):
-    """Has the environment see the packages of another one of the same Python."""
+    """Has the environment see the packages of another one."""
+    require_packages_of(venv)
     with open(os.path.join(packages_folder(venv), "over.pth"), "w", encoding="utf-8") as file:
         file.write(packages_folder(other) + "\n")
 
@@ -137,6 +147,8 @@ def main():
     venv, requirements, *projects = arguments[2:] if other else arguments
     uv = shutil.which("uv")
     start = time.monotonic()
+    if other:
+        require_packages_of(other)
     if not is_usable(venv, needs_pip=uv is None):
         make_venv(venv, uv)
     if other:
