@@ -47,7 +47,7 @@ PEERS_READY := $(PEERS_VENV)/.ready
 .PHONY: help setup demo test test-stores test-frameworks proof mutants simulate differential check format generate bench bench-peers lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## make .venv (the other targets do it themselves)
 
