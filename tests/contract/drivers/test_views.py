@@ -378,8 +378,10 @@ ASKED: Sequence[tuple[str, frozenset[str]]] = (
         frozenset({"runs_by_uuid", "journal_by_name"}),
     ),
     (
-        "SELECT * FROM runs JOIN journal ON journal.run_key = runs.run_key"
-        f" WHERE runs.tenant_id = '{b.TENANT}' AND runs.run_id = '{UUID}'",
+        (
+            "SELECT * FROM runs JOIN journal ON journal.run_key = runs.run_key"
+            f" WHERE runs.tenant_id = '{b.TENANT}' AND runs.run_id = '{UUID}'"
+        ),
         frozenset({"run_rows_tenant_id_run_id_key", "journal_by_name"}),
     ),
 )
