@@ -5,6 +5,8 @@ A context variable holds it, so tasks, branches of `asyncio.gather` and threads 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from stepwell_client._activities import Activity
@@ -22,15 +24,28 @@ class Output:
         self.messages: list[types_pb2.Message] = []
 
 
+class CodeRun:
+    """One run of a piece of a step's code: of its function, or of a node of a graph.
+
+    Calls are counted in it, and a key is used once in it. Only the worker's event loop looks into it.
+    """
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+
 class Frame:
     """A place in a step's code."""
 
-    __slots__ = ("activity", "at_most_once", "key", "output", "prefix", "step")
+    __slots__ = ("activity", "at_most_once", "key", "output", "prefix", "run", "step")
 
     def __init__(
         self,
         step: object,
         prefix: str,
+        run: CodeRun,
         *,
         key: str = "",
         activity: Activity | None = None,
@@ -41,6 +56,7 @@ class Frame:
         """The attempt that it belongs to: code of one step may run another one."""
         self.prefix = prefix
         """The beginning of the keys of calls that are made here."""
+        self.run = run
         self.key = key
         """The innermost call around it. Empty: it is in none."""
         self.activity = activity
@@ -49,11 +65,12 @@ class Frame:
         self.at_most_once = at_most_once
         """A call around it is AT_MOST_ONCE."""
 
-    def scope(self, prefix: str) -> Frame:
-        """Return the same place within a scope."""
+    def scope(self, prefix: str, run: CodeRun | None = None) -> Frame:
+        """Return the same place within a scope, perhaps in another run of its code."""
         return Frame(
             self.step,
             prefix,
+            run or self.run,
             key=self.key,
             activity=self.activity,
             output=self.output,
@@ -62,6 +79,17 @@ class Frame:
 
 
 CURRENT: ContextVar[Frame | None] = ContextVar("stepwell_frame", default=None)
+
+
+@contextmanager
+def code_run() -> Generator[None]:
+    """Let the code within it, in a scope, be a run of its own: its calls get the keys that those of another run had."""
+    frame = CURRENT.get()
+    token = CURRENT.set(frame and frame.scope(frame.prefix, CodeRun()))
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
 
 
 def frame_of(step: object) -> Frame | None:

@@ -12,6 +12,7 @@ from functools import partial
 
 from stepwell_client._decisions import NonRetryable
 from stepwell_client._errors import JournalError, JournalMismatch, LeaseLost
+from stepwell_client._frames import CodeRun
 from stepwell_client._plans import seconds_of
 from stepwell_client._runtime import Runtime
 from stepwell_client._step_output import AttemptRecord
@@ -88,8 +89,8 @@ class Journal:
         self.record = record
         self._runtime = runtime
         self._calls: dict[str, HeldCall] = {}
-        self._asked: set[str] = set()
-        """Keys of this attempt's calls."""
+        self._asked: dict[str, CodeRun] = {}
+        """Keys of this attempt's calls, each with the run of code that made it last."""
         self._replayed: set[str] = set()
         """Beginnings of the keys of calls within replayed ones: nobody asks for those."""
         self._cursor: str | None = None
@@ -133,29 +134,25 @@ class Journal:
                     raise
                 self._take(page)
 
-    def ask(self, key: str, *, once: bool = False) -> None:
-        """Note that this attempt makes the call. Raises JournalError where it may be made `once`, and was."""
-        if once and key in self._asked:
+    def ask(self, key: str, run: CodeRun) -> None:
+        """Note that a run of the attempt's code makes the call. Raises JournalError where it has made it before."""
+        if self._asked.get(key) is run:
             raise JournalError(f"key={key!r} was used before in this attempt: a key is one call's")
-        self._asked.add(key)
+        self._asked[key] = run
 
     def find(self, key: str) -> HeldCall:
         """Return what there is of a call."""
         return self._calls.get(key) or HeldCall()
 
-    def ended(self, prefix: str) -> list[types_pb2.JournalEntry]:
-        """Return the END entries of all calls whose keys begin so, and note that this attempt asks for them."""
+    def ended(self, prefix: str, run: CodeRun) -> list[types_pb2.JournalEntry]:
+        """Return the END entries of all calls whose keys begin so, and note that a run of the code makes them."""
         ends = {
             key: call.end
             for key, call in self._calls.items()
             if call.end is not None and key.startswith(prefix)
         }
-        self._asked.update(ends)
+        self._asked.update(dict.fromkeys(ends, run))
         return list(ends.values())
-
-    def begin_again(self, prefix: str) -> None:
-        """Let keys that begin so be used once more."""
-        self._asked = {key for key in self._asked if not key.startswith(prefix)}
 
     def replay(self, inner_prefix: str) -> None:
         """Note that a call's value comes from the journal, so that its function asks for nothing."""
@@ -201,7 +198,7 @@ class Journal:
             )
         await self._send((), [key])
         self._calls.pop(key, None)
-        self._asked.discard(key)
+        self._asked.pop(key, None)
 
     async def settled(self) -> None:
         """Wait until all that was sent is answered, though nobody waits for it any more."""

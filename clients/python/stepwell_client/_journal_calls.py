@@ -15,7 +15,7 @@ from stepwell_client._call_run import CallRequest, CallRun, value_of
 from stepwell_client._decisions import NeedsInput
 from stepwell_client._enums import Effect
 from stepwell_client._errors import JournalError, LeaseLost, Suspended
-from stepwell_client._frames import CURRENT, Frame, frame_of
+from stepwell_client._frames import CURRENT, CodeRun, Frame, frame_of
 from stepwell_client._journal import END, WAIT, Journal
 from stepwell_client._plans import Span, duration
 from stepwell_client._runtime import Runtime
@@ -58,11 +58,11 @@ class Calls:
         self.waits = Waits(record, self.activities, runtime)
         self.journal.on_budget = self.waits.budget_raised
         self.execution_id = assignment.execution.execution_id
-        self._counts: dict[str, int] = {}
+        self._outermost = Frame(record, "", CodeRun())
 
     async def call(self, request: CallRequest, in_thread: InThread) -> Any:
         """Return the call's value, from the journal or from its function. `in_thread` runs one that isn't async."""
-        frame = self._frame()
+        frame = self.frame()
         digest = arguments_digest(request.arguments, request.named)
         if not digest and request.key is None:
             raise JournalError(
@@ -80,7 +80,9 @@ class Calls:
             await self.waits.wait(Wait(key), frame.activity)
         activity = Activity(frame.activity)
         at_most_once = frame.at_most_once or request.effect == Effect.AT_MOST_ONCE
-        within = Frame(self.record, inner, key=key, activity=activity, at_most_once=at_most_once)
+        within = Frame(
+            self.record, inner, frame.run, key=key, activity=activity, at_most_once=at_most_once
+        )
         token = CURRENT.set(within)
         self.activities.begin(activity)
         try:
@@ -106,7 +108,7 @@ class Calls:
         seconds = 0.0 if sleep is None else sleep.ToMilliseconds() / 1_000
         if not 0 <= seconds <= SLEEP_SECONDS_MAX:
             raise ValueError(f"a sleep is 0 to {SLEEP_SECONDS_MAX:.0f} s long, not {seconds}")
-        frame = self._frame()
+        frame = self.frame()
         if frame.at_most_once and seconds > SHORT_SECONDS:
             raise _refused("sleep")
         digest = digest_of("sleep", seconds)
@@ -132,7 +134,7 @@ class Calls:
         """Return a person's answer. Raises Suspended where there is none yet."""
         message = question.outcome()
         choices = list(message.choices)
-        frame = self._frame()
+        frame = self.frame()
         digest = digest_of("ask", message.kind, message.prompt, message.schema, choices)
         key = self._key(frame, "ask", digest, key)
         await self._read(frame)
@@ -146,7 +148,7 @@ class Calls:
 
     async def forget(self, key: str) -> None:
         """Drop what the journal has of a call."""
-        frame = self._frame()
+        frame = self.frame()
         await self._read(frame)
         with self._working(frame):
             await self.journal.forget(key)
@@ -155,14 +157,13 @@ class Calls:
 
     async def kept(self, prefix: str) -> list[types_pb2.JournalEntry]:
         """Return the values that were kept under keys that begin so, as no calls of a function."""
-        frame = self._frame()
-        await self._read(frame)
-        return self.journal.ended(prefix)
+        await self._read(self.frame())
+        return self.journal.ended(prefix, self._outermost.run)
 
     async def keep(self, key: str, name: str, value: types_pb2.Payload) -> None:
         """Keep a value under a key that is nobody else's. Nothing but its size and the lease stops it."""
-        frame = self._frame()
-        self.journal.ask(key, once=True)
+        frame = self.frame()
+        self.journal.ask(key, self._outermost.run)
         with self._working(frame):
             await self.journal.write(
                 types_pb2.JournalEntry(key=key, mark=END, name=name, value=value)
@@ -173,15 +174,12 @@ class Calls:
 
         Raises where the step goes no further.
         """
-        self.journal.replay(scope_prefix(self._frame().prefix, scope))
+        self.journal.replay(scope_prefix(self.frame().prefix, scope))
 
-    def begin_again(self) -> None:
-        """Let the calls of the scope around be made once more in this attempt: they get the keys that they had."""
-        prefix = self._frame().prefix
-        self._counts = {
-            base: count for base, count in self._counts.items() if not base.startswith(prefix)
-        }
-        self.journal.begin_again(prefix)
+    def frame(self) -> Frame:
+        """Return the place of the code that runs here. Raises where the step goes no further."""
+        self.waits.check()
+        return frame_of(self.record) or self._outermost
 
     # The end of the attempt.
 
@@ -210,17 +208,13 @@ class Calls:
 
     # Their parts.
 
-    def _frame(self) -> Frame:
-        self.waits.check()
-        return frame_of(self.record) or Frame(self.record, "")
-
     def _key(self, frame: Frame, name: str, digest: str, given: str | None) -> str:
         """Return the key of the next call, before anything is waited for: so it goes by the order of the code."""
         if given is not None:
             key = own_key(frame.prefix, given)
         else:
-            key = counted_key(frame.prefix, name, digest, self._counts)
-        self.journal.ask(key, once=given is not None)
+            key = counted_key(frame.prefix, name, digest, frame.run.counts)
+        self.journal.ask(key, frame.run)
         return key
 
     async def _read(self, frame: Frame) -> None:

@@ -14,7 +14,7 @@ from stepwell_client._call_run import CallRequest, Reconcile
 from stepwell_client._decisions import NeedsInput
 from stepwell_client._enums import Effect, ExpiryAction, InputKind, StepKind
 from stepwell_client._errors import JournalError, LeaseLost
-from stepwell_client._frames import CURRENT, Frame, frame_of
+from stepwell_client._frames import CURRENT, frame_of
 from stepwell_client._journal_calls import Calls
 from stepwell_client._plans import Retry, Span
 from stepwell_client._runtime import Runtime
@@ -187,8 +187,7 @@ class JournalContext:
 
         Calls in two scopes don't count each other, so they may come in any order.
         """
-        self._calls.waits.check()
-        outer = frame_of(self._record) or Frame(self._record, "")
+        outer = self._calls.frame()
         token = CURRENT.set(outer.scope(scope_prefix(outer.prefix, name)))
         try:
             yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -20,7 +20,7 @@ from langgraph.types import Command
 
 from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._errors import JournalError, Suspended
-from stepwell_client._journal_context import opened_calls
+from stepwell_client._frames import code_run
 from stepwell_client._langgraph_log import MEDIA_TYPE, SCOPE, packed, unpacked
 from stepwell_client._payloads import decode
 from stepwell_client.journal_keys import digest_of
@@ -75,9 +75,7 @@ def _task() -> Generator[None]:
         return
     name, is_one_tasks = _scope(get_config())
     try:
-        with step.scope(SCOPE), step.scope(name):
-            if is_one_tasks:
-                opened_calls(step).begin_again()
+        with step.scope(SCOPE), step.scope(name), code_run() if is_one_tasks else nullcontext():
             yield
     except Suspended:
         raise GraphInterrupt from None
