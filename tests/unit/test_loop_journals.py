@@ -14,6 +14,7 @@ from stepwell.core.loop.signals import (
     Delivery,
     Failed,
     Forget,
+    LeaseExpired,
     Planned,
     Reflected,
     Released,
@@ -25,7 +26,7 @@ from stepwell.core.loop.signals import (
 from stepwell.core.port import JournalWrite
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Budget, Failure, Message, RetryPolicy, Usage
-from stepwell.core.records.states import Decision, JournalMark, OnFailure, StepKind
+from stepwell.core.records.states import Decision, Effect, JournalMark, OnFailure, StepKind
 from stepwell.core.records.step_journal import Journal, Source
 from tests.unit.loop_world import AT_ONCE, ONCE, World, committed, planned, started, task, tasks
 
@@ -108,6 +109,64 @@ def test_appended_messages_are_not_appended_again_with_those_of_entries() -> Non
 
     appended = [one for commit in world.commits for one in commit.messages]
     assert [(one.number, one.content) for one in appended] == [(1, "x"), (2, "hello"), (3, "y")]
+
+
+def begun_and_recorded() -> tuple[World, str]:
+    """Return a run whose AT_MOST_ONCE task has begun and recorded two entries with messages; and its token."""
+    world = started(task("a", effect=Effect.AT_MOST_ONCE))
+    token = world.begin("task:a#1")
+    world.record("task:a#1", usage=SEVEN, says=["r1"])
+    world.record("task:a#1", says=["r2"])
+    return world, token
+
+
+def late_ones(token: str, count: int) -> tuple[AppendMessages, Delivery]:
+    """Return what a worker may send of its three messages when its lease is lost: the first ones, and all at its end."""
+    said = tuple(Message(role="assistant", content=f"d{number}") for number in (1, 2, 3))
+    some = AppendMessages(execution_id="task:a#1", token=token, messages=said[:count])
+    result, usage = Completed(), Usage(input_tokens=5)
+    end = Delivery(execution_id="task:a#1", token=token, result=result, usage=usage, messages=said)
+    return some, end
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("appended", [0, 2])
+def test_a_late_delivery_adds_all_of_its_own_to_what_was_recorded(
+    appended: int, together: bool
+) -> None:
+    world, token = begun_and_recorded()
+    some, end = late_ones(token, appended)
+    signals = [LeaseExpired(execution_id="task:a#1", token=token), some, end]
+    for batch in [signals] if together else [[one] for one in signals]:
+        world.do(*batch)
+
+    said = [one for commit in world.commits for one in commit.messages]
+    contents = ["r1", "r2", "d1", "d2", "d3"]
+    assert [(one.number, one.content) for one in said] == list(enumerate(contents, 1))
+    assert world.executions["task:a#1"].usage == replace(SEVEN, input_tokens=8)
+    assert world.run.usage == replace(SEVEN, input_tokens=8)
+
+
+def test_messages_appended_before_the_lease_was_lost_are_not_appended_again() -> None:
+    world, token = begun_and_recorded()
+    some, end = late_ones(token, 2)
+    world.do(some)
+    world.do(LeaseExpired(execution_id="task:a#1", token=token))
+    world.do(end)
+
+    said = [one.content for commit in world.commits for one in commit.messages]
+    assert said == ["d1", "d2", "r1", "r2", "d3"]
+
+
+@pytest.mark.parametrize("late", ["messages", "delivery"])
+def test_the_fence_of_a_lease_that_ends_stays_though_its_worker_sends_more(late: str) -> None:
+    world, token = begun_and_recorded()
+    some, end = late_ones(token, 1)
+    world.do(
+        LeaseExpired(execution_id="task:a#1", token=token), some if late == "messages" else end
+    )
+
+    assert [one.recorded for one in world.commits[-1].fences] == [2]
 
 
 def test_a_commit_that_needs_messages_of_entries_asks_for_them() -> None:

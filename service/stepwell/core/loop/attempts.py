@@ -16,7 +16,7 @@ from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.closing import end_execution
 from stepwell.core.loop.dispatch import offer_reconcile, offer_step, offer_task
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.journals import end_lease
+from stepwell.core.loop.journals import end_lease, own_messages
 from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, LeaseExpired
 from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply
 from stepwell.core.port import Fence
@@ -72,7 +72,8 @@ def leased_by(
         # Its worker has ended it: only a person goes on with it.
         return None
     if not ends or held.execution.status is not ExecutionStatus.LEASED:
-        draft.fences[execution_id] = Fence(execution_id=execution_id, token=token)
+        # Where this transition has ended the lease, its fence knows what was recorded.
+        draft.fences.setdefault(execution_id, Fence(execution_id=execution_id, token=token))
     return held.execution
 
 
@@ -93,7 +94,7 @@ def append_messages(draft: Draft, one: AppendMessages) -> Reply:
     execution = leased_by(draft, one.execution_id, one.token)
     if execution is None:
         return LEASE_LOST
-    new = conversations.new_of(execution, one.messages, one.after)
+    new = conversations.new_of(one.messages, one.after, own_messages(draft, execution))
     if not new:
         return UNCHANGED
     draft.event(
@@ -158,11 +159,13 @@ def _keep_delivered(
 ) -> None:
     """Keep the usage, messages and result of a delivery; adds to the execution's changed fields."""
     if delivery.usage != _NO_USAGE:
-        usage = fields.get("usage")
-        fields["usage"] = delivery.usage if usage is None else _sum(usage, delivery.usage)
+        # A lease that is over left the usage of its entries with the execution.
+        usage = fields.get("usage", execution.usage)
+        fields["usage"] = delivery.usage if usage == _NO_USAGE else _sum(usage, delivery.usage)
         draft.change_run(usage=draft.run.usage + delivery.usage)
     if delivery.messages:
-        new = conversations.new_of(execution, delivery.messages, delivery.messages_after)
+        own = own_messages(draft, execution)
+        new = conversations.new_of(delivery.messages, delivery.messages_after, own)
         conversations.append(draft, execution, new, delivery.session, fields)
     result = delivery.result.result if isinstance(delivery.result, Completed) else None
     if result is not None:

@@ -18,9 +18,9 @@ from stepwell.core.records.states import StepKind
 _NO_SESSION = Session()
 
 
-def new_of(execution: Execution, messages: Sequence[Message], after: int) -> Sequence[Message]:
-    """Return the messages that the execution has not appended yet; `after` precede the first one."""
-    return messages[max(0, execution.messages - after) :]
+def new_of(messages: Sequence[Message], after: int, appended: int) -> Sequence[Message]:
+    """Return those of a worker's messages that come after the `appended` ones; `after` precede the first of these."""
+    return messages[max(0, appended - after) :]
 
 
 def append(

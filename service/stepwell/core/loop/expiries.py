@@ -28,7 +28,6 @@ from stepwell.core.loop.questions import input_expired
 from stepwell.core.loop.signals import LeaseExpired, TimerDue
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus
 from stepwell.core.loop.waits import INPUT_TIMER, WAIT_TIMER, drop_timer, sleep_over
-from stepwell.core.port import Fence
 from stepwell.core.records.model import Failure, Session
 from stepwell.core.records.states import (
     SETTLED,
@@ -55,7 +54,6 @@ def lease_expired(draft: Draft, one: LeaseExpired) -> Reply:
     is_loss = not (one.timed_out or one.undelivered or execution.begun)
     if is_loss and not one.waited and shows_poison(losses_of(draft, execution), instance, one):
         return Reply(status=ReplyStatus.UNCHANGED, reason=AWAITED)
-    draft.fences[one.execution_id] = Fence(execution_id=one.execution_id, token=one.token)
     status = ExecutionStatus.TIMED_OUT if one.timed_out else ExecutionStatus.LOST
     why = (
         "the attempt took longer than its time-out"

@@ -8,6 +8,8 @@ A step is named by its task's id; an empty one names the PLAN, REFLECT or SYNTHE
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from stepwell.core.loop import conversations
@@ -16,7 +18,7 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import STEP_OF_PHASE
 from stepwell.core.port import Fence, JournalWrite
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Execution, Payload, Run, Session, Task, Usage
+from stepwell.core.records.model import Execution, Message, Payload, Run, Session, Task, Usage
 from stepwell.core.records.states import Effect, ExecutionStatus, StepKind
 from stepwell.core.records.step_journal import Journal, journal_of
 
@@ -88,15 +90,27 @@ def end_lease(
         fields["usage"] = totals.usage
         draft.change_run(usage=draft.run.usage + totals.usage)
     if totals.messages:
-        messages = draft.context.messages.get(execution_id)
-        if messages is None:
-            draft.asked_messages += (execution_id,)
-        else:
-            conversations.append(draft, execution, messages, _NO_SESSION, fields)
+        messages = _messages_of(draft, execution_id)
+        conversations.append(draft, execution, messages, _NO_SESSION, fields)
     if status is ExecutionStatus.COMPLETED and execution.kind is not StepKind.TASK:
         return  # The run's row tells of the next step by now.
     journal = journal_at(draft, execution.task_id)
     _put_larger(draft, execution.task_id, journal, totals.entries, totals.bytes)
+
+
+def own_messages(draft: Draft, execution: Execution) -> int:
+    """Return how many messages the worker of an execution has appended, apart from those of its entries."""
+    if not execution.recorded:
+        return execution.messages  # Its lease hasn't ended yet, or nothing was recorded under it.
+    return execution.messages - len(_messages_of(draft, execution.execution_id))
+
+
+def _messages_of(draft: Draft, execution_id: str) -> Sequence[Message]:
+    """Return the messages of an execution's entries; none, and ask for them, where they aren't read yet."""
+    messages = draft.context.messages.get(execution_id)
+    if messages is None and execution_id not in draft.asked_messages:
+        draft.asked_messages += (execution_id,)
+    return messages or ()
 
 
 def write_end(
