@@ -19,6 +19,10 @@ from stepwell.core.loop.transition import Reply
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import failure_bytes, text_bytes
 
+_EVENTS_PER_SIGNAL = limits.EVENTS_PER_COMMIT_MAX // limits.INPUTS_PER_TRANSITION_MAX
+_REQUEST_BYTES = 1_024
+"""Bytes of a request and its event besides its texts: their ids, most of all."""
+
 
 class Posted:
     """A queued signal, and who is told what became of it."""
@@ -50,11 +54,13 @@ def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
     if not inbox or _goes_alone(batch[-1].signal):
         return False
     room = limits.EVENT_BYTES_PER_COMMIT_MAX - sum(_event_bytes(one.signal) for one in batch)
+    events = limits.EVENTS_PER_COMMIT_MAX - sum(_events(one.signal) for one in batch)
     while (
         inbox
         and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
         and not _goes_alone(inbox[0].signal)
         and (room := room - _event_bytes(inbox[0].signal)) >= 0
+        and (events := events - _events(inbox[0].signal)) >= 0
     ):
         batch.append(inbox.popleft())
     return len(batch) > known
@@ -64,6 +70,14 @@ def reject(batch: Sequence[Posted], error: Exception) -> None:
     """Answer the signals of a batch with an error."""
     for one in batch:
         one.answer(error)
+
+
+def _events(signal: Signal) -> int:
+    """Estimate a signal's number of events: of a suspension, one for each question of its calls besides."""
+    if not isinstance(signal, Delivery) or not isinstance(signal.result, Suspended):
+        return _EVENTS_PER_SIGNAL
+    asked = sum(isinstance(one.wait, NeedsInput) for one in signal.result.waits)
+    return _EVENTS_PER_SIGNAL + asked
 
 
 def _event_bytes(signal: Signal) -> int:
@@ -77,14 +91,19 @@ def _event_bytes(signal: Signal) -> int:
     elif isinstance(signal.result, NeedsInput):
         size = _question_bytes(signal.result)
     elif isinstance(signal.result, Suspended):
-        waits = (one.wait for one in signal.result.waits)
-        size = sum(_question_bytes(wait) for wait in waits if isinstance(wait, NeedsInput))
+        # A call's key is in the event's text, in the step's row and in its request.
+        size = sum(
+            3 * text_bytes(one.call)
+            + (_question_bytes(one.wait) if isinstance(one.wait, NeedsInput) else 0)
+            for one in signal.result.waits
+        )
     return size + (len(signal.progress.data) if signal.progress is not None else 0)
 
 
 def _question_bytes(question: NeedsInput) -> int:
-    asked = (question.prompt, question.schema, *question.choices)
-    return sum(text_bytes(text) for text in asked)
+    # The event has the prompt, too.
+    asked = (question.prompt, question.prompt, question.schema, *question.choices)
+    return _REQUEST_BYTES + sum(text_bytes(text) for text in asked)
 
 
 def _goes_alone(signal: Signal) -> bool:
