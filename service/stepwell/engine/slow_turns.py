@@ -24,7 +24,7 @@ from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
 from stepwell.engine.keys import Keys
 from stepwell.engine.names import RunKey
-from stepwell.engine.step_journal import messages_of
+from stepwell.engine.step_journal import journal_in, messages_of
 from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers
 
@@ -117,7 +117,9 @@ class SlowTurns:
         transition = await self._keys.decide(key, hot, state, advanced)
         while transition.asked_messages:
             for execution_id in transition.asked_messages:
-                messages[execution_id] = await messages_of(self._store, key, execution_id)
+                step = journal_in(state, state.open[execution_id].execution)
+                assert step is not None, "only a step with a journal records"
+                messages[execution_id] = await messages_of(self._store, key, step, execution_id)
             transition = await self._keys.decide(key, hot, state, advanced)
         return transition
 

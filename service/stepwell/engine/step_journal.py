@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import HeldEntry, JournalPage, JournalQuery, JournalWrite, Page, Store
 from stepwell.core.records import limits
@@ -15,7 +16,7 @@ from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Execution, Failure, Message
 from stepwell.core.records.states import JournalMark, StepKind
-from stepwell.core.records.step_journal import Journal, Source, journal_of
+from stepwell.core.records.step_journal import Journal, Source
 from stepwell.engine.names import RunKey
 
 _ENTRIES_PER_PAGE = 1_000
@@ -33,15 +34,12 @@ class StepJournal(NamedTuple):
 
 def journal_in(state: RunState, execution: Execution) -> StepJournal | None:
     """Return the journal of an execution's step; None: a RECONCILE step has none."""
-    kind, task_id = execution.kind, execution.task_id
-    if kind is StepKind.TASK:
-        task = state.tasks[task_id]
-        return StepJournal(journal_of(kind, task_id, task.revision, 0), task.journal)
-    if kind is StepKind.RECONCILE:
+    if execution.kind is StepKind.RECONCILE:
         return None
-    run = state.run
-    name = journal_of(kind, "", run.plan_revision, execution.iteration)
-    return StepJournal(name, run.step_journal)
+    if execution.kind is not StepKind.TASK:
+        return StepJournal(name_of(state.run, None), state.run.step_journal)
+    task = state.tasks[execution.task_id]
+    return StepJournal(name_of(state.run, task), task.journal)
 
 
 # --- pages for workers -------------------------------------------------------------------------------
@@ -197,10 +195,16 @@ async def begun_of(
     )
 
 
-async def messages_of(store: Store, key: RunKey, execution_id: str) -> tuple[Message, ...]:
-    """Return the messages of all entries that an attempt recorded, in order."""
+async def messages_of(
+    store: Store, key: RunKey, step: StepJournal, execution_id: str
+) -> tuple[Message, ...]:
+    """Return the messages of all entries that an attempt at a step recorded, in order."""
     query = JournalQuery(
-        tenant_id=key[0], run_id=key[1], execution_id=execution_id, names_only=True
+        tenant_id=key[0],
+        run_id=key[1],
+        journal=step.name,
+        execution_id=execution_id,
+        names_only=True,
     )
     return tuple([each async for one in _all(store, query) for each in one.entry.messages])
 
