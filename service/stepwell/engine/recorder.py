@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from stepwell.core.loop import budgets
 from stepwell.core.loop.signals import Forget
 from stepwell.core.loop.state import RunState
@@ -20,7 +18,7 @@ from stepwell.core.port import Recorded, Recording, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StepwellError, StoreRefused
 from stepwell.core.records.journal import Entry, entry_bytes
-from stepwell.core.records.model import Failure, Run
+from stepwell.core.records.model import Failure
 from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
 from stepwell.core.records.states import ExecutionStatus, RunStatus
 from stepwell.engine.clock import StoreTime
@@ -198,7 +196,7 @@ class Recorder:
         if run.budget == NO_BUDGET:
             answered(RecordAnswer(live=True, entries=kept))
             return
-        run = _with_open_leases(state)
+        run = budgets.with_open_leases(run, state.open.values())
         answered(
             RecordAnswer(
                 live=True,
@@ -266,12 +264,3 @@ def _within_limits(
         else:
             refused[place] = _FULL
     return kept, refused, size
-
-
-def _with_open_leases(state: RunState) -> Run:
-    """Return a run's row with the usage that is recorded under its open leases, which isn't in it yet."""
-    usage = state.run.usage
-    for row in state.open.values():
-        if row.recorded.entries and row.execution.status is ExecutionStatus.LEASED:
-            usage += row.recorded.usage
-    return replace(state.run, usage=usage)

@@ -8,11 +8,14 @@ the limit that passed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
-from stepwell.core.port import Timer
+from stepwell.core.port import OpenExecution, Timer
 from stepwell.core.records.model import Budget, Record, Run, Task, Violation
+from stepwell.core.records.states import ExecutionStatus
 
 WALL_TIMER = "budget:wall:"
 """Prefix of the wall time's timer; the limit in milliseconds follows."""
@@ -58,6 +61,15 @@ def used_up(run: Run) -> tuple[UsedUp, ...]:
     if budget.iterations and _iteration(run) > budget.iterations:
         over.append(UsedUp(part="iterations", limit=budget.iterations, used=used.iterations))
     return tuple(over)
+
+
+def with_open_leases(run: Run, held: Iterable[OpenExecution]) -> Run:
+    """Return a run's row with the usage that is recorded under open leases, which isn't in it yet."""
+    usage = run.usage
+    for row in held:
+        if row.recorded.entries and row.execution.status is ExecutionStatus.LEASED:
+            usage += row.recorded.usage
+    return replace(run, usage=usage)
 
 
 def used_of(run: Run) -> Budget:

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from stepwell.core.loop import budgets, journals
 from stepwell.core.loop.draft import Draft
 from stepwell.core.port import Timer
-from stepwell.core.records.model import InputRequest, Usage
+from stepwell.core.records.model import InputRequest
 from stepwell.core.records.states import (
     EventType,
-    ExecutionStatus,
     InputStatus,
     TaskStatus,
     WaitKind,
@@ -101,18 +100,9 @@ def wake_by_budget(draft: Draft) -> None:
 
 
 def _is_spent(draft: Draft) -> bool:
-    recorded = [
-        row.recorded.usage
-        for execution_id, row in draft.state.open.items()
-        if row.recorded.entries and _is_leased(draft, execution_id)
-    ]
-    usage = sum(recorded, start=Usage()) + draft.run.usage
-    return bool(budgets.used_up(replace(draft.run, usage=usage)))
-
-
-def _is_leased(draft: Draft, execution_id: str) -> bool:
-    held = draft.held(execution_id)
-    return held is not None and held.execution.status is ExecutionStatus.LEASED
+    held = map(draft.held, tuple(draft.state.open))
+    rows = [row for row in held if row is not None]
+    return bool(budgets.used_up(budgets.with_open_leases(draft.run, rows)))
 
 
 def withdraw_inputs(draft: Draft, task_id: str) -> bool:
