@@ -124,6 +124,9 @@ class Calls:
         if (key, JournalMark.END, 0) in self._entries:
             self._model.replayed()
             return None
+        task = self._assignment.task
+        if draw < 2 and task is not None and task.effect is Effect.AT_MOST_ONCE:
+            draw = 4  # It has begun, and must not wait.
         if draw == 0:
             return await self._sleep(key)
         if draw == 1:

@@ -404,7 +404,10 @@ def calling(rng: Rng) -> Workload:
     """Tasks make calls within them, which are recorded."""
     number = rng.between(3, 6)
     names = [f"j{index}" for index in range(rng.between(1, 3))]
-    plan = tuple(task(name, behaviour=f"calls:{number}") for name in names)
+    effects = [Effect.IDEMPOTENT, Effect.IDEMPOTENT, Effect.AT_MOST_ONCE]
+    plan = tuple(
+        task(name, behaviour=f"calls:{number}", effect=rng.pick(effects)) for name in names
+    )
     last = task("jend", *names, behaviour="calls:2")
     return Workload(
         name="calls", plans=((*plan, last),), by_caller=rng.happens(0.7), max_parallel=3
