@@ -26,6 +26,7 @@ from stepwell.core.loop.signals import (
     TimerDue,
 )
 from stepwell.core.records.journal import Entry
+from stepwell.core.records.limits import WAITS_MAX
 from stepwell.core.records.model import Budget, Payload, Usage
 from stepwell.core.records.states import (
     Effect,
@@ -56,6 +57,44 @@ def open_inputs(world: World) -> dict[str, str]:
 
 
 # --- suspending --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wait", [MINUTE, NOW, BudgetSpent()])
+@pytest.mark.parametrize("late", [False, True])
+def test_an_at_most_once_task_that_has_begun_is_not_suspended(
+    wait: Sleep | NeedsInput | BudgetSpent, late: bool
+) -> None:
+    world = started(task("a", effect=Effect.AT_MOST_ONCE, retry=AT_ONCE), "b")
+    world.begin("task:a#1")
+    if late:
+        world.expire("task:a#1")
+    reply = world.deliver("task:a#1", Suspended(waits=(SuspendedCall(call="k", wait=wait),)))
+
+    assert (reply.status, reply.reason) == ("REJECTED", "INVALID_OUTCOME")
+    assert "has begun" in reply.message
+    assert (world.status_of("task:a#1"), world.task("a").status) == ("FAILED", "FAILED")
+    assert (world.task("a").waits, world.state.inputs) == ((), {})
+
+
+def test_an_at_most_once_task_may_be_suspended_before_it_begins() -> None:
+    world = started(task("a", effect=Effect.AT_MOST_ONCE), "b")
+    world.suspend("task:a#1", k=NOW)
+
+    assert world.status_of("task:a#1") == "SUSPENDED"
+
+
+def test_the_calls_of_a_step_have_a_limited_number_of_open_questions() -> None:
+    world = started(task("a", retry=AT_ONCE, on_failure=OnFailure.CONTINUE), "b")
+    many = {f"k{number}": NOW for number in range(WAITS_MAX - 1)}
+    world.suspend("task:a#1", now=Sleep(remaining_ms=0), **many)
+    world.suspend("task:a#2", now=Sleep(remaining_ms=0), k0=NOW, last=NOW)
+    assert len(world.state.inputs) == WAITS_MAX
+
+    more = SuspendedCall(call="more", wait=NOW)
+    reply = world.deliver("task:a#3", Suspended(waits=(more,)))
+
+    assert (reply.status, reply.reason) == ("REJECTED", "TOO_MANY_QUESTIONS")
+    assert (world.task("a").status, world.state.inputs) == ("FAILED", {})
 
 
 def test_a_suspended_step_waits_by_one_commit_for_all_that_it_named() -> None:

@@ -24,7 +24,7 @@ from stepwell.core.loop.signals import (
     Suspended,
     UnknownCall,
 )
-from stepwell.core.loop.suspending import suspend
+from stepwell.core.loop.suspending import INVALID_OUTCOME, refusal, suspend
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.loop.unknown_calls import call_unknown
@@ -66,6 +66,8 @@ def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
         case StepKind.RECONCILE, Reconciled() as result:
             return reconciled(draft, execution, delivery, result)
         case _, Suspended() as result if execution.kind is not StepKind.RECONCILE:
+            if (failure := refusal(draft, execution, result)) is not None:
+                return _refuse(draft, execution, delivery, failure)
             return suspend(draft, execution, delivery, result)
         case _, UnknownCall() as result if execution.kind is not StepKind.RECONCILE:
             return call_unknown(draft, execution, delivery, result)
@@ -76,14 +78,17 @@ def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
             fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery)
             return Reply()
         case _, result:
-            failure = _wrong_kind(execution, result)
-            fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery)
-            return _rejected(failure)
+            return _refuse(draft, execution, delivery, _wrong_kind(execution, result))
+
+
+def _refuse(draft: Draft, execution: Execution, delivery: Delivery, failure: Failure) -> Reply:
+    fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery)
+    return _rejected(failure)
 
 
 def _wrong_kind(execution: Execution, result: object) -> Failure:
     return Failure(
-        kind="INVALID_OUTCOME",
+        kind=INVALID_OUTCOME,
         message=f"{type(result).__name__} is no outcome of a {execution.kind} step",
     )
 

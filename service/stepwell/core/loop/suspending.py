@@ -25,6 +25,7 @@ from stepwell.core.loop.signals import (
 from stepwell.core.loop.transition import Reply
 from stepwell.core.loop.waits import INPUT_TIMER, put_waits, sleep_timer, waits_of, wake
 from stepwell.core.port import Timer
+from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Failure, InputRequest, Payload
 from stepwell.core.records.states import (
     Effect,
@@ -38,6 +39,29 @@ from stepwell.core.records.step_journal import Wait
 
 ASK = "ask"
 """The name, for people, of the entry that holds an answer."""
+
+
+INVALID_OUTCOME = "INVALID_OUTCOME"
+TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
+
+
+def refusal(draft: Draft, execution: Execution, result: Suspended) -> Failure | None:
+    """Return the failure of an attempt that may not be suspended so; None: it may."""
+    if execution.begun:
+        return Failure(
+            kind=INVALID_OUTCOME,
+            message="an AT_MOST_ONCE task that has begun can't be suspended: it would run again from its beginning",
+            retryable=False,
+        )
+    new = {one.call for one in result.waits if isinstance(one.wait, NeedsInput)}
+    count = len(new | _asked(draft, execution.task_id).keys())
+    if count <= limits.WAITS_MAX:
+        return None
+    return Failure(
+        kind=TOO_MANY_QUESTIONS,
+        message=f"calls of the step would have {count} open questions, more than {limits.WAITS_MAX}",
+        retryable=False,
+    )
 
 
 def suspend(draft: Draft, execution: Execution, delivery: Delivery, result: Suspended) -> Reply:
@@ -103,10 +127,7 @@ def _is_over(draft: Draft, call: SuspendedCall, answered: list[str]) -> bool:
 
 def _ask(draft: Draft, execution: Execution, calls: list[SuspendedCall]) -> dict[str, str]:
     """Ask what is not asked yet, an event for each; return the request of each call that asks."""
-    task_id = execution.task_id
-    asked = {
-        one.call: one.input_id for one in draft.open_inputs() if one.call and one.task_id == task_id
-    }
+    asked = _asked(draft, execution.task_id)
     for number, call in enumerate(calls, 1):
         if not isinstance(call.wait, NeedsInput) or call.call in asked:
             continue
@@ -114,6 +135,13 @@ def _ask(draft: Draft, execution: Execution, calls: list[SuspendedCall]) -> dict
         input_id = asked[call.call] = f"{request.input_id}.{number}"
         put_request(draft, replace(request, input_id=input_id, call=call.call))
     return asked
+
+
+def _asked(draft: Draft, task_id: str) -> dict[str, str]:
+    """Return the open requests of a step's calls, by call."""
+    return {
+        one.call: one.input_id for one in draft.open_inputs() if one.call and one.task_id == task_id
+    }
 
 
 def request_of(execution: Execution, question: NeedsInput, now_us: int) -> InputRequest:
@@ -154,12 +182,12 @@ def answer_call(draft: Draft, request: InputRequest, answer: Payload) -> None:
     write_end(draft, task_id, call, ASK, answer, Effect.IDEMPOTENT)
     if any(one.key == call for one in waits_of(draft, task_id)):
         wake(draft, task_id, call)
-    elif _is_leased(draft, task_id):
+    elif _is_step_leased(draft, task_id):
         journal = journal_at(draft, task_id)
         put_journal(draft, task_id, replace(journal, answered=(*journal.answered, call)))
 
 
-def _is_leased(draft: Draft, task_id: str) -> bool:
+def _is_step_leased(draft: Draft, task_id: str) -> bool:
     kind, leased = kind_of(draft.run, task_id), ExecutionStatus.LEASED
     return any(
         one.status is leased and one.kind is kind and one.task_id == task_id
