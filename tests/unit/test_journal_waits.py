@@ -22,7 +22,7 @@ from stepwell_client import (
 )
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2
-from tests.support.journal import JournaledStep
+from tests.support.journal import JournaledServices, JournaledStep
 from tests.support.steps import assignment
 
 END = types_pb2.JOURNAL_MARK_END
@@ -283,6 +283,49 @@ async def test_waiting_is_refused_within_an_at_most_once_call(how: str) -> None:
     assert (failure.kind, failure.retryable) == (JournalError.__name__, False)
     assert "AT_MOST_ONCE" in failure.message
     assert [entry.number for entry in step.kept(TRY)] == [1]
+
+
+@pytest.mark.parametrize("how", ["sleep", "ask"])
+async def test_waiting_is_refused_in_an_at_most_once_task_that_has_begun(how: str) -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> None:
+        await ctx.sleep(0.5)
+        with ctx.scope("part"):
+            await (ctx.sleep(DAY) if how == "sleep" else ctx.ask("Go on?"))
+
+    outcome = await step.attempt(work, effect=types_pb2.EFFECT_AT_MOST_ONCE)
+    assert (outcome.failed.failure.kind, outcome.failed.failure.retryable) == (
+        JournalError.__name__,
+        False,
+    )
+    assert "AT_MOST_ONCE task" in outcome.failed.failure.message
+
+
+async def test_an_at_most_once_task_may_wait_before_it_begins() -> None:
+    agent = Agent()
+
+    @agent.task(manual_begin=True)
+    async def work(ctx: TaskContext) -> None:
+        await ctx.sleep(DAY)
+
+    runner = AgentRunner(agent)
+    step = assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE)
+    try:
+        outcome = await runner.run(step, JournaledServices())
+    finally:
+        runner.close()
+
+    assert len(calls_of(outcome)) == 1
+
+
+async def test_a_spent_budget_does_not_hold_back_an_at_most_once_task_that_has_begun() -> None:
+    step = JournaledStep(budget_spent=True)
+
+    async def work(ctx: TaskContext) -> list[int]:
+        return [await ctx.call("first", one), await ctx.call("second", one)]
+
+    assert result_of(await step.attempt(work, effect=types_pb2.EFFECT_AT_MOST_ONCE)) == [1, 1]
 
 
 async def test_a_spent_budget_suspends_the_next_call_and_not_a_replayed_one() -> None:

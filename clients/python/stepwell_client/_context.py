@@ -271,6 +271,9 @@ class StepContext(OutputContext, JournalContext):
         LeaseLost: don't start.
         """
         self._check_suspended()
+        task = self._assignment.task
+        is_task = self._assignment.execution.kind == types_pb2.STEP_KIND_TASK
+        self._record.begun = is_task and task.effect == types_pb2.EFFECT_AT_MOST_ONCE
         try:
             await self._services.begin(self._assignment)
         except LeaseLost:

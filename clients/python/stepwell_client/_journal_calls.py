@@ -76,7 +76,7 @@ class Calls:
         if held.end is not None:
             self.journal.replay(inner)
             return value_of(held.end, request.returns)
-        while self.journal.budget_spent and not frame.at_most_once:
+        while self.journal.budget_spent and self._within(frame) is None:
             await self.waits.wait(Wait(key), frame.activity)
         activity = Activity(frame.activity)
         at_most_once = frame.at_most_once or request.effect == Effect.AT_MOST_ONCE
@@ -109,8 +109,8 @@ class Calls:
         if not 0 <= seconds <= SLEEP_SECONDS_MAX:
             raise ValueError(f"a sleep is 0 to {SLEEP_SECONDS_MAX:.0f} s long, not {seconds}")
         frame = self.frame()
-        if frame.at_most_once and seconds > SHORT_SECONDS:
-            raise _refused("sleep")
+        if seconds > SHORT_SECONDS:
+            self._check_wait(frame, "sleep")
         digest = digest_of("sleep", seconds)
         key = self._key(frame, "sleep", digest, key)
         await self._read(frame)
@@ -140,8 +140,7 @@ class Calls:
         await self._read(frame)
         held = self.journal.find(key)
         if held.end is None:
-            if frame.at_most_once:
-                raise _refused("ask")
+            self._check_wait(frame, "ask")
             await self.waits.wait(Wait(key, ask=message), frame.activity)
             raise Suspended  # An answer comes with a later attempt.
         return value_of(held.end, returns)
@@ -223,6 +222,20 @@ class Calls:
                 await self.journal.read()
             self.waits.check()
 
+    def _within(self, frame: Frame) -> str | None:
+        """Return what must not be handed back here, an AT_MOST_ONCE call or task; None: the step may be."""
+        if frame.at_most_once:
+            return "call"
+        return "task that has begun" if self.record.begun else None
+
+    def _check_wait(self, frame: Frame, what: str) -> None:
+        """Raise JournalError where the step must not be handed back."""
+        if (within := self._within(frame)) is not None:
+            raise JournalError(
+                f"ctx.{what} within an AT_MOST_ONCE {within}: the step would be handed back while "
+                "nobody knows what became of it. Wait before it, or after it"
+            )
+
     @contextmanager
     def _working(self, frame: Frame) -> Generator[None]:
         activity = Activity(frame.activity)
@@ -231,10 +244,3 @@ class Calls:
             yield
         finally:
             self.waits.over(activity)
-
-
-def _refused(what: str) -> JournalError:
-    return JournalError(
-        f"ctx.{what} within an AT_MOST_ONCE call: the step would be handed back while nobody knows "
-        "what became of the call. Wait before it, or after it"
-    )

@@ -209,7 +209,8 @@ class JournalContext:
         """Sleep, in seconds or a timedelta, 366 days at most. Its end is stamped when it first begins.
 
         A short sleep is waited for in place. Else the step is suspended, once nothing but waits is left of it,
-        and spends no attempt. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call.
+        and spends no attempt. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call, or in an
+        AT_MOST_ONCE task that has begun.
         """
         await self._on_loop(self._calls.sleep(seconds, key))
 
@@ -232,7 +233,8 @@ class JournalContext:
         """Ask a person, and return the answer as `as_` wants it. The fields are those of NeedsInput.
 
         The step is suspended, once nothing but waits is left of it, and spends no attempt. The attempt after the
-        answer goes on from here. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call.
+        answer goes on from here. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call, or in an
+        AT_MOST_ONCE task that has begun.
         """
         question = _question(prompt, kind, schema, choices, expires, on_expiry)
         return await self._on_loop(self._calls.ask(question, key, as_))

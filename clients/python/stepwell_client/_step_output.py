@@ -27,6 +27,7 @@ class AttemptRecord(Output):
     """An attempt's usage, session, progress and unsaved messages, and whether it was cancelled or suspended."""
 
     __slots__ = (
+        "begun",
         "cancelled",
         "progress",
         "prompt",
@@ -40,6 +41,8 @@ class AttemptRecord(Output):
     def __init__(self) -> None:
         super().__init__()  # Its messages are the unsaved ones: they go with the outcome.
         self.cancelled = False
+        self.begun = False
+        """Its task is AT_MOST_ONCE and has begun, or is about to: it isn't handed back any more."""
         self.suspended = False
         """Nothing is left of it but waits: it is handed back, whatever its function does."""
         self.session: types_pb2.Session | None = None
