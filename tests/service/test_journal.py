@@ -310,13 +310,48 @@ async def test_forgotten_call_is_gone_and_one_that_has_begun_stays(client: Clien
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         await write(client, got, entry("k"), begin("pay"))
-        anew = await write(client, got, entry("k", b'"new"'), forget=["k", "pay", "none"])
-        assert statuses(anew) == [KEPT]
+        dropped = await write(client, got, forget=["k", "pay", "none", "k"])
+        assert (dropped.lease.status, statuses(dropped)) == (LIVE, [])
+        assert statuses(await write(client, got, entry("k", b'"new"'))) == [KEPT]
         got = await again(worker, got)
     assert {(one.entry.key, one.entry.value.data) for one in got.journal.entries} == {
         ("pay", b""),
         ("k", b'"new"'),
     }
+
+
+async def test_recording_that_drops_calls_and_has_entries_changes_nothing(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await write(client, got, entry("k"))
+        both = await write(client, got, entry("k", b'"new"'), entry("l"), forget=["k"])
+    assert statuses(both) == [REJECTED, REJECTED]
+    (fault,) = both.entries[0].failure.violations
+    assert (fault.field, "one of the two" in fault.description) == ("forget", True)
+    (kept,) = await listed(client, run.spec.run_id, values=True)
+    assert (kept.entry.key, kept.entry.value.data) == ("k", b'"v"')
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_messages_of_a_forgotten_call_go_unless_the_conversation_has_them(
+    client: Client, later: bool
+) -> None:
+    run = await client.start_tasks("a", queue="q")
+    used = types_pb2.Usage(input_tokens=7)
+    said = partial(types_pb2.Message, role="assistant")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await write(client, got, entry("k", usage=used, messages=[said(content="of k")]))
+        await write(client, got, entry("l", messages=[said(content="of l")]))
+        if later:
+            got = await again(worker, got)
+        await write(client, got, forget=["k"])
+        await worker.complete(got)
+    run = await client.wait(run.spec.run_id)
+    messages = (await client.ask("GetMessages", run_id=run.spec.run_id)).messages
+    assert run.usage.input_tokens == 7
+    assert [one.content for one in messages] == (["of k", "of l"] if later else ["of l"])
 
 
 async def test_fresh_retry_begins_the_journal_anew(client: Client) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from stepwell.core.loop.signals import Delivery, NeedsInput, Suspended, SuspendedCall
+from stepwell.core.loop.signals import Delivery, Forget, NeedsInput, Suspended, SuspendedCall
 from stepwell.core.records import limits
 from stepwell.engine.batches import Posted, next_batch
 
@@ -29,6 +29,13 @@ def test_an_outcome_goes_alone_though_it_is_larger_than_a_commit_should_be() -> 
     inbox = suspensions(2, prompt="x" * 64_000)
 
     assert [len(next_batch(inbox)), len(next_batch(inbox))] == [1, 1]
+
+
+def test_a_call_is_dropped_by_a_commit_of_its_own() -> None:
+    drop = Posted(Forget(execution_id="task:a#1", token="t", call="k"), lambda _: None)
+    inbox = deque([*suspensions(1, asks=1), drop, *suspensions(2, asks=1)])
+
+    assert [len(next_batch(inbox)) for _ in range(3)] == [1, 1, 2]
 
 
 def test_keys_of_calls_and_what_surrounds_a_question_count_as_bytes() -> None:

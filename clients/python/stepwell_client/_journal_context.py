@@ -258,7 +258,8 @@ class JournalContext:
     async def forget(self, key: str) -> None:
         """Drop what the step's journal has of a call, by the key that the journal shows.
 
-        Another call of that key runs its function again. Raises JournalError where it is AT_MOST_ONCE and has begun.
+        Another call of that key runs its function again. Messages that this attempt kept with the call go, too; its
+        usage stays. Raises JournalError where it is AT_MOST_ONCE and has begun.
         """
         await self._on_loop(self._calls.forget(key))
 

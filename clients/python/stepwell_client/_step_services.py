@@ -49,7 +49,7 @@ class StepServices(Protocol):
         entries: Sequence[types_pb2.JournalEntry],
         forget: Sequence[str],
     ) -> asyncio.Future[worker_pb2.Recorded]:
-        """Drop these calls from the step's journal, and write these entries; the future resolves once that is durable.
+        """Write entries into the step's journal, or drop calls from it; the future resolves once that is durable.
 
         Sent again until it is answered; given up only with the lease. With a lease that is LOST nothing was written.
         """

@@ -9,6 +9,7 @@ from stepwell.core.loop.signals import (
     Command,
     Delivery,
     Failed,
+    Forget,
     Fork,
     NeedsInput,
     Signal,
@@ -42,7 +43,7 @@ class Posted:
 
 
 def next_batch(inbox: deque[Posted]) -> list[Posted]:
-    """Pop the signals that can be decided together; a command is decided alone."""
+    """Pop the signals that can be decided together; a command, or a call to drop, is decided alone."""
     batch = [inbox.popleft()]
     extend(batch, inbox)
     return batch
@@ -107,4 +108,5 @@ def _question_bytes(question: NeedsInput) -> int:
 
 
 def _goes_alone(signal: Signal) -> bool:
-    return isinstance(signal, Command | Start | Fork)
+    # A call that is dropped is gone before it is read which messages the end of its lease adds.
+    return isinstance(signal, Command | Start | Fork | Forget)

@@ -44,7 +44,7 @@ _FULL = Failure(
 
 
 class NewEntries(NamedTuple):
-    """Entries that the worker of a step writes, and calls that it drops before that."""
+    """Entries that the worker of a step writes, or calls that it drops."""
 
     run_id: str
     execution_id: str

@@ -267,7 +267,10 @@ class AppendMessages(Record, frozen=True, kw_only=True):
 
 
 class Forget(Record, frozen=True, kw_only=True):
-    """Drop a call from the journal of a step that is still running."""
+    """Drop a call from the journal of a step that is still running.
+
+    Its messages go with it, unless the conversation has them already; its usage still counts.
+    """
 
     execution_id: str
     token: str

@@ -47,6 +47,9 @@ def check_count(recordings: Sequence[pb.Recording]) -> None:
 def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Answered) -> None:
     """Write a recording; `answered` is called once its entries are kept, once, never from here."""
     faults = violations(item)
+    if item.forget and item.entries:
+        # Sent again, it would drop what it wrote the first time.
+        faults.add("forget", "is there beside entries; limit: a recording has one of the two")
     if faults:
         asyncio.get_running_loop().call_soon(answered, _refused(item, faults))
         return
