@@ -431,8 +431,10 @@ async def test_listing_follows_by_its_token(client: Client) -> None:
         assert (found.journal, found.generation, found.execution_id) == ("task:a@1", 1, "task:a#1")
         assert (found.entry.value.data, page.next_page_token) == (b"", "")
         assert not (await ask(task_id="a", page_token=page.cursor)).entries
+        assert (await ask(task_id="a", journal="task:a@1")).entries == page.entries
         first = next(one for one in got if one.execution.task_id == "a")
         await write(client, first, entry("later"))
         later = await ask(task_id="a", page_token=page.cursor)
         assert [one.entry.key for one in later.entries] == ["later"]
     assert (await refusal(ask(task_id="none"))).reason == "TASK_NOT_FOUND"
+    assert (await refusal(ask(task_id="a", journal="task:b@1"))).fields == ["journal"]

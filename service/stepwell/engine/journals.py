@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import JournalPage, JournalWrite, Store
-from stepwell.core.records.model import Record
-from stepwell.core.records.states import StepKind
-from stepwell.core.records.step_journal import journal_of
+from stepwell.core.records.model import Record, Run
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.leased import leased_state
 from stepwell.engine.runs import Runs
@@ -58,11 +57,16 @@ class JournalReader:
             return ()
         return await begun_of(self._store, (tenant_id, run_id), step, call)
 
-    async def name_of(self, tenant_id: str, run_id: str, task_id: str) -> str:
-        """Return the name of the journal of a task, as the plan in force defines it; empty: there is no such task."""
-        state = await self._loaded(tenant_id, run_id)
+    async def name_of(self, run: Run, task_id: str) -> str:
+        """Return the name of the journal of a task, as the plan in force defines it; empty: there is no such task.
+
+        `run` is its run as the store has it.
+        """
+        state = await self._runs.state((run.spec.tenant_id, run.spec.run_id))
+        if state is None or state.run.plan_revision < run.plan_revision:
+            state = await self._loaded(run.spec.tenant_id, run.spec.run_id)
         task = state.tasks.get(task_id) if state is not None else None
-        return journal_of(StepKind.TASK, task_id, task.revision, 0) if task is not None else ""
+        return name_of(run, task) if task is not None else ""
 
     async def _loaded(self, tenant_id: str, run_id: str) -> RunState | None:
         """Return a run's state as the store has it: other replicas may have changed it."""

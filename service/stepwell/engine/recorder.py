@@ -127,12 +127,12 @@ class Recorder:
     async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> bool:
         """Drop calls from the journal, except those that have begun; False: the lease is lost."""
         step = journal_in(state, state.open[one.execution_id].execution)
-        if step is None:
+        if step is None or not one.forget:
             return True
-        for call in one.forget:
-            found = await entries_of(self._store, key, step, call)
+        found = await entries_of(self._store, key, step, one.forget)
+        for call, entries in found.items():
             forget = Forget(
-                execution_id=one.execution_id, token=one.token, call=call, entries=tuple(found)
+                execution_id=one.execution_id, token=one.token, call=call, entries=tuple(entries)
             )
             try:
                 reply = await self._runs.post(key, forget)

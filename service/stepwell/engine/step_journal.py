@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -163,9 +163,9 @@ def page_bytes(page: JournalPage | None) -> int:
 
 
 async def entries_of(
-    store: Store, key: RunKey, step: StepJournal, call: str
-) -> Sequence[JournalWrite]:
-    """Return all entries of a call in a journal, without values, by their names."""
+    store: Store, key: RunKey, step: StepJournal, calls: Iterable[str]
+) -> dict[str, list[JournalWrite]]:
+    """Return all entries of each of these calls in a journal, without values."""
     query = JournalQuery(
         tenant_id=key[0],
         run_id=key[1],
@@ -173,18 +173,20 @@ async def entries_of(
         generation=step.journal.generation,
         names_only=True,
     )
-    return [
-        JournalWrite(journal=one.journal, generation=one.generation, entry=one.entry)
-        async for one in _all(store, query)
-        if one.entry.key == call
-    ]
+    found: dict[str, list[JournalWrite]] = {call: [] for call in calls}
+    async for one in _all(store, query):
+        if (held := found.get(one.entry.key)) is not None:
+            held.append(
+                JournalWrite(journal=one.journal, generation=one.generation, entry=one.entry)
+            )
+    return found
 
 
 async def begun_of(
     store: Store, key: RunKey, step: StepJournal, call: str
 ) -> tuple[JournalWrite, ...]:
     """Return the BEGINs of a call of which nobody knows what became."""
-    entries = await entries_of(store, key, step, call)
+    entries = (await entries_of(store, key, step, (call,)))[call]
     marks = {(one.entry.mark, one.entry.number) for one in entries}
     if (JournalMark.END, 0) in marks:
         return ()

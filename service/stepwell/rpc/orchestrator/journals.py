@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from stepwell.app.runs import read_run
 from stepwell.core.port import JournalQuery
 from stepwell.core.records import limits
-from stepwell.core.records.errors import NotFound
+from stepwell.core.records.errors import InvalidArgument, NotFound, Violation
 from stepwell.core.records.journal import StoredEntry
 from stepwell.engine.step_journal import is_more
 from stepwell.rpc.caller import tenant
@@ -19,16 +19,23 @@ from stepwell_client.v1 import types_pb2
 
 
 async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJournalResponse:
-    """Return a page of entries, and a cursor with which to read on later."""
+    """Return a page of entries, and a cursor with which to read on later.
+
+    Raises:
+        RunNotFound: there is no such run.
+        NotFound: the run has no such task.
+        InvalidArgument: the journal is another one than the task's.
+    """
     tenant_id, run_id = tenant(), request.run_id
-    await read_run(parts.store, tenant_id, run_id)
+    run = await read_run(parts.store, tenant_id, run_id)
     journal = request.journal
     if request.task_id:
-        name = await parts.executor.journals.name_of(tenant_id, run_id, request.task_id)
+        name = await parts.executor.journals.name_of(run, request.task_id)
         if not name:
             raise NotFound(f"the run has no task {request.task_id!r}", reason="TASK_NOT_FOUND")
         if journal not in ("", name):
-            return pb.ListJournalResponse()
+            what = f"is not that of task {request.task_id!r}, {name!r}; give one of the two"
+            raise InvalidArgument(f"journal {what}", (Violation("journal", what),))
         journal = name
     query = JournalQuery(
         tenant_id=tenant_id,

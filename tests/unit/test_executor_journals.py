@@ -1,0 +1,97 @@
+"""Questions about journals that the engine asks of the store: no more of them, and no larger, than it needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.signals import Released
+from stepwell.core.port import Assignment, JournalQuery
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Message
+from stepwell.core.records.recorded import RecordAnswer
+from stepwell.engine.executor import Executor
+from stepwell.engine.recorder import NewEntries
+from tests.support.patience import PATIENCE_S
+from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, Rigged
+from tests.unit.loop_world import chain
+
+
+class Watched(Rigged):
+    """A store that keeps the questions about journals."""
+
+    def __init__(self, world: ExecutorWorld) -> None:
+        self.asked: list[JournalQuery] = []
+
+        async def note(method: str, *args: Any, **_: Any) -> None:
+            if method == "page" and isinstance(args[0], JournalQuery):
+                self.asked.append(args[0])
+
+        super().__init__(world.store, note)
+
+
+async def serving(world: ExecutorWorld) -> tuple[Watched, Executor, FakeWorker, Assignment]:
+    """Return a worker that has the task of a run, with the store of its executor."""
+    store = Watched(world)
+    executor, worker = await world.serving(store=store)
+    await world.start(executor, chain("a"))
+    return store, executor, worker, await worker.next()
+
+
+async def write(
+    executor: Executor, got: Assignment, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
+) -> None:
+    """Write entries, or drop calls, and wait for the answer."""
+    answered: asyncio.Future[RecordAnswer | Exception] = asyncio.get_running_loop().create_future()
+    one = NewEntries(RUN, got.execution.execution_id, got.token, entries, forget)
+    executor.record(TENANT, one, answered.set_result)
+    async with asyncio.timeout(PATIENCE_S):
+        answer = await answered
+    assert isinstance(answer, RecordAnswer)
+    assert answer.live
+
+
+async def test_calls_that_are_dropped_together_are_looked_for_once(world: ExecutorWorld) -> None:
+    store, executor, _, got = await serving(world)
+    calls = [f"k{number}" for number in range(20)]
+    await write(executor, got, [Entry(key=call) for call in (*calls, "kept")])
+    await write(executor, got, forget=calls)
+
+    # The second question finds the end.
+    assert len(store.asked) == 2
+    page = await store.page(JournalQuery(tenant_id=TENANT, run_id=RUN))
+    assert [one.entry.key for one in page.items] == ["kept"]
+
+
+async def test_messages_of_entries_are_looked_for_in_their_step_alone(world: ExecutorWorld) -> None:
+    store, executor, worker, got = await serving(world)
+    said = Message(role="assistant", content="hello")
+    await write(executor, got, [Entry(key="k", messages=(said,))])
+    await worker.deliver(got, Released(reason="later"))
+
+    asked = {(one.journal, one.execution_id) for one in store.asked}
+    assert asked == {("task:a@1", "task:a#1")}
+
+
+async def test_a_tasks_journal_is_named_without_loading_a_run_whose_plan_is_known(
+    world: ExecutorWorld,
+) -> None:
+    store, executor, _, _ = await serving(world)
+    store.calls.clear()
+    run = await world.run()
+
+    assert await executor.journals.name_of(run, "a") == "task:a@1"
+    assert await executor.journals.name_of(run, "none") == ""
+    assert store.calls["load"] == 0
+
+
+async def test_a_tasks_journal_is_named_by_the_plan_in_the_store(world: ExecutorWorld) -> None:
+    store, executor, _, _ = await serving(world)
+    run = replace(await world.run(), plan_revision=2)
+    store.calls.clear()
+
+    await executor.journals.name_of(run, "a")
+    assert store.calls["load"] == 1
