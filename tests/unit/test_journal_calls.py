@@ -252,6 +252,32 @@ async def test_usage_and_messages_go_to_the_innermost_call() -> None:
     assert [one.content for one in kept["out#/in"].messages] == ["inner"]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_messages_of_a_call_have_256_kib_whether_it_fails_or_not(fails: bool) -> None:
+    step, text = JournaledStep(), "x" * (100 << 10)
+
+    async def talk(ctx: TaskContext) -> str:
+        for _ in range(2):
+            ctx.append("tool", text)
+        with pytest.raises(ValueError, match="262,144 is the most"):
+            ctx.append("tool", text)
+        if fails:
+            raise OSError
+        return "said"
+
+    async def work(ctx: TaskContext) -> Any:
+        value = await ctx.call("talk", talk, ctx, key="talk")
+        for _ in range(3):
+            ctx.append("assistant", text)
+        return value
+
+    outcome = await step.attempt(work)
+
+    assert outcome.HasField("failed" if fails else "completed")
+    assert len(outcome.messages) == (0 if fails else 3)
+    assert [len(one.messages) for one in step.kept(TRY if fails else END)] == [2]
+
+
 async def test_call_key_is_the_same_in_every_try() -> None:
     step, keys = JournaledStep(), list[str]()
 

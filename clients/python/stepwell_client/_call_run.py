@@ -25,7 +25,7 @@ from stepwell_client._errors import LeaseLost, Suspended, UnknownOutcome
 from stepwell_client._failures import FINAL, failure_message, failure_of
 from stepwell_client._frames import Frame, Output, add_usage
 from stepwell_client._journal import BEGIN, END, TRY, HeldCall, Journal
-from stepwell_client._limits import OUTCOME_BYTES_MAX, PAYLOAD_BYTES_MAX
+from stepwell_client._limits import PAYLOAD_BYTES_MAX, RESULT_TOO_LARGE
 from stepwell_client._payloads import decode, encode
 from stepwell_client._plans import Retry, put_duration, seconds_of
 from stepwell_client._runtime import Runtime
@@ -38,7 +38,6 @@ ATTEMPTS_MAX = 3
 NOT_DONE = "NOT_DONE"
 """The kind of a TRY that stands for a begun call which didn't take place, as was found later."""
 INVALID_RESULT = "INVALID_RESULT"
-RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 
 Reconcile = Callable[[types_pb2.JournalEntry], ReconcileDecision | Awaitable[ReconcileDecision]]
 
@@ -113,15 +112,8 @@ class CallRun:
             payload, value, error = await self._try()
             took = self._runtime.monotonic() - began
             if error is None:
-                entry = self._entry(END, value=payload, took=took)
-                if entry.ByteSize() <= OUTCOME_BYTES_MAX:
-                    await self._journal.write(entry)
-                    return value
-                self._frame.output.messages.clear()
-                text = f"value and messages of the call have {entry.ByteSize():,} bytes"
-                error = NonRetryable(
-                    f"{text}; {OUTCOME_BYTES_MAX:,} is the most", kind=RESULT_TOO_LARGE
-                )
+                await self._journal.write(self._entry(END, value=payload, took=took))
+                return value
             if self._at_most_once or not isinstance(error, Release | NeedsInput):
                 failure = failure_of(error)
                 await self._journal.write(

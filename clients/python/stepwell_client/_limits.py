@@ -10,6 +10,8 @@ PROGRESS_BYTES_MAX = 16 * 1024
 PROMPT_BYTES_MAX = 256 * 1024
 RESPONSE_BYTES_MAX = 1024 * 1024
 MESSAGES_PER_OUTCOME_MAX = 256
+ENTRY_MESSAGES_BYTES_MAX = 256 * 1024
+"""The messages of one journal entry, together."""
 MESSAGE_BYTES_MAX = 1024 * 1024
 """One message of a conversation."""
 FAILURE_BYTES_MAX = 64 * 1024
@@ -27,10 +29,12 @@ VIOLATION_BYTES_MAX = 1024
 VIOLATIONS_MAX = 100
 
 OUTCOME_BYTES_MAX = 4 * 1024 * 1024 - 64 * 1024
-"""An outcome by itself, with room for what surrounds it in a message of 4 MiB."""
+"""An outcome or a recording by itself, with room for what surrounds it in a message of 4 MiB."""
 BATCH_BYTES_MAX = 3 * 1024 * 1024
 """The size of a batch in one message, unless a single item is larger."""
 ITEMS_PER_MESSAGE_MAX = 1_000
+RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
+"""The kind of a failure of what is larger than one of these."""
 CONCURRENCY_MAX = 500
 """Running steps and as many outcomes not acknowledged make at most 1,000 held leases."""
 

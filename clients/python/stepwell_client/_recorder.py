@@ -10,7 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from stepwell_client._limits import BATCH_BYTES_MAX, ITEMS_PER_MESSAGE_MAX
+from stepwell_client._decisions import NonRetryable
+from stepwell_client._limits import (
+    BATCH_BYTES_MAX,
+    ITEMS_PER_MESSAGE_MAX,
+    OUTCOME_BYTES_MAX,
+    RESULT_TOO_LARGE,
+)
 from stepwell_client._log_buffer import ExecutionKey
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -42,7 +48,10 @@ class Recorder:
         entries: Sequence[types_pb2.JournalEntry],
         forget: Sequence[str],
     ) -> asyncio.Future[worker_pb2.Recorded]:
-        """Queue a recording; the future resolves once it is answered or given up."""
+        """Queue a recording; the future resolves once it is answered or given up.
+
+        Raises NonRetryable where no message can carry it: its stream would end, again and again.
+        """
         self._numbers += 1
         delivery_id = f"r{self._numbers}"
         recording = worker_pb2.Recording(
@@ -53,6 +62,11 @@ class Recorder:
             entries=entries,
             forget=forget,
         )
+        if (size := recording.ByteSize()) > OUTCOME_BYTES_MAX:
+            raise NonRetryable(
+                f"what is to be recorded has {size:,} bytes; {OUTCOME_BYTES_MAX:,} is the most",
+                kind=RESULT_TOO_LARGE,
+            )
         answered: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
         self._pending[delivery_id] = _Pending(recording, answered)
         self._of_step.setdefault(key, set()).add(delivery_id)

@@ -14,6 +14,7 @@ from stepwell_client._errors import Suspended
 from stepwell_client._frames import Output, frame_of
 from stepwell_client._limits import (
     BATCH_BYTES_MAX,
+    ENTRY_MESSAGES_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     MESSAGES_PER_OUTCOME_MAX,
     ROLE_CHARS_MAX,
@@ -102,7 +103,8 @@ class OutputContext:
     def append(self, role: str, content: str) -> None:
         """Append a message to the task's conversation: 1 MiB at most, 256 that are not saved.
 
-        It goes with the step's outcome, or at once with `save_messages`; within a call with what the call records.
+        It goes with the step's outcome, or at once with `save_messages`; within a call with what the call records,
+        256 KiB at most.
         """
         self._check_suspended()
         if not 1 <= len(role) <= ROLE_CHARS_MAX:
@@ -120,6 +122,13 @@ class OutputContext:
         message = types_pb2.Message(
             role=storable(role), content=data.decode(), session=self._record.session
         )
+        if output is not self._record:
+            size = sum(one.ByteSize() for one in (*output.messages, message))
+            if size > ENTRY_MESSAGES_BYTES_MAX:
+                raise ValueError(
+                    f"the messages of the call have {size:,} bytes; {ENTRY_MESSAGES_BYTES_MAX:,} is the most: "
+                    "append large ones outside of calls"
+                )
         output.messages.append(message)
 
     def _check_suspended(self) -> None:

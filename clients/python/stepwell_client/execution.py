@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any, cast
 
 from stepwell_client._agent import Agent, Step
-from stepwell_client._call_run import INVALID_RESULT, RESULT_TOO_LARGE
+from stepwell_client._call_run import INVALID_RESULT
 from stepwell_client._context import (
     RUNNING,
     PlanContext,
@@ -62,6 +62,7 @@ from stepwell_client._limits import (
     PAYLOAD_BYTES_MAX,
     PLAN_BYTES_MAX,
     REASON_BYTES_MAX,
+    RESULT_TOO_LARGE,
     VIOLATION_BYTES_MAX,
     VIOLATIONS_MAX,
     clip,

@@ -75,6 +75,17 @@ async def test_recordings_go_by_unary_calls_where_no_stream_opens(
     assert server.workers.completed[0].HasField("completed")
 
 
+async def test_what_no_message_can_carry_fails_its_step_and_not_the_stream(
+    server: FakeServer, client: Client
+) -> None:
+    async def work(ctx: TaskContext) -> None:
+        await ctx.forget("x" * (4 << 20))
+
+    async with working(server, client, work) as (stream, _):
+        failure = (await stream.outcome()).failed.failure
+    assert (failure.kind, failure.retryable) == ("RESULT_TOO_LARGE", False)
+
+
 async def test_a_lost_lease_ends_the_step_without_an_outcome(
     server: FakeServer, client: Client
 ) -> None:
