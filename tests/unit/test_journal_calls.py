@@ -226,6 +226,36 @@ async def test_failures_that_are_final_are_not_tried_again(error: Exception) -> 
     assert len(fetch.runs) == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "retry"),
+    [
+        (NonRetryable("never", kind="BAD"), Retry(max_attempts=3)),
+        (NonRetryable("never", kind="BAD"), None),
+        (Failure("never", kind="BAD"), Retry(max_attempts=3, non_retryable_kinds=["BAD"])),
+    ],
+)
+async def test_failures_that_are_final_are_so_for_the_attempt_after_a_lost_one(
+    error: Failure, retry: Retry | None
+) -> None:
+    step, fetch = JournaledStep(), Counted(error, "second")
+
+    async def work(ctx: TaskContext) -> Any:
+        try:
+            return await ctx.call("fetch", fetch, retry=retry)
+        except Failure as failure:
+            if ctx.attempt == 1:
+                raise Crash from None
+            return [failure.message, failure.kind, isinstance(failure, NonRetryable)]
+
+    await crashed(step, work)
+    expected = ["never", "BAD", isinstance(error, NonRetryable)]
+    assert result_of(await step.attempt(work)) == expected
+    assert len(fetch.runs) == 1
+
+    step.tries_from = 3
+    assert result_of(await step.attempt(work)) == "second"
+
+
 async def test_usage_and_messages_go_to_the_innermost_call() -> None:
     step = JournaledStep()
 

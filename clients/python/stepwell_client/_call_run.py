@@ -22,7 +22,7 @@ from stepwell_client._decisions import (
 )
 from stepwell_client._enums import Effect, to_wire
 from stepwell_client._errors import LeaseLost, Suspended, UnknownOutcome
-from stepwell_client._failures import FINAL, failure_message, failure_of
+from stepwell_client._failures import failure_message, failure_of
 from stepwell_client._frames import Frame, Output, add_usage
 from stepwell_client._journal import BEGIN, END, TRY, HeldCall, Journal
 from stepwell_client._limits import PAYLOAD_BYTES_MAX, RESULT_TOO_LARGE
@@ -99,8 +99,8 @@ class CallRun:
                 return value
             failure = failure_message(NOT_DONE, found.reason)
             await self._journal.write(self._entry(TRY, number=begun.number, failure=failure))
-        retry, tries = self._request.retry, self._tries()
-        if retry is not None and len(tries) >= _attempts_max(retry):
+        tries = self._tries()
+        if tries and self._is_last(len(tries), tries[-1].failure):
             raise _recorded(tries[-1].failure)
         number, made = self._held.number, len(tries)
         while True:
@@ -114,17 +114,19 @@ class CallRun:
             if error is None:
                 await self._journal.write(self._entry(END, value=payload, took=took))
                 return value
+            failure = failure_of(error)
             if self._at_most_once or not isinstance(error, Release | NeedsInput):
-                failure = failure_of(error)
                 await self._journal.write(
                     self._entry(TRY, number=number, failure=failure, took=took)
                 )
             else:
                 self._count_above()
-            pause = self._pause(error, made)
-            if pause is None:
+            retry = self._request.retry
+            is_over = isinstance(error, Release | NeedsInput | SystemExit)
+            if retry is None or is_over or self._is_last(made, failure):
                 raise error
-            await self._runtime.sleep(pause)
+            pause = retry.pause_seconds(made, self._runtime.random())
+            await self._runtime.sleep(max(pause, seconds_of(failure.retry_after)))
             self._waits.check()
 
     async def _find_out(self, begun: types_pb2.JournalEntry) -> Done | NotDone:
@@ -245,22 +247,14 @@ class CallRun:
             if entry.attempt >= self._journal.tries_from and entry.failure.kind != NOT_DONE
         ]
 
-    def _pause(self, error: BaseException, made: int) -> float | None:
-        """Return the seconds until the next try after so many; None: there is none."""
+    def _is_last(self, made: int, failure: types_pb2.Failure) -> bool:
+        """Return whether no try follows so many, of which this is the last one's failure."""
         retry = self._request.retry
-        final = isinstance(error, (Release, NeedsInput, SystemExit, *FINAL))
-        if retry is None or final or made >= _attempts_max(retry):
-            return None
-        kind = error.kind if isinstance(error, Failure) else type(error).__name__
-        if kind in retry.non_retryable_kinds:
-            return None
-        least = 0.0
-        if isinstance(error, Failure):
-            if error.retryable is False:
-                return None
-            if error.retry_after is not None:
-                least = seconds_of(error.retry_after)
-        return max(least, retry.pause_seconds(made, self._runtime.random()))
+        if failure.HasField("retryable") and not failure.retryable:
+            return True
+        if retry is None:
+            return False
+        return made >= _attempts_max(retry) or failure.kind in retry.non_retryable_kinds
 
     def _count_above(self) -> None:
         """Count what a try without an entry used as used by the call around it, or by the attempt."""
@@ -279,6 +273,8 @@ def value_of(entry: types_pb2.JournalEntry, annotation: Any) -> Any:
 
 def _recorded(failure: types_pb2.Failure) -> Failure:
     """Return the failure of a try of an earlier attempt, to be raised again: no try is left."""
+    if failure.HasField("retryable") and not failure.retryable:
+        return NonRetryable(failure.message, kind=failure.kind, details=failure.details)
     return Failure(failure.message, kind=failure.kind, details=failure.details)
 
 
