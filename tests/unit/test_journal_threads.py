@@ -8,7 +8,8 @@ import pytest
 
 from stepwell_client import JournalError, TaskContext
 from stepwell_client.v1 import types_pb2
-from tests.support.journal import JournaledStep, result_of
+from tests.support.journal import InstantRuntime, JournaledStep, result_of
+from tests.support.patience import PATIENCE_S
 
 END = types_pb2.JOURNAL_MARK_END
 BEGIN = types_pb2.JOURNAL_MARK_BEGIN
@@ -73,3 +74,37 @@ async def test_a_synchronous_function_of_an_async_step_runs_in_a_thread_and_nest
     assert result_of(await step.attempt(work)) == 3
     assert threads[0] == threads[1]
     assert [one.key.partition("inner")[0] for one in step.kept(END)] == ["o#/", "o"]
+
+
+class MeetingRuntime(InstantRuntime):
+    """A clock that two threads can only read together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meeting = threading.Barrier(2, timeout=PATIENCE_S)
+
+    def monotonic(self) -> float:
+        if threading.current_thread().name.startswith("branch"):
+            self.meeting.wait()
+        return super().monotonic()
+
+
+async def test_first_calls_that_two_threads_make_together_are_counted_as_two() -> None:
+    step = JournaledStep(runtime=MeetingRuntime())
+
+    def roll() -> int:
+        return 4
+
+    def work(ctx: TaskContext) -> None:
+        branches = [
+            threading.Thread(target=ctx.call_sync, args=("roll", roll), name=f"branch-{number}")
+            for number in range(2)
+        ]
+        for branch in branches:
+            branch.start()
+        for branch in branches:
+            branch.join()
+
+    await step.attempt(work)
+    numbers = [one.key.rpartition("#")[2] for one in step.kept(END)]
+    assert sorted(numbers) == ["1", "2"]

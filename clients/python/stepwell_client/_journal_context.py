@@ -6,7 +6,6 @@ import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from operator import attrgetter
 from typing import Any, TypeVar, overload
 
@@ -25,6 +24,8 @@ from stepwell_client.journal_keys import scope_prefix
 from stepwell_client.v1 import worker_pb2
 
 T = TypeVar("T")
+
+_OPENED = "_opened_calls"
 
 
 class JournalContext:
@@ -267,8 +268,12 @@ class JournalContext:
         """Drop what the step's journal has of a call, from a thread; see `forget`."""
         self._wait(lambda: self._calls.forget(key))
 
-    @cached_property
+    @property
     def _calls(self) -> Calls:
+        # Threads may come here together: the first one to put its own there has all use it.
+        return calls_of(self) or vars(self).setdefault(_OPENED, self._new_calls())
+
+    def _new_calls(self) -> Calls:
         if self._assignment.execution.kind == StepKind.RECONCILE:
             raise JournalError(
                 "a reconcile function makes no calls: nothing of it is kept, and it finds out only once"
@@ -299,7 +304,7 @@ class JournalContext:
 
 def calls_of(context: JournalContext) -> Calls | None:
     """Return the calls of a step's context; None: it has made none."""
-    return vars(context).get("_calls")
+    return vars(context).get(_OPENED)
 
 
 opened_calls: Callable[[JournalContext], Calls] = attrgetter("_calls")
