@@ -52,6 +52,8 @@ class JournaledServices(FakeServices):
     budget_spent: bool = False
     on_record: Callable[[types_pb2.JournalEntry], None] = lambda entry: None
     """Called before an entry is kept."""
+    on_forget: Callable[[str], None] = lambda key: None
+    """Called before a call's entries are dropped."""
     rejected: types_pb2.Failure | None = None
     forgotten: list[str] = field(default_factory=list)
     page_entries: int = 1_000
@@ -77,6 +79,7 @@ class JournaledServices(FakeServices):
             return
         self.forgotten += forget
         for key in forget:
+            self.on_forget(key)
             self.entries = {name: one for name, one in self.entries.items() if name[0] != key}
         for entry in entries:
             self.on_record(entry)

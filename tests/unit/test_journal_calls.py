@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell_client import (
+    Effect,
     Failure,
     JournalError,
     JournalMismatch,
@@ -380,6 +381,28 @@ async def test_a_forgotten_call_is_made_again() -> None:
 
     assert result_of(await step.attempt(work)) == "done 2"
     assert step.services.forgotten == ["a"]
+
+
+async def test_what_was_stored_for_a_cancelled_call_is_in_its_attempt_journal() -> None:
+    step, charge = JournaledStep(), Counted()
+
+    async def cancelled(work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        step.services.on_record = lambda entry: task.cancel()
+        step.services.on_forget = lambda key: task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        step.services.on_record = lambda entry: None
+
+    async def work(ctx: TaskContext) -> Any:
+        await cancelled(ctx.call("charge", charge, key="a", effect=Effect.AT_MOST_ONCE))
+        with pytest.raises(JournalError, match="has begun"):
+            await ctx.forget("a")
+        await ctx.call("charge", charge, key="b")
+        await cancelled(ctx.forget("b"))
+        return await ctx.call("charge", charge, key="b")
+
+    assert result_of(await step.attempt(work)) == "done 2"
 
 
 async def test_a_strict_step_fails_where_it_did_not_ask_for_what_was_recorded() -> None:

@@ -186,9 +186,7 @@ class Journal:
             )
         if state.status == worker_pb2.ENTRY_STATUS_REJECTED:
             raise NonRetryable(state.failure.message, kind=state.failure.kind)
-        remaining = seconds_of(state.remaining)
-        self._keep(entry, self._runtime.monotonic() + remaining)
-        return remaining
+        return seconds_of(state.remaining)
 
     async def forget(self, key: str) -> None:
         """Drop the entries of a call. Raises JournalError where it has a BEGIN."""
@@ -197,8 +195,6 @@ class Journal:
                 f"the call {key} is AT_MOST_ONCE and has begun: it can't be forgotten"
             )
         await self._send((), [key])
-        self._calls.pop(key, None)
-        self._asked.pop(key, None)
 
     async def settled(self) -> None:
         """Wait until all that was sent is answered, though nobody waits for it any more."""
@@ -210,25 +206,47 @@ class Journal:
     ) -> worker_pb2.Recorded:
         future = self._services.record(self._assignment, entries, forget)
         self._unsettled.add(future)
-        # Who is cancelled meanwhile doesn't take it back.
+        # Who is cancelled meanwhile doesn't take it back: the answer is taken in all the same.
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(partial(self._settle, waiter))
+        future.add_done_callback(partial(self._settle, waiter, entries, forget))
         await waiter
         recorded = future.result()
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
-            self.record.cancelled = True
             execution_id = self._assignment.execution.execution_id
             raise LeaseLost(f"execution {execution_id} is not wanted any more")
+        return recorded
+
+    def _settle(
+        self,
+        waiter: asyncio.Future[None],
+        entries: Sequence[types_pb2.JournalEntry],
+        forget: Sequence[str],
+        future: asyncio.Future[worker_pb2.Recorded],
+    ) -> None:
+        self._unsettled.discard(future)
+        if not future.cancelled() and future.exception() is None:
+            self._take_answer(entries, forget, future.result())
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def _take_answer(
+        self,
+        entries: Sequence[types_pb2.JournalEntry],
+        forget: Sequence[str],
+        recorded: worker_pb2.Recorded,
+    ) -> None:
+        if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
+            self.record.cancelled = True
+            return
+        for key in forget:
+            self._calls.pop(key, None)
+            self._asked.pop(key, None)
+        now = self._runtime.monotonic()
+        for entry, state in zip(entries, recorded.entries, strict=False):
+            if state.status == worker_pb2.ENTRY_STATUS_ACCEPTED:
+                self._keep(entry, now + seconds_of(state.remaining))
         self.budget_spent = recorded.budget_spent
         if recorded.HasField("remaining_budget"):
             self.remaining_budget = recorded.remaining_budget
         if not recorded.budget_spent:
             self.on_budget()
-        return recorded
-
-    def _settle(
-        self, waiter: asyncio.Future[None], future: asyncio.Future[worker_pb2.Recorded]
-    ) -> None:
-        self._unsettled.discard(future)
-        if not waiter.done():
-            waiter.set_result(None)
