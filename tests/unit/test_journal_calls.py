@@ -235,7 +235,7 @@ async def test_failures_that_are_final_are_not_tried_again(error: Exception) -> 
         (Failure("never", kind="BAD"), Retry(max_attempts=3, non_retryable_kinds=["BAD"])),
     ],
 )
-async def test_failures_that_are_final_are_so_for_the_attempt_after_a_lost_one(
+async def test_a_final_failure_is_final_for_the_attempt_after_a_lost_one(
     error: Failure, retry: Retry | None
 ) -> None:
     step, fetch = JournaledStep(), Counted(error, "second")
@@ -383,7 +383,7 @@ async def test_a_forgotten_call_is_made_again() -> None:
     assert step.services.forgotten == ["a"]
 
 
-async def test_what_was_stored_for_a_cancelled_call_is_in_its_attempt_journal() -> None:
+async def test_the_attempt_knows_what_was_stored_for_a_cancelled_call() -> None:
     step, charge = JournaledStep(), Counted()
 
     async def cancelled(work: Any) -> None:

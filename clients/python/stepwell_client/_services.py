@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import grpc
@@ -13,6 +14,7 @@ from stepwell_client._backoff import READS, SAVES, Backoff
 from stepwell_client._client import Client
 from stepwell_client._errors import LeaseLost, StepwellClientError, Unauthenticated, Unavailable
 from stepwell_client._heartbeats import Heartbeats
+from stepwell_client._journal import BEGIN
 from stepwell_client._log_sender import LogSender
 from stepwell_client._recorder import lost
 from stepwell_client._status import from_rpc_error
@@ -112,7 +114,10 @@ class WorkerServices:
             return answered
         self._heartbeats.note_activity(lease)
         self._wake.set()
-        return self._state.recorder.add(lease.key, lease.token, entries, forget)
+        answered = self._state.recorder.add(lease.key, lease.token, entries, forget)
+        lease.begun_calls.update(one.key for one in entries if one.mark == BEGIN)
+        answered.add_done_callback(partial(_note_ends, lease, entries))
+        return answered
 
     async def _read(
         self, lease: StepLease | None, method: Callable[..., Awaitable[Any]], request: Any
@@ -195,3 +200,14 @@ class WorkerServices:
     ) -> Sequence[types_pb2.Message]:
         run_id, task_id = assignment.run.run_id, assignment.execution.task_id
         return [one async for one in self._client.messages(run_id, task_id=task_id)]
+
+
+def _note_ends(
+    lease: StepLease,
+    entries: Sequence[types_pb2.JournalEntry],
+    answered: asyncio.Future[worker_pb2.Recorded],
+) -> None:
+    """Note which calls' functions no longer run, or never will."""
+    for entry, state in zip(entries, answered.result().entries, strict=False):
+        if entry.mark != BEGIN or state.status != worker_pb2.ENTRY_STATUS_ACCEPTED:
+            lease.begun_calls.discard(entry.key)

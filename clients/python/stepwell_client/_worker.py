@@ -411,10 +411,10 @@ class Worker:
             self._abandon(lease)
 
     def _release(self, lease: StepLease) -> None:
-        """Hand a step back undone, unless it has begun its effect."""
+        """Hand a step back undone, unless it or a call of it has begun its effect."""
         if lease.abandoned:
             return
-        if lease.begin is None:
+        if not lease.has_begun:
             self._state.report(lease, _released(lease, "the worker drains"))
         if lease.task is not None:
             lease.task.cancel()

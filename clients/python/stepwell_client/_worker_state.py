@@ -23,6 +23,7 @@ class StepLease:
         "abandoned",
         "active_at",
         "begin",
+        "begun_calls",
         "idle_timeout",
         "interval",
         "key",
@@ -50,6 +51,8 @@ class StepLease:
         self.task: asyncio.Task[None] | None = None
         self.begin: asyncio.Future[bool] | None = None
         """Resolves to whether the begin was accepted; None: not AT_MOST_ONCE, or not begun."""
+        self.begun_calls: set[str] = set()
+        """Keys of its AT_MOST_ONCE calls whose functions may be running."""
         self.abandoned = False
         """Nobody waits for an outcome."""
         self.reported = False
@@ -66,6 +69,11 @@ class StepLease:
         self.session: types_pb2.Session | None = None
         self.unsent = False
         """Progress or session have changed and are to be sent."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Something is under way that must not be done again while it may still take effect."""
+        return self.begin is not None or bool(self.begun_calls)
 
     def beat_after(self, now: float, wait: float) -> float:
         """Return when to send the next heartbeat: after `wait`, or when its function is idle for too long."""

@@ -150,6 +150,11 @@ class Stream:
             await self.read()
         return self.recordings.popleft()
 
+    async def read_rest(self) -> None:
+        """Read what a worker has sent that has left."""
+        while not self._inbox.empty():
+            await self.read()
+
     async def granted(self, count: int) -> None:
         """Until so many credits were granted, all in all."""
         while self.credits < count:

@@ -6,8 +6,9 @@ import asyncio
 from typing import Any
 
 import grpc
+import pytest
 
-from stepwell_client import Client, LeaseLost, TaskContext, decode, encode
+from stepwell_client import Client, Effect, LeaseLost, TaskContext, decode, encode
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.service.client.fakes import (
     End,
@@ -84,6 +85,42 @@ async def test_what_no_message_can_carry_fails_its_step_and_not_the_stream(
     async with working(server, client, work) as (stream, _):
         failure = (await stream.outcome()).failed.failure
     assert (failure.kind, failure.retryable) == ("RESULT_TOO_LARGE", False)
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_drain_releases_no_step_whose_at_most_once_call_is_under_way(
+    server: FakeServer, client: Client, has_ended: bool
+) -> None:
+    paying, paid, ended = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def pay() -> None:
+        paying.set()
+        await paid.wait()
+
+    async def work(ctx: TaskContext) -> None:
+        try:
+            await ctx.call("pay", pay, effect=Effect.AT_MOST_ONCE)
+            ended.append("call")
+            await asyncio.Event().wait()
+        finally:
+            ended.append("step")
+
+    async with working(server, client, work) as (stream, worker):
+        await stream.send(recorded=[recorded_of(await stream.recording())])
+        await paying.wait()
+        if has_ended:
+            paid.set()
+            await stream.send(recorded=[recorded_of(await stream.recording())])
+            await until(lambda: ended == ["call"])
+        draining = asyncio.ensure_future(worker.drain(0))
+        if has_ended:
+            outcome = await stream.outcome()
+            assert outcome.HasField("released")
+            await stream.ack(outcome)
+        await draining
+        await stream.read_rest()
+    assert ended[-1] == "step"
+    assert not stream.outcomes
 
 
 async def test_a_lost_lease_ends_the_step_without_an_outcome(
