@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell_client import Client, Done, NotDone, RunHandle, RunStatus, Task
+from stepwell_client import BlockedKind, Client, Done, NotDone, RunHandle, Task
 from stepwell_client.v1 import types_pb2
 from tests.chaos.world.gates import Gates
 from tests.chaos.world.journaling_agent import CALLS
@@ -57,6 +57,13 @@ async def test_J3_acknowledged_calls_never_run_again_whoever_is_killed(
     assert gates.ran() == expected
 
 
+async def _until_blocked_on(run: RunHandle, kind: BlockedKind) -> None:
+    async def is_so() -> bool:
+        return (await run.refresh()).blocked_on == kind
+
+    await until(is_so)
+
+
 async def _lost_while_charging(place: Place, gates: Gates, client: Client) -> RunHandle:
     """Return a run whose worker was killed while it charged, once another one has its step."""
     gates.close("charge")
@@ -67,10 +74,7 @@ async def _lost_while_charging(place: Place, gates: Gates, client: Client) -> Ru
     gates.open("charge")
     place.start_worker(AGENT)
 
-    async def waits() -> bool:
-        return (await run.refresh()).status == RunStatus.WAITING
-
-    await until(waits)
+    await _until_blocked_on(run, BlockedKind.UNKNOWN_OUTCOME)
     return run
 
 
@@ -100,11 +104,7 @@ async def test_a_resting_step_needs_no_worker_and_outlives_the_server(place: Pla
     place.start_worker(AGENT)
     async with place.client() as client:
         run = await client.start("rest", plan=[Task("a", "rest")])
-
-        async def waits() -> bool:
-            return (await run.refresh()).status == RunStatus.WAITING
-
-        await until(waits)
+        await _until_blocked_on(run, BlockedKind.TIMER)
         place.kill_worker()
         place.kill_server()
         await place.start_server()

@@ -1,4 +1,4 @@
-"""Calls other than commits, whose answer is lost: none of them leaves anybody in doubt."""
+"""Calls that neither commit nor record, whose answer is lost: none of them leaves anybody in doubt."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ async def lost(
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_S4_lost_answer_leaves_only_a_commit_unknown(name: str, between: Between) -> None:
+async def test_S4_call_that_neither_commits_nor_records_is_never_unknown(
+    name: str, between: Between
+) -> None:
     # Heartbeats are one statement, which no COMMIT follows.
     last = b.STEP.encode() if name == "renew" else b"COMMIT"
     assert isinstance(await lost(between, CALLS[name], last), StoreUnavailable)
