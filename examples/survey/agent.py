@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from examples.demo.text import plain
 from examples.survey.closer import (
     LONG_LINES,
     Remark,
@@ -38,7 +39,6 @@ from examples.survey.measure import (
     unimported,
 )
 from examples.survey.report import render
-from examples.survey.text import plain
 from examples.survey.tree import Part, deal, files_of
 from stepwell_client import (
     Agent,

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from examples.demo.text import some
 from examples.survey.measure import Function, Unparsable, parse, read
-from examples.survey.text import some
 from examples.survey.tree import all_files
 
 LONG_LINES = 50

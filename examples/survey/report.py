@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from examples.demo.text import plain, some
 from examples.survey.closer import Remark
 from examples.survey.measure import Measures
-from examples.survey.text import plain, some
 
 LANGUAGES_SHOWN = 15
 

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from examples.survey.history import History
-from examples.survey.processes import Program
-from examples.survey.text import plain
+from examples.demo.history import History
+from examples.demo.processes import Program
+from examples.demo.text import plain
 from stepwell_client import EventType, Phase, word
 from stepwell_client.v1 import types_pb2
 

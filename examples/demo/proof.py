@@ -11,7 +11,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from examples.survey.history import Attempt, History
+from examples.demo.history import Attempt, History
 from stepwell_client import Client, ExecutionStatus, word
 
 

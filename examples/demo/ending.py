@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from examples.survey.text import plain, some
+from examples.demo.text import plain, some
 
 REPORT_LINES_SHOWN = 16
 
