@@ -1,4 +1,4 @@
-"""Nodes of graphs that run in threads, side by side: their calls within a step."""
+"""Graphs whose nodes run in threads, side by side: where they go on, and what their nodes call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, TypedDict
 
 import pytest
 from langgraph.graph import START, StateGraph
-from langgraph.types import RetryPolicy, Send
+from langgraph.types import RetryPolicy, Send, interrupt
 
-from stepwell_client import JournalError, TaskContext, current_step
-from stepwell_client.langgraph import StepwellSaver, node, run
+from stepwell_client import JournalError, TaskContext, current_step, encode
+from stepwell_client.langgraph import StepwellSaver, node, run, run_sync
 from tests.frameworks.graphs import KEPT, Ran, State
-from tests.support.journal import JournaledStep, result_of
+from tests.support.journal import JournaledStep, crashed, result_of
 
 TASKS, TURNS = 100, (1, 2, 3, 4)
 
@@ -86,3 +86,103 @@ async def test_a_node_in_a_thread_that_its_graph_tries_again_finds_its_calls() -
 
     assert result_of(await JournaledStep().attempt(work)) == {"seen": ["look"] * 3}
     assert ran.names == ["look"] * 3
+
+
+def side_by_side(*nodes: Any) -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(State)
+    for number, one in enumerate(nodes):
+        builder.add_node(f"n{number}", one)
+        builder.add_edge(START, f"n{number}")
+    return builder
+
+
+def reading(ran: Ran, name: str) -> Any:
+    """Return a node that makes a call, and notes it after that."""
+
+    @node
+    def read(state: State) -> State:
+        step = current_step()
+        assert step is not None
+        seen = step.call_sync("read", ran, name)
+        ran(f"after {name}")
+        return {"seen": [seen]}
+
+    return read
+
+
+async def test_a_step_in_a_thread_goes_on_where_one_of_two_nodes_side_by_side_crashed() -> None:
+    ran = Ran("after b")
+    graph = side_by_side(reading(ran, "a"), reading(ran, "b")).compile(checkpointer=StepwellSaver())
+
+    def work(ctx: TaskContext) -> Any:
+        return run_sync(graph, {"seen": ["input"]})
+
+    step = JournaledStep()
+    await crashed(step, work)
+    assert result_of(await step.attempt(work)) == {"seen": ["input", "a", "b"]}
+    assert (ran.names.count("a"), ran.names.count("b")) == (1, 1)
+
+
+@pytest.mark.parametrize("in_thread", [False, True], ids=["on_the_loop", "in_a_thread"])
+async def test_a_graph_that_a_node_in_a_thread_invokes_may_have_nodes_side_by_side(
+    in_thread: bool,
+) -> None:
+    ran = Ran("after")
+    inner = side_by_side(reading(ran, "a"), reading(ran, "b")).compile()
+
+    @node
+    def outer(state: State) -> State:
+        seen = inner.invoke({"seen": []})["seen"]
+        ran("after")
+        return {"seen": seen}
+
+    graph = side_by_side(outer).compile(checkpointer=StepwellSaver())
+
+    async def work_on_the_loop(ctx: TaskContext) -> Any:
+        return await run(graph, {"seen": []})
+
+    def work_in_a_thread(ctx: TaskContext) -> Any:
+        return run_sync(graph, {"seen": []})
+
+    work = work_in_a_thread if in_thread else work_on_the_loop
+    step = JournaledStep()
+    await crashed(step, work)
+    assert result_of(await step.attempt(work)) == {"seen": ["a", "b"]}
+    assert (ran.names.count("a"), ran.names.count("b")) == (1, 1)
+
+
+async def test_interrupts_of_a_step_in_a_thread_are_asked_together() -> None:
+    @node
+    def which(state: State) -> State:
+        return {"seen": [interrupt("Which?")]}
+
+    @node
+    def sure(state: State) -> State:
+        return {"seen": [interrupt("Sure?")]}
+
+    graph = side_by_side(which, sure).compile(checkpointer=StepwellSaver())
+
+    def work(ctx: TaskContext) -> Any:
+        return run_sync(graph, {"seen": []})
+
+    step = JournaledStep()
+    waits = (await step.attempt(work)).suspended.waits
+    assert sorted(one.ask.prompt for one in waits) == ["Sure?", "Which?"]
+    for wait in waits:
+        step.keep(wait.call, KEPT, value=encode(wait.ask.prompt))
+    assert result_of(await step.attempt(work)) == {"seen": ["Which?", "Sure?"]}
+
+
+def test_run_sync_runs_a_graph_as_it_is_outside_of_a_step() -> None:
+    ran = Ran()
+
+    @node
+    def a(state: State) -> State:
+        return {"seen": [ran("a")]}
+
+    assert run_sync(side_by_side(a).compile(), {"seen": []}) == {"seen": ["a"]}
+
+
+async def test_run_sync_on_an_event_loop_is_refused() -> None:
+    with pytest.raises(JournalError, match=r"await run\("):
+        run_sync(side_by_side(lambda state: state).compile(), {"seen": []})

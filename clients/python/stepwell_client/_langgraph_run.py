@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._errors import JournalError
+from stepwell_client._journal_context import on_loop
 from stepwell_client._langgraph_saver import StepwellSaver
 from stepwell_client._limits import PROMPT_BYTES_MAX, clip
 
@@ -54,16 +56,38 @@ async def run(
     if not isinstance(graph.checkpointer, StepwellSaver):
         raise JournalError("run() goes on from checkpoints: compile the graph with a StepwellSaver")
     config = {**(config or {})}
-    config["configurable"] = {"thread_id": thread_id, **config.get("configurable", {})}
+    config["configurable"] = {
+        "thread_id": thread_id,
+        **config.get("configurable", {}),
+        # It is also that of graphs that the nodes run.
+        CONFIG_KEY_CHECKPOINTER: graph.checkpointer.for_step(step),
+    }
     options.setdefault("durability", "sync")
     state = await graph.aget_state(config)
-    begun = state.created_at is not None
+    given = input if state.created_at is None else None
     while True:
-        given = await _answers(step, state) if state.interrupts else None if begun else input
+        if state.interrupts:
+            given = await on_loop(step)(_answers(step, state))
         output = await graph.ainvoke(given, config, **options)
         state = await graph.aget_state(config)
         if not state.interrupts:
             return output
+
+
+def run_sync(
+    graph: Graph,
+    input: Any,  # noqa: A002 - the name is the framework's
+    config: RunnableConfig | None = None,
+    *,
+    thread_id: str = THREAD,
+    **options: Any,
+) -> Any:
+    """Run a graph to its end, from a thread, and return its output; see `run`. It has an event loop of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run(graph, input, config, thread_id=thread_id, **options))
+    raise JournalError("an event loop runs in this thread: await run(…) instead of run_sync(…)")
 
 
 async def _answers(step: StepContext, state: StateSnapshot) -> Command[Any]:

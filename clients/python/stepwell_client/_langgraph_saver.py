@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from stepwell_client._context import journaled_step
+from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._errors import JournalError
 from stepwell_client._langgraph_log import StepLog
 
@@ -36,14 +37,34 @@ class StepwellSaver(BaseCheckpointSaver[str]):
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(pickle_fallback=False))
         self._versions = InMemorySaver()
+        self.step: StepContext | None = None
+        """The step in whose journal it keeps them; None: the one that runs where it is used."""
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         return self._versions.get_next_version(current, channel)
 
+    def for_step(self, step: StepContext) -> StepwellSaver:
+        """Return the same saver for one step, whose threads need not know whose code they run.
+
+        LangGraph has such threads keep what nodes side by side have written.
+        """
+        saver = copy.copy(self)
+        saver.step = step
+        return saver
+
+    def _log(self) -> StepLog:
+        step = self.step or journaled_step()
+        if step is None:
+            raise JournalError(
+                "a StepwellSaver keeps checkpoints in a step's journal, and no step runs here: within a step, run "
+                "the graph by run(), or by run_sync() where the step is in a thread"
+            )
+        return StepLog(step)
+
     # From threads.
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return _log().read(self.serde, lambda memory: memory.get_tuple(config))
+        return self._log().read(self.serde, lambda memory: memory.get_tuple(config))
 
     def list(
         self,
@@ -56,7 +77,7 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         def scan(memory: InMemorySaver) -> Sequence[CheckpointTuple]:
             return tuple(memory.list(config, filter=filter, before=before, limit=limit))
 
-        yield from _log().read(self.serde, scan)
+        yield from self._log().read(self.serde, scan)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -64,7 +85,7 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         def scan(memory: InMemorySaver) -> Mapping[str, DeltaChannelHistory]:
             return memory.get_delta_channel_history(config=config, channels=channels)
 
-        return _log().read(self.serde, scan)
+        return self._log().read(self.serde, scan)
 
     def put(
         self,
@@ -74,7 +95,7 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         delta = _delta(config, checkpoint, metadata, new_versions)
-        return _log().do(self.serde, "put", *delta)
+        return self._log().do(self.serde, "put", *delta)
 
     def put_writes(
         self,
@@ -83,15 +104,15 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        _log().do(self.serde, "put_writes", _place(config), [*writes], task_id, task_path)
+        self._log().do(self.serde, "put_writes", _place(config), [*writes], task_id, task_path)
 
     def delete_thread(self, thread_id: str) -> None:
-        _log().do(self.serde, "delete_thread", thread_id)
+        self._log().do(self.serde, "delete_thread", thread_id)
 
     # On an event loop.
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await _log().aread(self.serde, lambda memory: memory.get_tuple(config))
+        return await self._log().aread(self.serde, lambda memory: memory.get_tuple(config))
 
     async def alist(
         self,
@@ -104,7 +125,7 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         def scan(memory: InMemorySaver) -> Sequence[CheckpointTuple]:
             return tuple(memory.list(config, filter=filter, before=before, limit=limit))
 
-        for one in await _log().aread(self.serde, scan):
+        for one in await self._log().aread(self.serde, scan):
             yield one
 
     async def aget_delta_channel_history(
@@ -113,7 +134,7 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         def scan(memory: InMemorySaver) -> Mapping[str, DeltaChannelHistory]:
             return memory.get_delta_channel_history(config=config, channels=channels)
 
-        return await _log().aread(self.serde, scan)
+        return await self._log().aread(self.serde, scan)
 
     async def aput(
         self,
@@ -123,7 +144,7 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         delta = _delta(config, checkpoint, metadata, new_versions)
-        return await _log().ado(self.serde, "put", *delta)
+        return await self._log().ado(self.serde, "put", *delta)
 
     async def aput_writes(
         self,
@@ -132,19 +153,12 @@ class StepwellSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        await _log().ado(self.serde, "put_writes", _place(config), [*writes], task_id, task_path)
+        await self._log().ado(
+            self.serde, "put_writes", _place(config), [*writes], task_id, task_path
+        )
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await _log().ado(self.serde, "delete_thread", thread_id)
-
-
-def _log() -> StepLog:
-    step = journaled_step()
-    if step is None:
-        raise JournalError(
-            "a StepwellSaver keeps checkpoints in a step's journal: no step runs here"
-        )
-    return StepLog(step)
+        await self._log().ado(self.serde, "delete_thread", thread_id)
 
 
 def _place(config: RunnableConfig) -> RunnableConfig:

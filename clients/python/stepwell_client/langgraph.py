@@ -25,7 +25,15 @@ from stepwell_client._langgraph_calls import (
     node,
     wrap_tool_call,
 )
-from stepwell_client._langgraph_run import run
+from stepwell_client._langgraph_run import run, run_sync
 from stepwell_client._langgraph_saver import StepwellSaver
 
-__all__ = ["StepwellSaver", "awrap_tool_call", "journaled", "node", "run", "wrap_tool_call"]
+__all__ = [
+    "StepwellSaver",
+    "awrap_tool_call",
+    "journaled",
+    "node",
+    "run",
+    "run_sync",
+    "wrap_tool_call",
+]
