@@ -221,7 +221,10 @@ class World:
 
     def suspend(self, execution_id: str, **waits: Sleep | NeedsInput | BudgetSpent) -> None:
         """Hand a step back that waits for these, by the keys of their calls."""
-        calls = tuple(SuspendedCall(call=call, wait=wait) for call, wait in waits.items())
+        calls = tuple(
+            SuspendedCall(call=call, wait=wait, arguments=f"digest of {call}")
+            for call, wait in waits.items()
+        )
         assert self.deliver(execution_id, Suspended(waits=calls)).status == "ACCEPTED"
 
     def late(self, execution_id: str, token: str, result: Result | None = None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell.core.records.states import RunStatus
-from stepwell.embedded import Orchestrator
+from stepwell.embedded import Orchestrator, RunFailed
 from stepwell_client import Agent, Effect, InputKind, PlanContext, Retry, Task, TaskContext
 
 QUICKLY = Retry(initial_backoff=0.001)
@@ -91,6 +91,22 @@ async def test_a_step_that_asks_goes_on_from_its_calls(threads: bool) -> None:
 
     assert result.value == {"w": [1, "Ada", True]}
     assert search.runs == 1
+
+
+async def test_an_answer_is_the_value_of_no_other_question_with_its_key() -> None:
+    agent = Agent()
+
+    @agent.task("work")
+    async def work(ctx: TaskContext) -> Any:
+        which = "the draft" if ctx.attempt == 1 else "all"
+        return await ctx.ask(f"Delete {which}?", kind=InputKind.APPROVAL, key="ok")
+
+    orchestrator = Orchestrator("work", agent, plan=[Task("w", "work")])
+    assert (await orchestrator.run()).status is RunStatus.WAITING
+    (asked,) = await orchestrator.inputs()
+    await orchestrator.answer(asked.input_id, True)
+    with pytest.raises(RunFailed, match="JournalMismatch: the journal has the call ok"):
+        await orchestrator.run()
 
 
 async def test_a_planner_asks_and_goes_on() -> None:

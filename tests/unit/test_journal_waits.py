@@ -92,6 +92,34 @@ async def test_an_answer_is_the_value_of_the_question() -> None:
     assert result_of(await step.attempt(work)) == [1, True]
 
 
+async def test_a_sleep_with_a_key_ends_as_it_was_stamped_whatever_its_length_is_now() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> str:
+        await ctx.sleep(DAY / ctx.attempt, key="nap")
+        return "rested"
+
+    assert calls_of(await step.attempt(work)) == ["nap"]
+    step.services.runtime.now += DAY
+    assert result_of(await step.attempt(work)) == "rested"
+    assert len(step.kept(WAIT)) == 1
+
+
+async def test_a_key_of_a_sleep_is_no_key_of_anything_else() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> Any:
+        if ctx.attempt == 1:
+            await ctx.sleep(1, key="k")
+            raise OSError
+        return await (
+            ctx.ask("Go on?", key="k") if ctx.attempt == 2 else ctx.call("k", one, key="k")
+        )
+
+    for kind in ("OSError", "JournalMismatch", "JournalMismatch"):
+        assert (await step.attempt(work)).failed.failure.kind == kind
+
+
 async def test_questions_side_by_side_go_in_one_outcome() -> None:
     step = JournaledStep()
 

@@ -187,7 +187,7 @@ def test_the_first_answer_wakes_the_step_and_is_the_calls_value() -> None:
     assert (world.events[-1].message, world.events[-1].execution_id) == ("one", "task:a#1")
     written = world.commits[-1].entries[0]
     assert (written.journal, written.generation) == ("task:a@1", 1)
-    assert written.entry == Entry(key="one", name="ask", value=YES)
+    assert written.entry == Entry(key="one", name="ask", arguments="digest of one", value=YES)
     assert (world.task("a").waits, world.task("a").journal.entries) == ((), 1)
     assert world.ready() == ["task:b#1", "task:a#2"]
     assert world.timers == {}

@@ -28,7 +28,7 @@ WAIT = types_pb2.JOURNAL_MARK_WAIT
 class HeldCall:
     """The entries of one call."""
 
-    __slots__ = ("begins", "end", "tries", "until")
+    __slots__ = ("begins", "end", "tries", "until", "wait")
 
     def __init__(self) -> None:
         self.end: types_pb2.JournalEntry | None = None
@@ -36,13 +36,9 @@ class HeldCall:
         """BEGIN entries by their numbers."""
         self.tries: dict[int, types_pb2.JournalEntry] = {}
         """TRY entries by their numbers."""
-        self.until: float | None = None
-        """The end of a sleep, on the runtime's clock."""
-
-    @property
-    def is_new(self) -> bool:
-        """Nothing is recorded of it, except perhaps the end of its sleep."""
-        return self.end is None and not self.begins and not self.tries
+        self.wait: types_pb2.JournalEntry | None = None
+        self.until = 0.0
+        """With a WAIT entry: the end of the sleep, on the runtime's clock."""
 
     @property
     def open_begin(self) -> types_pb2.JournalEntry | None:
@@ -57,9 +53,7 @@ class HeldCall:
 
     def check(self, key: str, digest: str) -> None:
         """Raise JournalMismatch where the call was recorded with other arguments."""
-        if self.is_new:
-            return
-        entries = [self.end, *self.begins.values(), *self.tries.values()]
+        entries = [self.end, self.wait, *self.begins.values(), *self.tries.values()]
         if any(entry and entry.arguments and entry.arguments != digest for entry in entries):
             raise JournalMismatch(
                 f"the journal has the call {key} with other arguments: give this one another key"
@@ -114,7 +108,7 @@ class Journal:
         elif entry.mark == TRY:
             call.tries[entry.number] = entry
         elif entry.mark == WAIT:
-            call.until = until
+            call.wait, call.until = entry, until
         else:
             call.end = entry
 
@@ -165,7 +159,7 @@ class Journal:
             key
             for key, call in self._calls.items()
             if key not in self._asked
-            and (call.end is not None or call.begins or call.until is not None)
+            and (call.end is not None or call.begins or call.wait is not None)
             and not key.startswith(replayed)
         ]
 

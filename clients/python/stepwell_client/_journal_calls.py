@@ -111,11 +111,12 @@ class Calls:
         frame = self.frame()
         if seconds > SHORT_SECONDS:
             self._check_wait(frame, "sleep")
-        digest = digest_of("sleep", seconds)
+        digest = digest_of("sleep", seconds) if key is None else digest_of("sleep")
         key = self._key(frame, "sleep", digest, key)
         await self._read(frame)
         held = self.journal.find(key)
-        if held.until is None:
+        held.check(key, digest)
+        if held.wait is None:
             with self._working(frame):
                 left = await self.journal.write(
                     types_pb2.JournalEntry(
@@ -139,9 +140,10 @@ class Calls:
         key = self._key(frame, "ask", digest, key)
         await self._read(frame)
         held = self.journal.find(key)
+        held.check(key, digest)
         if held.end is None:
             self._check_wait(frame, "ask")
-            await self.waits.wait(Wait(key, ask=message), frame.activity)
+            await self.waits.wait(Wait(key, ask=message, arguments=digest), frame.activity)
             raise Suspended  # An answer comes with a later attempt.
         return value_of(held.end, returns)
 

@@ -33,7 +33,7 @@ _log = logging.getLogger("stepwell_client.execution")
 class Wait:
     """One long wait of a step."""
 
-    __slots__ = ("ask", "future", "key", "until")
+    __slots__ = ("arguments", "ask", "future", "key", "until")
 
     def __init__(
         self,
@@ -41,17 +41,20 @@ class Wait:
         *,
         until: float = math.inf,
         ask: worker_pb2.Outcome.NeedsInput | None = None,
+        arguments: str = "",
     ) -> None:
         self.key = key
         self.until = until
         """The end of a sleep, on the runtime's clock; infinite: it isn't one."""
         self.ask = ask
         """The question; without one and without an end it waits for a budget."""
+        self.arguments = arguments
+        """The digest of the question."""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def message(self, now: float) -> worker_pb2.Outcome.SuspendedCall:
         """Return it as a part of an outcome."""
-        call = worker_pb2.Outcome.SuspendedCall(call=self.key)
+        call = worker_pb2.Outcome.SuspendedCall(call=self.key, arguments=self.arguments)
         if self.ask is not None:
             call.ask.CopyFrom(self.ask)
         elif math.isinf(self.until):

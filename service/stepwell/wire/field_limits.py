@@ -313,7 +313,11 @@ _WORKER: dict[str, dict[str, Limit]] = {
     "Outcome.Released": {"reason": _WHY},
     "Outcome.Reconciled": {"finding": given(), "reason": _WHY},
     "Outcome.Suspended": {"waits": _WAITS},
-    "Outcome.SuspendedCall": {"call": _CALL, "wait": given()},
+    "Outcome.SuspendedCall": {
+        "call": _CALL,
+        "wait": given(),
+        "arguments": chars(limits.DIGEST_CHARS_MAX),
+    },
     "Outcome.Sleep": {"remaining": _SPAN},
     "Outcome.UnknownCall": {"call": _CALL, "reason": _WHY},
     "Begin": {**_LEASE, "delivery_id": _TOKEN},

@@ -329,6 +329,7 @@ def _question() -> InputRequest:
         answer=Payload(data=b"", media_type=ODD),
         answered_by=ODD,
         call=ODD,
+        arguments=ODD,
         created_us=1,
         ended_us=2,
     )

@@ -326,16 +326,18 @@ class Outcome(_message.Message):
         waits: _containers.RepeatedCompositeFieldContainer[Outcome.SuspendedCall]
         def __init__(self, waits: _Optional[_Iterable[_Union[Outcome.SuspendedCall, _Mapping]]] = ...) -> None: ...
     class SuspendedCall(_message.Message):
-        __slots__ = ("call", "sleep", "ask", "budget")
+        __slots__ = ("call", "sleep", "ask", "budget", "arguments")
         CALL_FIELD_NUMBER: _ClassVar[int]
         SLEEP_FIELD_NUMBER: _ClassVar[int]
         ASK_FIELD_NUMBER: _ClassVar[int]
         BUDGET_FIELD_NUMBER: _ClassVar[int]
+        ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
         call: str
         sleep: Outcome.Sleep
         ask: Outcome.NeedsInput
         budget: Outcome.BudgetSpent
-        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ...) -> None: ...
+        arguments: str
+        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ..., arguments: _Optional[str] = ...) -> None: ...
     class Sleep(_message.Message):
         __slots__ = ("remaining",)
         REMAINING_FIELD_NUMBER: _ClassVar[int]

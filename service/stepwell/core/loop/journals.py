@@ -18,8 +18,8 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import STEP_OF_PHASE
 from stepwell.core.port import Fence, JournalWrite
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Execution, Message, Payload, Run, Session, Task, Usage
-from stepwell.core.records.states import Effect, ExecutionStatus, StepKind
+from stepwell.core.records.model import Execution, Message, Run, Session, Task, Usage
+from stepwell.core.records.states import ExecutionStatus, StepKind
 from stepwell.core.records.step_journal import Journal, journal_of
 
 _NO_SESSION, _NO_USAGE = Session(), Usage()
@@ -113,18 +113,16 @@ def _messages_of(draft: Draft, execution_id: str) -> Sequence[Message]:
     return messages or ()
 
 
-def write_end(
-    draft: Draft, task_id: str, call: str, name: str, value: Payload | None, effect: Effect
-) -> None:
-    """Write a call's value by this commit, within the current event."""
+def write_end(draft: Draft, task_id: str, entry: Entry) -> None:
+    """Write a call's END by this commit, within the current event."""
     journal = journal_at(draft, task_id)
     write = JournalWrite(
         journal=named(draft, task_id),
         generation=journal.generation,
-        entry=Entry(key=call, name=name, effect=effect, value=value),
+        entry=entry,
     )
     draft.entries += (write,)
-    _put_larger(draft, task_id, journal, 1, len(value.data) if value is not None else 0)
+    _put_larger(draft, task_id, journal, 1, len(entry.value.data) if entry.value is not None else 0)
 
 
 def _put_larger(draft: Draft, task_id: str, journal: Journal, entries: int, size: int) -> None:

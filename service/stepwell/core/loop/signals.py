@@ -200,6 +200,8 @@ class SuspendedCall(Record, frozen=True, kw_only=True):
 
     call: str
     wait: Sleep | NeedsInput | BudgetSpent
+    arguments: str = ""
+    """The digest of a question."""
 
 
 class Suspended(Record, tag=True, frozen=True, kw_only=True):

@@ -26,9 +26,9 @@ from stepwell.core.loop.transition import Reply
 from stepwell.core.loop.waits import INPUT_TIMER, put_waits, sleep_timer, waits_of, wake
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution, Failure, InputRequest, Payload
 from stepwell.core.records.states import (
-    Effect,
     EventType,
     ExecutionStatus,
     InputStatus,
@@ -133,7 +133,9 @@ def _ask(draft: Draft, execution: Execution, calls: list[SuspendedCall]) -> dict
             continue
         request = request_of(execution, call.wait, draft.context.now_us)
         input_id = asked[call.call] = f"{request.input_id}.{number}"
-        put_request(draft, replace(request, input_id=input_id, call=call.call))
+        put_request(
+            draft, replace(request, input_id=input_id, call=call.call, arguments=call.arguments)
+        )
     return asked
 
 
@@ -179,7 +181,8 @@ def put_request(draft: Draft, request: InputRequest) -> None:
 def answer_call(draft: Draft, request: InputRequest, answer: Payload) -> None:
     """Make an answer the value of the call that asked, within the current event; wake the step if it waits for it."""
     task_id, call = request.task_id, request.call
-    write_end(draft, task_id, call, ASK, answer, Effect.IDEMPOTENT)
+    entry = Entry(key=call, name=ASK, arguments=request.arguments, value=answer)
+    write_end(draft, task_id, entry)
     if any(one.key == call for one in waits_of(draft, task_id)):
         wake(draft, task_id, call)
     elif _is_step_leased(draft, task_id):

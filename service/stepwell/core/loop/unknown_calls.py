@@ -12,6 +12,7 @@ from stepwell.core.loop.journals import journal_at, put_journal, write_end
 from stepwell.core.loop.reconcile import open_step_of
 from stepwell.core.loop.signals import Delivery, Forget, Resolve, UnknownCall
 from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply, refused
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (
     Effect,
@@ -55,7 +56,8 @@ def resolve_call(draft: Draft, unknown: Execution, command: Resolve) -> None:
     """Settle a call by a person's finding, within the current event; the step goes on with a further attempt."""
     task_id = unknown.task_id
     if command.finding is Finding.DONE:
-        write_end(draft, task_id, command.call, "", command.result, Effect.AT_MOST_ONCE)
+        entry = Entry(key=command.call, effect=Effect.AT_MOST_ONCE, value=command.result)
+        write_end(draft, task_id, entry)
     else:
         draft.forgotten += command.begun
         journal = journal_at(draft, task_id)

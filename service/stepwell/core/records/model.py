@@ -421,6 +421,8 @@ class InputRequest(StoredRecord, frozen=True, kw_only=True):
     answered_by: str = ""
     call: str = ""
     """The call that asks, in its step's journal: the answer becomes its value. Empty: the attempt ended by asking."""
+    arguments: str = ""
+    """With `call`: the digest of the question, which the entry with the answer gets."""
     created_us: int = 0
     ended_us: int = 0
 
