@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
+import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
@@ -230,6 +231,46 @@ async def test_an_at_most_once_tool_that_began_is_not_called_again() -> None:
     step.keep(key, KEPT, value=encode("receipt 7"))
     assert result_of(await step.attempt(work)) == ["receipt 7"]
     assert ran.names == ["pay"]
+
+
+@pytest.mark.parametrize("options", [{"effects": 1}, True, None])
+async def test_an_unknown_option_of_a_tool_fails_the_attempt(options: object) -> None:
+    ran = Ran()
+
+    @tool
+    async def find(what: str) -> str:
+        """Find."""
+        return ran(what)
+
+    find.metadata = {"stepwell": options}
+    graph = tools_graph(find)
+
+    async def work(ctx: TaskContext) -> Any:
+        return await run(graph, calling("find"))
+
+    failure = (await JournaledStep().attempt(work)).failed.failure
+    assert "'find': effect, retry, reconcile, or False" in failure.message
+    assert (failure.kind, failure.retryable) == ("JournalError", False)
+    assert not ran.names
+
+
+async def test_a_call_of_a_tool_that_is_not_kept_leaves_no_entry() -> None:
+    ran = Ran()
+
+    @tool
+    async def clock(what: str) -> str:
+        """Tell the time."""
+        return ran(what)
+
+    clock.metadata = {"stepwell": False}
+    graph = tools_graph(clock)
+
+    async def work(ctx: TaskContext) -> Any:
+        return contents((await run(graph, calling("clock")))["messages"])
+
+    step = JournaledStep()
+    assert result_of(await step.attempt(work)) == ["clock"]
+    assert not [one for one in step.kept(KEPT) if one.name == "clock"]
 
 
 async def test_outside_of_a_step_nodes_and_models_run_as_they_are() -> None:

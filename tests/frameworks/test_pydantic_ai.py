@@ -394,8 +394,9 @@ async def test_an_unknown_option_of_a_tool_fails_the_attempt() -> None:
     async def work(ctx: TaskContext) -> str:
         return (await agent.run("go")).output
 
-    outcome = await JournaledStep().attempt(work)
-    assert "effect, retry, reconcile" in outcome.failed.failure.message
+    failure = (await JournaledStep().attempt(work)).failed.failure
+    assert "effect, retry, reconcile" in failure.message
+    assert (failure.kind, failure.retryable) == ("JournalError", False)
 
 
 REQUEST = """

@@ -45,6 +45,21 @@ async def test_tools_that_need_approval_ask_side_by_side() -> None:
     assert script.requests == 2
 
 
+async def test_a_question_is_as_long_as_the_protocol_lets_it_be() -> None:
+    script = Script([tool_call("write", text="x" * 1_000_000)], "done")
+    agent = Agent(script.model(), name="writer", capabilities=[StepwellDurability()])
+
+    @agent.tool_plain(requires_approval=True)
+    def write(text: str) -> str:
+        return text
+
+    async def work(ctx: TaskContext) -> str:
+        return (await agent.run("go")).output
+
+    (wait,) = (await JournaledStep().attempt(work)).suspended.waits
+    assert len(wait.ask.prompt.encode()) == 256 * 1024
+
+
 async def test_the_result_of_a_deferred_tool_is_asked_for() -> None:
     script = Script([tool_call("measure")], "done")
     agent = Agent(script.model(), name="lab", capabilities=[StepwellDurability()])

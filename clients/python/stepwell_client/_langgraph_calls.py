@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.prompt_values import PromptValue
@@ -19,17 +19,14 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from stepwell_client._context import StepContext, journaled_step
-from stepwell_client._errors import JournalError, Suspended
+from stepwell_client._errors import Suspended
 from stepwell_client._frames import code_run
 from stepwell_client._langgraph_log import MEDIA_TYPE, SCOPE, packed, unpacked
 from stepwell_client._payloads import decode
+from stepwell_client._tool_options import Options, tool_options
 from stepwell_client.journal_keys import digest_of
 from stepwell_client.v1 import types_pb2
 
-METADATA = "stepwell"
-"""The key of a tool's metadata that says how it is called."""
-OPTIONS = ("effect", "retry", "reconcile")
-"""Keys of its options: arguments of `ctx.call`."""
 _EACH_RUN = {"id", "response_metadata", "usage_metadata"}
 """Fields of messages that are others in each attempt, or say nothing of what is asked."""
 _NODE_CHARS_MAX = 64
@@ -138,7 +135,7 @@ def wrap_tool_call(
     takes them; `{"stepwell": False}`: it isn't kept, and runs in each attempt.
     """
     step, options = journaled_step(), _options(request)
-    if step is None or options is None:
+    if step is None or options is False:
         return execute(request)
     call = request.tool_call
     value = _kept_sync(step, call["name"], lambda: execute(request), _asked(request), options)
@@ -150,26 +147,16 @@ async def awrap_tool_call(
 ) -> ToolResult:
     """Make each tool's call one of the step, in graphs that run on an event loop; see `wrap_tool_call`."""
     step, options = journaled_step(), _options(request)
-    if step is None or options is None:
+    if step is None or options is False:
         return await execute(request)
     call = request.tool_call
     value = await _kept(step, call["name"], lambda: execute(request), _asked(request), options)
     return _result(value, request)
 
 
-def _options(request: ToolCallRequest) -> Mapping[str, Any] | None:
-    """Return how a tool is called; None: it isn't kept."""
-    metadata = (request.tool.metadata if request.tool is not None else None) or {}
-    options = metadata.get(METADATA, {})
-    if options is False:
-        return None
-    if not isinstance(options, Mapping) or not set(cast("Mapping[str, Any]", options)) <= set(
-        OPTIONS
-    ):
-        known = ", ".join(OPTIONS)
-        name = request.tool_call["name"]
-        raise JournalError(f"{METADATA!r} in the metadata of tool {name!r}: {known}, or False")
-    return cast("Mapping[str, Any]", options)
+def _options(request: ToolCallRequest) -> Options | Literal[False]:
+    metadata = request.tool.metadata if request.tool is not None else None
+    return tool_options(request.tool_call["name"], metadata)
 
 
 def _asked(request: ToolCallRequest) -> object:
@@ -190,7 +177,7 @@ async def _kept(
     name: str,
     function: Callable[[], Awaitable[T]],
     asked: object,
-    options: Mapping[str, Any],
+    options: Options,
 ) -> Any:
     async def run(_: str) -> types_pb2.Payload:
         return _counted(step, await function())
@@ -204,7 +191,7 @@ def _kept_sync(
     name: str,
     function: Callable[[], T],
     asked: object,
-    options: Mapping[str, Any],
+    options: Options,
 ) -> Any:
     def run(_: str) -> types_pb2.Payload:
         return _counted(step, function())

@@ -23,7 +23,6 @@ from pydantic_ai.durable_exec import (
     ToolsetValidateToolArgumentsId,
     record_durable_unit,
 )
-from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.toolsets import ToolsetTool
 
@@ -31,18 +30,13 @@ from stepwell_client._call_run import INVALID_RESULT
 from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._decisions import NonRetryable
 from stepwell_client._plans import Retry
+from stepwell_client._tool_options import Options, tool_options
 from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of, in_order
 
-METADATA = "stepwell"
-"""The key of a tool's metadata that says how it is called."""
-OPTIONS = ("effect", "retry", "reconcile")
-"""Arguments of `ctx.call` that it may give."""
 _EACH_RUN = frozenset({"timestamp", "run_id", "conversation_id"})
 """Fields of pydantic-ai's records that are others in each attempt."""
 _GENERATED_ID = "pyd_ai_"
 """The beginning of a tool call's id that pydantic-ai made up."""
-
-Options = Mapping[str, Any]
 
 
 class StepBackend(CallableOperationBackend[Options]):
@@ -131,13 +125,9 @@ def _tool_options(
     operation_id: DurableOperationId, tool: object | None, tool_name: str
 ) -> Options | Literal[False]:
     metadata = tool.tool_def.metadata if isinstance(tool, ToolsetTool) else None
-    options = (metadata or {}).get(METADATA, {})
-    if options is False or isinstance(operation_id, ToolsetValidateToolArgumentsId):
-        return False if options is False else {}
-    if not isinstance(options, Mapping) or not set(cast("Options", options)) <= set(OPTIONS):
-        known = ", ".join(OPTIONS)
-        raise UserError(f"{METADATA!r} in the metadata of tool {tool_name!r}: {known}, or False")
-    return cast("Options", options)
+    options = tool_options(tool_name, metadata)
+    is_validation = isinstance(operation_id, ToolsetValidateToolArgumentsId)
+    return {} if options and is_validation else options
 
 
 async def _on_loop(

@@ -47,13 +47,12 @@ from pydantic_ai.tools import (
 
 from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._enums import InputKind
-from stepwell_client._limits import clip
+from stepwell_client._limits import PROMPT_BYTES_MAX, clip
 from stepwell_client._plans import Retry
 from stepwell_client._pydantic_ai_calls import StepBackend, StepCodec, not_kept
 
 NAME = "agent"
 """The name in the journal of an agent that has none."""
-_PROMPT_BYTES_MAX = 64 * 1024
 
 _ALL_KINDS = frozenset[Any]({"function", "mcp", "dynamic"})
 
@@ -188,7 +187,7 @@ async def _result(step: StepContext, call: ToolCallPart, requests: DeferredToolR
 
 def _prompt(what: str, call: ToolCallPart) -> str:
     arguments = json.dumps(call.args_as_dict(), ensure_ascii=False, sort_keys=True)
-    return clip(f"{what} {call.tool_name}({arguments})", _PROMPT_BYTES_MAX)
+    return clip(f"{what} {call.tool_name}({arguments})", PROMPT_BYTES_MAX)
 
 
 def _by_id(calls: list[ToolCallPart], results: list[Any]) -> dict[str, Any]:
