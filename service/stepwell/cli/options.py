@@ -135,6 +135,21 @@ WorkerVersion = Annotated[
     ),
 ]
 
+# Of workers.
+Queues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue", "-q", metavar="NAME", help="A queue to serve; may be given again. [default]"
+    ),
+]
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", "-c", metavar="N", min=1, max=500, help="Steps at once.")
+]
+Drain = Annotated[
+    float,
+    typer.Option("--drain", metavar="SECONDS", min=0, help="Seconds that steps may take to end."),
+]
+
 # Of servers.
 Host = Annotated[
     str | None, typer.Option("--host", metavar="HOST", help="Where to listen. [127.0.0.1]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -24,6 +24,9 @@ _SURVIVES = {
     "NODE": "the loss of this machine",
 }
 
+Companion = Callable[[Server, asyncio.Event], Awaitable[int]]
+"""Work beside a server, until the event is set; returns the exit code."""
+
 
 def settings(flags: Mapping[str, Mapping[str, Any]]) -> Settings:
     """Return the settings; flags that were not given are left to the environment and the file."""
@@ -38,18 +41,29 @@ def settings(flags: Mapping[str, Mapping[str, Any]]) -> Settings:
         raise CliError(str(error)) from error
 
 
-def serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> int:
-    """Serve until a signal; return the exit code."""
+async def _until_stopped(server: Server, stop: asyncio.Event) -> int:
+    del server
+    await stop.wait()
+    return Exit.DONE
+
+
+def serve(
+    wanted: Settings,
+    make: Callable[[Settings], Server],
+    kind: str,
+    *,
+    companion: Companion = _until_stopped,
+) -> int:
+    """Serve until a signal, or until the work beside it ends; return the exit code."""
     logs.configure(wanted.log)
     gc.disable()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_serve(wanted, make, kind))
+            return runner.run(_serve(wanted, make, kind, companion))
     except SettingsRefused as error:
         raise CliError(str(error)) from error
     except StoreError as error:
         raise store_error(error) from error
-    return Exit.DONE
 
 
 def store_error(error: StoreError) -> CliError:
@@ -78,18 +92,21 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
 
 
-async def _serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> None:
+async def _serve(
+    wanted: Settings, make: Callable[[Settings], Server], kind: str, companion: Companion
+) -> int:
     with signals.stopping() as stop:
         server = make(wanted)
         async with server:
             _begin_to_collect_garbage()
             # At once: who waits for the first line has the others, too.
             print("\n".join(banner(server, wanted, kind)), flush=True)
-            await stop.wait()
+            code = await companion(server, stop)
             note("draining; Ctrl-C again quits at once")
             # The server itself cuts off calls that don't end in time.
             await server.drain()
     print("stopped", flush=True)
+    return code
 
 
 def banner(server: Server, wanted: Settings, kind: str) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -14,8 +15,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def stopping() -> Generator[asyncio.Event]:
-    """Return an event of the running loop that is set by the first signal.
+def stopping(*, with_input: bool = False) -> Generator[asyncio.Event]:
+    """Return an event of the running loop that is set by the first signal; `with_input`: by the end of standard input, too.
 
     The second one ends the process at once, as `kill -9` would: nothing that was acknowledged is
     lost by that.
@@ -28,10 +29,19 @@ def stopping() -> Generator[asyncio.Event]:
             os._exit(Exit.INTERRUPTED)
         stop.set()
 
+    def on_input() -> None:
+        if not os.read(sys.stdin.fileno(), 4_096):
+            loop.remove_reader(sys.stdin)
+            on_signal()
+
     for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal)
+    if with_input:
+        loop.add_reader(sys.stdin, on_input)
     try:
         yield stop
     finally:
+        if with_input:
+            loop.remove_reader(sys.stdin)
         for number in _SIGNALS:
             loop.remove_signal_handler(number)

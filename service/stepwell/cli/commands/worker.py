@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import connect, signals
+from stepwell.cli import connect, options, signals
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.text import note
@@ -33,12 +33,7 @@ def worker(
             show_default=False,
         ),
     ],
-    queue: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--queue", "-q", metavar="NAME", help="A queue to serve; may be given again. [default]"
-        ),
-    ] = None,
+    queue: options.Queues = None,
     role: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,9 +48,7 @@ def worker(
             help="The agent's version, as 1.4.2, for runs that ask for one.",
         ),
     ] = "",
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", "-c", metavar="N", min=1, max=500, help="Steps at once.")
-    ] = 8,
+    concurrency: options.Concurrency = 8,
     worker_id: Annotated[
         str | None,
         typer.Option(
@@ -64,12 +57,14 @@ def worker(
             help="Who it is, also after a restart. Default: agent@host, agent@host-2 …",
         ),
     ] = None,
-    drain: Annotated[
-        float,
+    drain: options.Drain = 30.0,
+    end_with_input: Annotated[
+        bool,
         typer.Option(
-            "--drain", metavar="SECONDS", min=0, help="Seconds that steps may take to end."
+            "--end-with-input",
+            help="Drain also when standard input ends, such as a pipe from the program that started it.",
         ),
-    ] = 30.0,
+    ] = False,
 ) -> int:
     """Serve the steps of a Python agent.
 
@@ -81,7 +76,10 @@ def worker(
     )
     try:
         return asyncio.run(
-            _serve(loaded, where, queue or [], role, version, concurrency, worker_id, drain)
+            _serve(
+                *(loaded, where, queue or [], role, version, concurrency, worker_id, drain),
+                end_with_input=end_with_input,
+            )
         )
     except StepwellClientError as error:
         raise CliError(
@@ -98,6 +96,8 @@ async def _serve(
     concurrency: int,
     worker_id: str | None,
     drain_seconds: float,
+    *,
+    end_with_input: bool,
 ) -> int:
     async with Client(
         connection.target, token_file=connection.token_file, **connection.security
@@ -118,7 +118,7 @@ async def _serve(
             f" at {where}; Ctrl-C drains"
         )
         runtime = SystemRuntime()
-        with signals.stopping() as stop:
+        with signals.stopping(with_input=end_with_input) as stop:
             running = runtime.spawn(made.run(), name="worker")
             stopped = runtime.spawn(stop.wait(), name="signals")
             await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
