@@ -180,6 +180,25 @@ async def test_a_failed_try_is_recorded_raised_and_never_replayed() -> None:
     assert result_of(await step.attempt(work)) == "yes"
 
 
+@pytest.mark.parametrize("key", [None, "mine"])
+async def test_next_try_of_a_call_finds_the_calls_that_its_function_made(key: str | None) -> None:
+    step, charge, send = JournaledStep(), Counted(), Counted(OSError("away"))
+
+    async def order(ctx: TaskContext) -> Any:
+        charged = [
+            await ctx.call("charge", charge, 5, key=key),
+            await ctx.call("charge", charge, 5),
+        ]
+        await ctx.call("send", send)
+        return charged
+
+    async def work(ctx: TaskContext) -> Any:
+        return await ctx.call("order", order, ctx, key="order", retry=Retry(max_attempts=2))
+
+    assert result_of(await step.attempt(work)) == ["done 1", "done 2"]
+    assert (len(charge.runs), len(send.runs)) == (2, 2)
+
+
 async def test_retries_wait_and_stop_at_their_number() -> None:
     step, fetch = JournaledStep(), Counted(*(OSError("away") for _ in range(9)))
     retry = Retry(max_attempts=3, initial_backoff=10, jitter=0)

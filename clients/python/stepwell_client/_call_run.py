@@ -23,7 +23,7 @@ from stepwell_client._decisions import (
 from stepwell_client._enums import Effect, to_wire
 from stepwell_client._errors import LeaseLost, Suspended, UnknownOutcome
 from stepwell_client._failures import failure_message, failure_of
-from stepwell_client._frames import Frame, Output, add_usage
+from stepwell_client._frames import CodeRun, Frame, Output, add_usage
 from stepwell_client._journal import BEGIN, END, TRY, HeldCall, Journal
 from stepwell_client._limits import PAYLOAD_BYTES_MAX, RESULT_TOO_LARGE
 from stepwell_client._payloads import decode, encode
@@ -108,6 +108,7 @@ class CallRun:
             if self._at_most_once:
                 await self._journal.write(self._entry(BEGIN, number=number))
             self._frame.output = Output()
+            self._frame.run = CodeRun()
             began = self._runtime.monotonic()
             payload, value, error = await self._try()
             took = self._runtime.monotonic() - began
