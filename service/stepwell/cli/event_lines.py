@@ -1,15 +1,16 @@
-"""One line for each event of a run, printed where there is no terminal."""
+"""One line for each event of a run, printed where there is no terminal; of a failed attempt also its traceback."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from stepwell.cli import describe
-from stepwell.cli.text import US, count, micros, one_line, short_id, span
+from stepwell.cli.text import US, count, lines, micros, one_line, short_id, span
 from stepwell_client import EventType, RunView, StepKind
 from stepwell_client.v1 import types_pb2
 
 _SUBJECT_CHARS = 28
+_TRACE_LINES_MAX = 30
 _OF_THE_RUN = (EventType.PLAN_ACCEPTED, EventType.RUN_SUCCEEDED, EventType.RUN_FAILED)
 
 Formatter = Callable[[RunView, types_pb2.Event], str]
@@ -22,9 +23,22 @@ def line(view: RunView, event: types_pb2.Event) -> str:
     if not text:
         return ""
     since = micros(event.time) - micros(view.run.created_time)
-    return (
+    first = (
         f"{'+' + span(since):>9}  {_subject(view, event):<{_SUBJECT_CHARS}}  {text}{_caller(event)}"
     )
+    return "\n".join([first, *_trace(event)])
+
+
+def _trace(event: types_pb2.Event) -> list[str]:
+    """Return the last lines of the tracebacks of attempts that ended with the event."""
+    details = [one.failure.details for one in event.executions if one.HasField("failure")]
+    shown = [line for text in details for line in lines(text).splitlines()]
+    left = (
+        [f"… {count(len(shown) - _TRACE_LINES_MAX, 'line')} above"]
+        if len(shown) > _TRACE_LINES_MAX
+        else []
+    )
+    return [f"{'':>9}  {line}" for line in [*left, *shown[-_TRACE_LINES_MAX:]]]
 
 
 def _caller(event: types_pb2.Event) -> str:

@@ -58,8 +58,8 @@ def put(result: RunResult, out: Console, name: str) -> None:
     for task_id, one in list(result.items())[:_PREVIEW_TASKS]:
         value = _value(one)
         if value is not None:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            print(f"{one_line(task_id)}: {one_line(text, _PREVIEW_CHARS)}")
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            print(f"{one_line(task_id)}: {one_line(shown, _PREVIEW_CHARS)}")
     if len(result) > _PREVIEW_TASKS:
         print(
             f"… and {count(len(result) - _PREVIEW_TASKS, 'other')}: stepwell show {name} --result"
@@ -67,14 +67,14 @@ def put(result: RunResult, out: Console, name: str) -> None:
 
 
 def _put_whole(payload: types_pb2.Payload, out: Console, name: str) -> None:
-    text = _text(payload)
-    if text is None:
+    shown = text(payload)
+    if shown is None:
         size = len(payload.data)
         print(
             f"{size:,} bytes of {one_line(payload.media_type)}: stepwell show {name} --result > FILE"
         )
         return
-    text_lines = lines(text).splitlines()
+    text_lines = lines(shown).splitlines()
     kept = text_lines[:_PREVIEW_LINES] if out.is_terminal else text_lines
     print("\n".join(kept))
     if len(kept) < len(text_lines):
@@ -82,7 +82,7 @@ def _put_whole(payload: types_pb2.Payload, out: Console, name: str) -> None:
         print(f"… and {left}: stepwell show {name} --result")
 
 
-def _text(payload: types_pb2.Payload) -> str | None:
+def text(payload: types_pb2.Payload) -> str | None:
     """Return a payload as text: JSON strings without quotes, other JSON indented."""
     try:
         value = decode(payload)
@@ -98,11 +98,11 @@ def _text(payload: types_pb2.Payload) -> str | None:
 def put_raw(result: RunResult) -> None:
     """Print it for a program or a file: bytes as they are, several results as a JSON object."""
     if not isinstance(result, dict) and result.HasField("payload"):
-        text = _text(result.payload)
-        if text is not None and sys.stdout.isatty():
-            print(lines(text))
-        elif text is not None:
-            print(text)
+        shown = text(result.payload)
+        if shown is not None and sys.stdout.isatty():
+            print(lines(shown))
+        elif shown is not None:
+            print(shown)
         else:
             sys.stdout.buffer.write(result.payload.data)
             sys.stdout.flush()

@@ -19,7 +19,8 @@ def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal
     ).run_id
     terminal.plays(
         run,
-        Row("show {run} one", 0, "task one  COMPLETED  say it\ntype   echo\nattempt 1  task:one#1"),
+        Row("show {run} one", 0, "task one  COMPLETED  say it\ntype   echo\n    input\n      said"),
+        Row("show {run} one", 0, "      said\nattempt 1  task:one#1"),
         Row("show {run} one --result", 0, "said\n"),
         Row("show {run} two", 0, "after  one\nattempt 1  task:two#1  FAILED  by "),
         Row("show {run} task:two#1", 0, "    RuntimeError: it is broken"),
@@ -28,11 +29,40 @@ def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal
         Row("show {run} two", 0, "  5 tokens in, 7 out  small, large"),
         Row("show {run} two --json", 0, '"response": "because"'),
         Row("show {run} two --result", 2, err="two has no result"),
+        Row("show {run} --failures", 0, "attempt 1  task:two#1  FAILED  by "),
+        Row("show {run} --failures", 0, "      Traceback (most recent call last):"),
+        Row("show {run} --failures --json", 0, '"executionId": "task:two#1"'),
+        Row("watch {run}", 1, "             Traceback (most recent call last):"),
         Row("show {run} three", 2, err="run {short} has no task or execution 'three'"),
         Row("show {run} one --at 2", 2, err="--at"),
         Row("show {run}", 0, "Traceback (most recent call last):"),
     )
     assert "ERROR: Traceback (most recent call last):" in terminal("logs", run).out
+
+
+def test_task_is_shown_with_its_messages_calls_and_log(terminal: Terminal) -> None:
+    tasks = [{"id": "talk", "type": "talk"}, {"id": "call", "type": "call"}]
+    run = terminal(
+        "run", "-q", "default", "--json", "--plan", plan_file(terminal.folder, tasks)
+    ).run_id
+    terminal.plays(
+        run,
+        Row(
+            "show {run} talk",
+            0,
+            "messages\n    user 1 (talk#1, session s-1)\n      hello\n      there",
+        ),
+        Row("show {run} talk", 0, "  talk#1  begins"),
+        Row("show {run} talk", 0, "WARNING: odd \ufffd[31mred"),
+        Row("show {run} call", 0, "  call#1  book  done, 6 bytes"),
+        Row("show {run} --failures", 0, err="no attempt of run {short} has failed"),
+    )
+    shown = terminal("show", run, "talk", "--json").json
+    assert [one["content"] for one in shown["messages"]] == ["hello\nthere", "hi"]
+    assert [one["text"] for one in shown["logs"]] == ["begins", "odd \x1b[31mred"]
+    of_attempt = terminal("show", run, "task:call#1").out
+    assert "calls\n" in of_attempt
+    assert "messages" not in of_attempt
 
 
 def test_task_that_waits_for_its_key_is_shown_with_the_run_that_has_it(terminal: Terminal) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -11,9 +10,9 @@ from stepwell.cli import connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import document, put_json
-from stepwell.cli.text import count, lines, micros, moment, note, one_line, short_id, span
+from stepwell.cli.text import note, short_id
+from stepwell.cli.written import call_lines
 from stepwell_client import SyncClient, Unavailable
-from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"journal": "stepwell journal 3f2a9c1e fetch --follow"}
 _CONTINUES = "the run goes on; follow it again: stepwell journal --follow "
@@ -57,7 +56,7 @@ def journal(
             if json:
                 put_json({"entry": document(entry)}, compact=True)
             else:
-                print("\n".join(_lines(entry, values=values)), flush=True)
+                print("\n".join(call_lines(entry, values=values)), flush=True)
     except KeyboardInterrupt:
         note(_CONTINUES + short_id(run_id))
         return Exit.INTERRUPTED
@@ -67,27 +66,3 @@ def journal(
     if not json and not found:
         note("nothing is recorded; steps make calls with ctx.call(…)")
     return Exit.DONE
-
-
-def _lines(stored: types_pb2.StoredEntry, *, values: bool) -> Iterator[str]:
-    entry = stored.entry
-    clock = moment(micros(stored.written_time)).rpartition(" ")[2]
-    # An answer or a finding came without an attempt.
-    step = stored.execution_id.removeprefix("task:") or stored.journal.removeprefix("task:")
-    took = f", {span(entry.took.ToMicroseconds())}" if entry.took.ToMicroseconds() else ""
-    yield f"{clock}  {one_line(step)}  {one_line(entry.key)}  {_state(stored)}{took}"
-    if values and entry.HasField("value"):
-        yield lines(entry.value.data.decode(errors="replace"))
-
-
-def _state(stored: types_pb2.StoredEntry) -> str:
-    entry = stored.entry
-    if entry.mark == types_pb2.JOURNAL_MARK_BEGIN:
-        return f"began, run {entry.number}"
-    if entry.mark == types_pb2.JOURNAL_MARK_TRY:
-        failure = entry.failure
-        words = f"{failure.kind}: {failure.message}" if failure.kind else failure.message
-        return f"failed, run {entry.number}: {one_line(words)}"
-    if entry.mark == types_pb2.JOURNAL_MARK_WAIT:
-        return f"sleeps until {moment(micros(stored.until_time))}"
-    return f"done, {count(stored.size, 'byte')}"

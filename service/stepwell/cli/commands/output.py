@@ -11,7 +11,8 @@ from stepwell.cli import connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import document, put_json
-from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
+from stepwell.cli.text import lines, note, short_id
+from stepwell.cli.written import log_head, log_text, message_head
 from stepwell_client import LogKind, SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2
 
@@ -81,13 +82,12 @@ class _LogPrinter:
         if entry.kind == LogKind.CHUNK:
             if self._streaming != entry.execution_id:
                 self.end()
-                sys.stdout.write(_head(entry))
+                sys.stdout.write(log_head(entry))
                 self._streaming = entry.execution_id
-            sys.stdout.write(lines(entry.text))
+            sys.stdout.write(log_text(entry))
         else:
             self.end()
-            level = "" if entry.level == "INFO" else f"{one_line(entry.level)}: "
-            sys.stdout.write(f"{_head(entry)}{level}{lines(entry.text)}\n")
+            sys.stdout.write(f"{log_head(entry)}{log_text(entry)}\n")
         sys.stdout.flush()
 
     def end(self) -> None:
@@ -96,11 +96,6 @@ class _LogPrinter:
             sys.stdout.write("\n")
             sys.stdout.flush()
         self._streaming = ""
-
-
-def _head(entry: types_pb2.LogEntry) -> str:
-    clock = moment(micros(entry.written_time)).rpartition(" ")[2]
-    return f"{clock}  {one_line(entry.execution_id.removeprefix('task:'))}  "
 
 
 @connected
@@ -121,11 +116,7 @@ def messages(
     printed = False
     for message in history:
         printed = True
-        number = f" {message.number}" if message.number else ""
-        execution = message.execution_id.removeprefix("task:")
-        session = message.session.session_id
-        suffix = f", session {session}" if session else ""
-        print(one_line(f"{message.role}{number} ({execution}{suffix})"))
+        print(message_head(message))
         print(lines(message.content) + "\n", flush=True)
     if not printed:
         connect.check_task(client, run_id, task)

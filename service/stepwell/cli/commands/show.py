@@ -31,13 +31,17 @@ def show(
     task: Annotated[
         str,
         typer.Argument(
-            help="Only this task or execution, with its attempts, tracebacks, prompts and responses.",
+            help="Only this task or execution, with all that is known of it.",
             show_default=False,
         ),
     ] = "",
     result: Annotated[
         bool,
         typer.Option("--result", help="Print what the run or task came to and nothing else."),
+    ] = False,
+    failures: Annotated[
+        bool,
+        typer.Option("--failures", help="Print the attempts that failed, with their tracebacks."),
     ] = False,
     whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
     at: Annotated[
@@ -50,13 +54,16 @@ def show(
 ) -> int:
     """Show a run, its tasks and its result.
 
-    With a TASK: what it is, each attempt with its failure, prompt and response, and its result.
+    With a TASK: its prompt and input; each attempt with its failure, traceback, prompt and response; its messages,
+    calls and log; its result. With --failures: each attempt that failed, with its traceback.
     """
     message = client.get(connect.run_id(client, run), version=at)
     if task:
         if at:
             raise CliError("--at shows a run as it stood then, not a task; leave one of them")
         return _task(client, message, task, result=result, json=json)
+    if failures:
+        return _failures(client, message, json=json)
     if result:
         return _result(client, message, json=json)
     tasks = list(client.tasks(message.spec.run_id, full_specs=json, version=at))
@@ -101,7 +108,7 @@ def show(
 
 
 def _task(client: SyncClient, run: types_pb2.Run, name: str, *, result: bool, json: bool) -> int:
-    page = task_page.read(client, run.spec.run_id, name)
+    page = task_page.read(client, run.spec.run_id, name, whole=json)
     if json:
         put_json(task_page.as_json(page))
     elif not result:
@@ -110,6 +117,25 @@ def _task(client: SyncClient, run: types_pb2.Run, name: str, *, result: bool, js
         raise CliError(f"{name} has no result; see: stepwell show {connect.name_of(run)} {name}")
     else:
         results.put_raw(page.result)
+    return Exit.DONE
+
+
+def _failures(client: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
+    """Print the run's failed attempts, the oldest first."""
+    name = connect.name_of(run)
+    view = RunView(run)
+    view.add_executions(client.executions(run.spec.run_id))
+    failed = [one for one in view.executions.values() if one.HasField("failure")]
+    if json:
+        put_json({"executions": [document(one) for one in failed]})
+        return Exit.DONE
+    for one in failed:
+        number = describe.attempt_of(view, one)
+        print("\n".join(task_page.attempt(one, number, None, SystemRuntime().now_us())))
+    if not failed:
+        note(f"no attempt of run {name} has failed")
+    elif why := describe.failure(run.failure):
+        note(f"run {name} failed: {why}")
     return Exit.DONE
 
 
