@@ -66,6 +66,10 @@ def show(
         return _failures(client, message, json=json)
     if result:
         return _result(client, message, json=json)
+    return _run(client, message, at=at, whole=whole, json=json)
+
+
+def _run(client: SyncClient, message: types_pb2.Run, *, at: int, whole: bool, json: bool) -> int:
     tasks = list(client.tasks(message.spec.run_id, full_specs=json, version=at))
     # Attempts are listed as of now: for an earlier version only the tasks are shown.
     executions = [] if at else list(client.executions(message.spec.run_id))
