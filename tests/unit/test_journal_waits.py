@@ -21,7 +21,7 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.execution import AgentRunner
-from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.journal import JournaledServices, JournaledStep
 from tests.support.steps import assignment
 
@@ -133,6 +133,34 @@ async def test_questions_side_by_side_go_in_one_outcome() -> None:
     assert len(keys) == 4
     step.keep("b", END, value=encode("B"))
     assert sorted(calls_of(await step.attempt(work)))[:2] == ["a", "c"]
+
+
+async def suspended_by(
+    questions: int, prompt: str, sleeps: int = 0
+) -> list[worker_pb2.Outcome.SuspendedCall]:
+    """Return what a step waits for that asks so much, and sleeps so often."""
+
+    async def work(ctx: TaskContext) -> None:
+        asks = (ctx.ask(prompt, key=f"q{number:03}") for number in reversed(range(questions)))
+        naps = (ctx.sleep(DAY + number, key=f"s{number:03}") for number in range(sleeps))
+        await asyncio.gather(*naps, *asks)
+
+    return list((await JournaledStep().attempt(work)).suspended.waits)
+
+
+async def test_many_sleeps_take_no_room_from_questions_nor_these_from_the_first_sleep() -> None:
+    few = await suspended_by(3, "Which?", sleeps=120)
+    many = await suspended_by(120, "Which?", sleeps=2)
+
+    assert [one.call for one in few][:5] == ["s000", "q000", "q001", "q002", "s001"]
+    assert [one.call for one in many] == ["s000", *(f"q{number:03}" for number in range(99))]
+    assert len(few) == 100
+
+
+async def test_questions_that_are_too_large_together_are_asked_by_later_attempts() -> None:
+    asked = await suspended_by(20, "x" * (200 << 10))
+
+    assert [one.call for one in asked] == [f"q{number:03}" for number in range(5)]
 
 
 async def test_a_step_keeps_its_worker_while_a_call_of_another_branch_runs() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from stepwell_client._activities import Activities, Activity
 from stepwell_client._errors import LeaseLost, Suspended
@@ -25,6 +25,8 @@ QUIET_SECONDS = 0.1
 """So long nothing must have begun or ended before a step is suspended."""
 WAITS_MAX = 100
 """Waits of one suspension; those without room are begun by a later attempt."""
+WAITS_BYTES_MAX = 1024 * 1024
+"""All of them together; the commit holds each question twice."""
 
 
 _log = logging.getLogger("stepwell_client.execution")
@@ -155,10 +157,9 @@ class Waits:
         if not self._open or self._activities.work or self._ended is not None:
             return
         now = self._runtime.monotonic()
-        ends = sorted((wait for wait, _ in self._open.values()), key=lambda wait: wait.until)
-        if ends[0].until - now > SHORT_SECONDS:
-            waits = [wait.message(now) for wait in ends[:WAITS_MAX]]
-            self.suspension = worker_pb2.Outcome.Suspended(waits=waits)
+        waits = [wait for wait, _ in self._open.values()]
+        if min(wait.until for wait in waits) - now > SHORT_SECONDS:
+            self.suspension = worker_pb2.Outcome.Suspended(waits=_with_room(waits, now))
             self._record.suspended = True
             self._raise(Suspended)
 
@@ -167,6 +168,27 @@ class Waits:
             if not wait.future.done():
                 wait.future.set_exception(reason())
                 wait.future.exception()  # Its task may be cancelled as well, and never look.
+
+
+def _with_room(waits: Collection[Wait], now: float) -> list[worker_pb2.Outcome.SuspendedCall]:
+    """Return the waits for which a suspension has room, as parts of its outcome.
+
+    The sleep that ends first wakes the step for all sleeps, and a budget for all that wait for one: they come before
+    the questions. Those go by their keys, so that a later attempt leaves out none that is open already.
+    """
+    sleeps = sorted((one for one in waits if one.until < math.inf), key=lambda one: one.until)
+    questions = sorted((one for one in waits if one.ask is not None), key=lambda one: one.key)
+    budgets = [one for one in waits if one.ask is None and one.until == math.inf]
+    ordered = [*sleeps[:1], *budgets[:1], *questions, *sleeps[1:], *budgets[1:]]
+    found: list[worker_pb2.Outcome.SuspendedCall] = []
+    size = 0
+    for one in ordered[:WAITS_MAX]:
+        message = one.message(now)
+        size += message.ByteSize()
+        if found and size > WAITS_BYTES_MAX:
+            break
+        found.append(message)
+    return found
 
 
 def note_swallowed(what: str, error: BaseException | None) -> None:
