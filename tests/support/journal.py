@@ -15,6 +15,8 @@ from stepwell_client.toolkit import Runtime
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.steps import FakeServices, assignment, span
 
+SHORT_SECONDS = 2.0
+"""The longest sleep that a step waits for in place."""
 Name = tuple[str, int, int]
 """An entry's key, mark and number."""
 
@@ -38,6 +40,21 @@ class InstantRuntime(Runtime):
         for _ in range(20):  # What else can go on goes on first.
             await asyncio.sleep(0)
         self.now += seconds
+
+
+class HeldRuntime(InstantRuntime):
+    """Time that passes as soon as somebody waits for a moment, and for longer once the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > SHORT_SECONDS:
+            self.slept.append(seconds)
+            await self.goes_on.wait()
+        else:
+            await super().sleep(seconds)
 
 
 @dataclass

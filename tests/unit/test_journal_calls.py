@@ -20,7 +20,7 @@ from stepwell_client import (
     decode,
 )
 from stepwell_client.v1 import types_pb2
-from tests.support.journal import Counted, Crash, JournaledStep, crashed, result_of
+from tests.support.journal import Counted, Crash, HeldRuntime, JournaledStep, crashed, result_of
 
 END = types_pb2.JOURNAL_MARK_END
 BEGIN = types_pb2.JOURNAL_MARK_BEGIN
@@ -472,8 +472,10 @@ async def test_calls_under_way_end_before_the_outcome() -> None:
     assert [decode(one.value) for one in step.kept(END)] == ["dear"]
 
 
-async def test_a_call_of_a_function_that_has_ended_is_not_tried_again() -> None:
-    step, fetch = JournaledStep(), Counted(OSError(), "second")
+async def test_a_call_of_a_function_that_has_ended_is_not_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    step, fetch = JournaledStep(runtime=HeldRuntime()), Counted(OSError(), "second")
     tried = asyncio.Event()
     step.services.on_record = lambda entry: tried.set()
 
@@ -487,3 +489,29 @@ async def test_a_call_of_a_function_that_has_ended_is_not_tried_again() -> None:
 
     assert (await step.attempt(work)).failed.failure.kind == "ValueError"
     assert len(fetch.runs) == 1
+    assert "still under way" not in caplog.text, "nothing waits for the next try"
+
+
+async def test_calls_that_do_not_end_after_the_function_are_cancelled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("stepwell_client._journal_calls.END_SECONDS", 0.0)
+    step, started, ended = JournaledStep(), asyncio.Event(), list[str]()
+
+    async def model() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("model")
+
+    async def work(ctx: TaskContext) -> str:
+        call = asyncio.ensure_future(ctx.call("model", model))
+        await started.wait()
+        assert not call.done()
+        return "done"
+
+    assert result_of(await step.attempt(work)) == "done"
+    assert ended == ["model"]
+    assert "still under way" in caplog.text
+    assert not step.services.entries

@@ -15,30 +15,33 @@ from stepwell_client import (
     InputKind,
     JournalError,
     PlanContext,
+    Retry,
     Suspended,
     TaskContext,
-    decode,
     encode,
 )
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
-from tests.support.journal import JournaledServices, JournaledStep
+from tests.support.journal import (
+    Counted,
+    HeldRuntime,
+    JournaledServices,
+    JournaledStep,
+    result_of,
+)
+from tests.support.patience import until
 from tests.support.steps import assignment
 
 END = types_pb2.JOURNAL_MARK_END
 TRY = types_pb2.JOURNAL_MARK_TRY
 WAIT = types_pb2.JOURNAL_MARK_WAIT
 DAY = 24 * 3600
+QUIET_SECONDS = 0.1
 
 
 def calls_of(outcome: Any) -> list[str]:
     assert outcome.HasField("suspended"), outcome
     return [one.call for one in outcome.suspended.waits]
-
-
-def result_of(outcome: Any) -> Any:
-    assert outcome.HasField("completed"), outcome
-    return decode(outcome.completed.result)
 
 
 async def one() -> int:
@@ -182,6 +185,49 @@ async def test_a_step_keeps_its_worker_while_a_call_of_another_branch_runs() -> 
     assert calls_of(await step.attempt(work)) == ["q"]
     assert finished == ["model"]
     assert len(step.kept(END)) == 2
+
+
+def asking_and_pausing(effect: Effect) -> tuple[Any, Counted]:
+    """Return a step that asks while a call within another one waits for its next try, and that call's function."""
+    fetch = Counted(OSError(), "fetched")
+    retry = Retry(initial_backoff=10, jitter=0)
+
+    async def outer(ctx: TaskContext) -> Any:
+        return await ctx.call("fetch", fetch, key="fetch", retry=retry)
+
+    async def work(ctx: TaskContext) -> Any:
+        outer_call = ctx.call("outer", outer, ctx, key="outer", effect=effect)
+        return await asyncio.gather(ctx.ask("Go on?", key="q"), outer_call)
+
+    return work, fetch
+
+
+async def test_a_question_is_asked_while_a_call_waits_for_long_for_its_next_try() -> None:
+    step = JournaledStep(runtime=HeldRuntime())
+    work, fetch = asking_and_pausing(Effect.IDEMPOTENT)
+
+    outcome = await step.attempt(work)
+
+    assert calls_of(outcome) == ["outer#/fetch", "q"]
+    assert 9_000 < outcome.suspended.waits[0].sleep.remaining.ToMilliseconds() <= 10_000
+    step.keep("q", END, value=encode("yes"))
+    assert result_of(await step.attempt(work)) == ["yes", "fetched"]
+    assert len(fetch.runs) == 2
+
+
+async def test_no_step_is_suspended_while_a_try_within_an_at_most_once_call_is_due() -> None:
+    runtime = HeldRuntime()
+    step = JournaledStep(runtime=runtime)
+    work, fetch = asking_and_pausing(Effect.AT_MOST_ONCE)
+
+    attempt = asyncio.ensure_future(step.attempt(work))
+    await until(lambda: runtime.slept.count(QUIET_SECONDS) >= 2 and 10 in runtime.slept)
+    assert not attempt.done()
+    runtime.goes_on.set()
+
+    assert calls_of(await attempt) == ["q"]
+    assert sorted(one.key for one in step.kept(END)) == ["outer", "outer#/fetch"]
+    assert len(fetch.runs) == 2
 
 
 async def test_a_sleep_that_ends_while_another_branch_works_goes_on_in_place(

@@ -127,8 +127,10 @@ class CallRun:
             if retry is None or is_over or self._is_last(made, failure):
                 raise error
             pause = retry.pause_seconds(made, self._runtime.random())
-            await self._runtime.sleep(max(pause, seconds_of(failure.retry_after)))
-            self._waits.check()
+            pause = max(pause, seconds_of(failure.retry_after))
+            # The step isn't handed back while a call that may not be made again is under way.
+            activity = None if self._frame.at_most_once else self._frame.activity
+            await self._waits.pause(self._frame.key, pause, activity)
 
     async def _find_out(self, begun: types_pb2.JournalEntry) -> Done | NotDone:
         """Ask the call's reconcile function what became of it. Raises UnknownOutcome where it can't be known."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager, suppress
 
 from stepwell_client._activities import Activities, Activity
 from stepwell_client._errors import LeaseLost, Suspended
@@ -35,7 +36,7 @@ _log = logging.getLogger("stepwell_client.execution")
 class Wait:
     """One long wait of a step."""
 
-    __slots__ = ("arguments", "ask", "future", "key", "until")
+    __slots__ = ("arguments", "ask", "future", "is_pause", "key", "until")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Wait:
         until: float = math.inf,
         ask: worker_pb2.Outcome.NeedsInput | None = None,
         arguments: str = "",
+        is_pause: bool = False,
     ) -> None:
         self.key = key
         self.until = until
@@ -52,6 +54,8 @@ class Wait:
         """The question; without one and without an end it waits for a budget."""
         self.arguments = arguments
         """The digest of the question."""
+        self.is_pause = is_pause
+        """The pause before a call's next try: for nothing but such the step keeps its worker."""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def message(self, now: float) -> worker_pb2.Outcome.SuspendedCall:
@@ -98,33 +102,49 @@ class Waits:
             self.over(activity)
         self.check()
 
+    async def pause(self, key: str, seconds: float, activity: Activity | None) -> None:
+        """Wait before the next try of a call. `activity`: the call's, which is no work meanwhile unless that is short.
+
+        Raises Suspended where the step is handed back for what other branches wait for.
+        """
+        wait = Wait(key, until=self._runtime.monotonic() + seconds, is_pause=True)
+        sleep = self._runtime.spawn(self._runtime.sleep(seconds), name="pause of a call")
+        with self._opened(wait, activity if seconds > SHORT_SECONDS else None):
+            try:
+                await asyncio.wait((sleep, wait.future), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleep.cancel()
+        self.check()
+
     async def wait(self, wait: Wait, within: Activity | None) -> None:
         """Return when the wait is over while the step still runs, which only a sleep or a budget can be.
 
         Raises Suspended where the step is handed back meanwhile.
         """
+        left = None if math.isinf(wait.until) else wait.until - self._runtime.monotonic()
+        with self._opened(wait, within), suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await wait.future
+        self.check()
+
+    @contextmanager
+    def _opened(self, wait: Wait, within: Activity | None) -> Generator[None]:
         self._open[wait.key] = (wait, within)
         if within is not None:
             within.children += 1
         self._moved()
-        left = None if math.isinf(wait.until) else wait.until - self._runtime.monotonic()
         try:
-            async with asyncio.timeout(left):
-                await wait.future
-        except TimeoutError:
-            pass
+            yield
         finally:
             del self._open[wait.key]
             if within is not None:
                 within.children -= 1
             self._moved()
-        self.check()
 
     def over(self, activity: Activity) -> None:
         """Count an activity that has ended: with it, the last but waits may have."""
         self._activities.end(activity)
-        if self._open:
-            self._watch()
+        self._watch()
 
     def budget_raised(self) -> None:
         """Let the calls go on that wait for a budget."""
@@ -139,13 +159,16 @@ class Waits:
 
     def _moved(self) -> None:
         self._activities.moves += 1
-        if self._open:
-            self._watch()
+        self._watch()
 
     def _watch(self) -> None:
-        if not (self._watching or self._record.suspended or self._ended):
+        if not (self._watching or self._record.suspended or self._ended) and self._may_suspend:
             self._watching = True
             self._runtime.spawn(self._suspend_in_quiet(), name="waits of a step")
+
+    @property
+    def _may_suspend(self) -> bool:
+        return any(not wait.is_pause for wait, _ in self._open.values())
 
     async def _suspend_in_quiet(self) -> None:
         """Suspend the step after a time of quiet; whatever begins or ends later is watched anew."""
@@ -154,7 +177,7 @@ class Waits:
             moves = self._activities.moves
             await self._runtime.sleep(QUIET_SECONDS)
         self._watching = False
-        if not self._open or self._activities.work or self._ended is not None:
+        if self._activities.work or self._ended is not None or not self._may_suspend:
             return
         now = self._runtime.monotonic()
         waits = [wait for wait, _ in self._open.values()]

@@ -186,7 +186,7 @@ class Released(Record, tag=True, frozen=True, kw_only=True):
 
 
 class Sleep(Record, tag=True, frozen=True, kw_only=True):
-    """A call waits for the end of a sleep, which a WAIT entry began."""
+    """A call waits for the end of a sleep, which a WAIT entry began, or for that of a pause before its next try."""
 
     remaining_ms: int = 0
 
