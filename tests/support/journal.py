@@ -195,6 +195,12 @@ def result_of(outcome: Any) -> Any:
     return decode(outcome.completed.result)
 
 
+def calls_of(outcome: Any) -> list[str]:
+    """Return the calls that a suspended step waits for."""
+    assert outcome.HasField("suspended"), outcome
+    return [one.call for one in outcome.suspended.waits]
+
+
 async def crashed(step: JournaledStep, function: Any) -> None:
     with pytest.raises(Crash):
         await step.attempt(function)

@@ -12,7 +12,6 @@ from tests.support.journal import InstantRuntime, JournaledStep, result_of
 from tests.support.patience import PATIENCE_S
 
 END = types_pb2.JOURNAL_MARK_END
-BEGIN = types_pb2.JOURNAL_MARK_BEGIN
 TRY = types_pb2.JOURNAL_MARK_TRY
 
 

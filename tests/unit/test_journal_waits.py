@@ -15,33 +15,18 @@ from stepwell_client import (
     InputKind,
     JournalError,
     PlanContext,
-    Retry,
-    Suspended,
     TaskContext,
     encode,
 )
 from stepwell_client.execution import AgentRunner
-from stepwell_client.v1 import types_pb2, worker_pb2
-from tests.support.journal import (
-    Counted,
-    HeldRuntime,
-    JournaledServices,
-    JournaledStep,
-    result_of,
-)
-from tests.support.patience import until
+from stepwell_client.v1 import types_pb2
+from tests.support.journal import JournaledServices, JournaledStep, calls_of, result_of
 from tests.support.steps import assignment
 
 END = types_pb2.JOURNAL_MARK_END
 TRY = types_pb2.JOURNAL_MARK_TRY
 WAIT = types_pb2.JOURNAL_MARK_WAIT
 DAY = 24 * 3600
-QUIET_SECONDS = 0.1
-
-
-def calls_of(outcome: Any) -> list[str]:
-    assert outcome.HasField("suspended"), outcome
-    return [one.call for one in outcome.suspended.waits]
 
 
 async def one() -> int:
@@ -138,34 +123,6 @@ async def test_questions_side_by_side_go_in_one_outcome() -> None:
     assert sorted(calls_of(await step.attempt(work)))[:2] == ["a", "c"]
 
 
-async def suspended_by(
-    questions: int, prompt: str, sleeps: int = 0
-) -> list[worker_pb2.Outcome.SuspendedCall]:
-    """Return what a step waits for that asks so much, and sleeps so often."""
-
-    async def work(ctx: TaskContext) -> None:
-        asks = (ctx.ask(prompt, key=f"q{number:03}") for number in reversed(range(questions)))
-        naps = (ctx.sleep(DAY + number, key=f"s{number:03}") for number in range(sleeps))
-        await asyncio.gather(*naps, *asks)
-
-    return list((await JournaledStep().attempt(work)).suspended.waits)
-
-
-async def test_many_sleeps_take_no_room_from_questions_nor_these_from_the_first_sleep() -> None:
-    few = await suspended_by(3, "Which?", sleeps=120)
-    many = await suspended_by(120, "Which?", sleeps=2)
-
-    assert [one.call for one in few][:5] == ["s000", "q000", "q001", "q002", "s001"]
-    assert [one.call for one in many] == ["s000", *(f"q{number:03}" for number in range(99))]
-    assert len(few) == 100
-
-
-async def test_questions_that_are_too_large_together_are_asked_by_later_attempts() -> None:
-    asked = await suspended_by(20, "x" * (200 << 10))
-
-    assert [one.call for one in asked] == [f"q{number:03}" for number in range(5)]
-
-
 async def test_a_step_keeps_its_worker_while_a_call_of_another_branch_runs() -> None:
     step, finished = JournaledStep(), list[str]()
 
@@ -185,49 +142,6 @@ async def test_a_step_keeps_its_worker_while_a_call_of_another_branch_runs() -> 
     assert calls_of(await step.attempt(work)) == ["q"]
     assert finished == ["model"]
     assert len(step.kept(END)) == 2
-
-
-def asking_and_pausing(effect: Effect) -> tuple[Any, Counted]:
-    """Return a step that asks while a call within another one waits for its next try, and that call's function."""
-    fetch = Counted(OSError(), "fetched")
-    retry = Retry(initial_backoff=10, jitter=0)
-
-    async def outer(ctx: TaskContext) -> Any:
-        return await ctx.call("fetch", fetch, key="fetch", retry=retry)
-
-    async def work(ctx: TaskContext) -> Any:
-        outer_call = ctx.call("outer", outer, ctx, key="outer", effect=effect)
-        return await asyncio.gather(ctx.ask("Go on?", key="q"), outer_call)
-
-    return work, fetch
-
-
-async def test_a_question_is_asked_while_a_call_waits_for_long_for_its_next_try() -> None:
-    step = JournaledStep(runtime=HeldRuntime())
-    work, fetch = asking_and_pausing(Effect.IDEMPOTENT)
-
-    outcome = await step.attempt(work)
-
-    assert calls_of(outcome) == ["outer#/fetch", "q"]
-    assert 9_000 < outcome.suspended.waits[0].sleep.remaining.ToMilliseconds() <= 10_000
-    step.keep("q", END, value=encode("yes"))
-    assert result_of(await step.attempt(work)) == ["yes", "fetched"]
-    assert len(fetch.runs) == 2
-
-
-async def test_no_step_is_suspended_while_a_try_within_an_at_most_once_call_is_due() -> None:
-    runtime = HeldRuntime()
-    step = JournaledStep(runtime=runtime)
-    work, fetch = asking_and_pausing(Effect.AT_MOST_ONCE)
-
-    attempt = asyncio.ensure_future(step.attempt(work))
-    await until(lambda: runtime.slept.count(QUIET_SECONDS) >= 2 and 10 in runtime.slept)
-    assert not attempt.done()
-    runtime.goes_on.set()
-
-    assert calls_of(await attempt) == ["q"]
-    assert sorted(one.key for one in step.kept(END)) == ["outer", "outer#/fetch"]
-    assert len(fetch.runs) == 2
 
 
 async def test_a_sleep_that_ends_while_another_branch_works_goes_on_in_place(
@@ -264,110 +178,6 @@ async def test_waiting_through_an_outer_call_is_no_failed_try() -> None:
     assert not step.kept(TRY)
     step.keep("o#/q", END, value=encode("yes"))
     assert result_of(await step.attempt(work)) == "yes"
-
-
-async def swallow_and_return(ctx: TaskContext) -> str:
-    try:
-        await ctx.ask("Go on?")
-    except BaseException:
-        return "nothing happened"
-    return "answered"
-
-
-async def swallow_and_raise(ctx: TaskContext) -> None:
-    try:
-        await ctx.ask("Go on?")
-    except BaseException as error:
-        raise ValueError from error
-
-
-@pytest.mark.parametrize("function", [swallow_and_return, swallow_and_raise])
-async def test_a_swallowed_suspension_counts_all_the_same_and_is_logged(
-    function: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    step = JournaledStep()
-
-    assert (await step.attempt(function)).HasField("suspended")
-    assert function.__name__ in caplog.text
-
-
-async def test_an_outer_call_that_swallows_is_named_and_not_recorded(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    step = JournaledStep()
-
-    async def work(ctx: TaskContext) -> Any:
-        return await ctx.call("tool", swallow_and_return, ctx, key="tool")
-
-    assert (await step.attempt(work)).HasField("suspended")
-    assert caplog.text.count("caught Suspended") == 1
-    assert "the call tool" in caplog.text
-    assert not step.services.entries
-
-
-async def test_once_suspended_every_use_of_the_context_raises_it_again() -> None:
-    step, raised = JournaledStep(), list[str]()
-
-    async def work(ctx: TaskContext) -> None:
-        uses: dict[str, Any] = {
-            "call": lambda: ctx.call("one", one),
-            "sleep": lambda: ctx.sleep(1),
-            "ask": lambda: ctx.ask("Again?"),
-            "forget": lambda: ctx.forget("x"),
-            "save": ctx.save_messages,
-            "begin": ctx.begin,
-            "load": lambda: ctx.load("x"),
-        }
-        acts: dict[str, Any] = {
-            "check_cancelled": ctx.check_cancelled,
-            "heartbeat": ctx.heartbeat,
-            "stream": lambda: ctx.stream("x"),
-            "append": lambda: ctx.append("user", "x"),
-            "session": lambda: ctx.session("b", "s"),
-            "record": lambda: ctx.record(prompt="x"),
-            "scope": lambda: ctx.scope("x").__enter__(),
-        }
-        try:
-            await ctx.ask("Go on?")
-        finally:
-            ctx.log("the finally block runs")
-            for name, use in uses.items():
-                try:
-                    await use()
-                except Suspended:
-                    raised.append(name)
-            for name, act in acts.items():
-                try:
-                    act()
-                except Suspended:
-                    raised.append(name)
-            ctx.usage(input_tokens=3)
-
-    outcome = await step.attempt(work)
-    assert outcome.HasField("suspended")
-    assert outcome.usage.input_tokens == 3
-    asynchronous = ["call", "sleep", "ask", "forget", "save", "begin", "load"]
-    acting = ["check_cancelled", "heartbeat", "stream", "append", "session", "record", "scope"]
-    assert raised == [*asynchronous, *acting]
-    assert not step.services.entries
-    assert step.services.written
-
-
-async def test_suspended_is_neither_exception_nor_cancellation_and_found_in_groups(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    step = JournaledStep()
-
-    async def work(ctx: TaskContext) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for name in "ab":
-                    group.create_task(ctx.ask("Which?", key=name))
-        except (Exception, asyncio.CancelledError):
-            await ctx.call("one", one)
-
-    assert sorted(calls_of(await step.attempt(work))) == ["a", "b"]
-    assert "caught" not in caplog.text
 
 
 @pytest.mark.parametrize("how", ["sleep", "ask"])
