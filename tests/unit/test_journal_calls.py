@@ -16,6 +16,7 @@ from stepwell_client import (
     Retry,
     TaskContext,
     decode,
+    encode,
 )
 from stepwell_client.v1 import types_pb2
 from tests.support.journal import Counted, Crash, JournaledStep, crashed, result_of
@@ -135,6 +136,25 @@ async def test_a_value_that_cannot_be_kept_fails_at_once(value: Any, kind: str) 
 
     assert (failure.kind, failure.retryable, len(runs)) == (kind, False, 1)
     assert [one.failure.kind for one in step.kept(TRY)] == [kind]
+
+
+@pytest.mark.parametrize("how", ["call", "ask"])
+async def test_a_recorded_value_that_does_not_fit_fails_for_good_and_stays(how: str) -> None:
+    step, make = JournaledStep(), Counted()
+    step.keep("k", END, value=encode("seven"))
+
+    async def work(ctx: TaskContext) -> Any:
+        as_ = int if ctx.attempt == 1 else str
+        if how == "ask":
+            return await ctx.ask("Which?", key="k", as_=as_)
+        return await ctx.call("make", make, key="k", as_=as_, retry=Retry(max_attempts=5))
+
+    failure = (await step.attempt(work)).failed.failure
+
+    assert (failure.kind, failure.retryable) == ("JournalError", False)
+    assert "the call k" in failure.message
+    assert result_of(await step.attempt(work)) == "seven"
+    assert not make.runs
 
 
 async def test_arguments_without_a_json_form_need_a_key() -> None:

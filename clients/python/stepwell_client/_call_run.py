@@ -21,7 +21,7 @@ from stepwell_client._decisions import (
     Undecided,
 )
 from stepwell_client._enums import Effect, to_wire
-from stepwell_client._errors import LeaseLost, Suspended, UnknownOutcome
+from stepwell_client._errors import DecodeError, JournalError, LeaseLost, Suspended, UnknownOutcome
 from stepwell_client._failures import failure_message, failure_of
 from stepwell_client._frames import CodeRun, Frame, Output, add_usage
 from stepwell_client._journal import BEGIN, END, TRY, HeldCall, Journal
@@ -270,8 +270,13 @@ class CallRun:
 
 
 def value_of(entry: types_pb2.JournalEntry, annotation: Any) -> Any:
-    """Return the value of an END entry. Raises DecodeError where it doesn't fit."""
-    return decode(entry.value if entry.HasField("value") else None, annotation)
+    """Return the value of an END entry. Raises JournalError where it doesn't fit."""
+    try:
+        return decode(entry.value if entry.HasField("value") else None, annotation)
+    except DecodeError as error:
+        raise JournalError(
+            f"what the journal has of the call {entry.key} is not what as_= or the function's annotation wants: {error}"
+        ) from error
 
 
 def _recorded(failure: types_pb2.Failure) -> Failure:

@@ -109,7 +109,8 @@ class JournalContext:
 
         Raises:
             NonRetryable: the value has no JSON form, doesn't fit the type, or is larger than 1 MiB.
-            JournalError: the arguments have no JSON form and there is no `key`; or the key was used before.
+            JournalError: the arguments have no JSON form and there is no `key`; the key was used before; or the
+                recorded value doesn't fit the type.
             JournalMismatch: the key was recorded with other arguments.
             UnknownOutcome: an AT_MOST_ONCE call began, and nobody knows what became of it. No Exception.
             Suspended: the step is handed back to wait. No Exception; let it through.
