@@ -72,6 +72,8 @@ class Cursor(Generic[RequestT, MessageT, Item]):
         """The watch has come to its end."""
         self.broken = False
         """This stream is of no more use."""
+        self.received_at = retries.runtime.monotonic()
+        """The time of the last message by the runtime's clock; before the first one, that of the beginning."""
 
     def request(self) -> RequestT:
         """Return the request for the next stream."""
@@ -102,6 +104,7 @@ class Cursor(Generic[RequestT, MessageT, Item]):
         """Count the stream as working."""
         self._worked = True
         self._renewed = False
+        self.received_at = self._retries.runtime.monotonic()
         self._outage.end()
 
     def _accept_end(self, reason: orchestrator_pb2.WatchEndReason, what: str) -> None:

@@ -140,6 +140,21 @@ def tasks(run: types_pb2.Run) -> str:
     return ", ".join(parts)
 
 
+def spent(usage: types_pb2.Usage) -> str:
+    """Return the tokens and the cost that were used up; empty: none."""
+    parts: list[str] = []
+    if usage.input_tokens or usage.output_tokens:
+        parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
+    if usage.cost_micros:
+        parts.append(f"cost {cost(usage.cost_micros)}")
+    return ", ".join(parts)
+
+
+def cost(amount_micros: int) -> str:
+    """Return an amount of money in whole units: `0.0015`."""
+    return f"{amount_micros / 1_000_000:,.6f}".rstrip("0").rstrip(".")
+
+
 def blocked(run: types_pb2.Run, *, exact: bool) -> str:
     """Return what the run waits for and who can help; empty: nothing.
 

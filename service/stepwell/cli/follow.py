@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, Protocol
 
-from rich.console import Console, RenderableType
-from rich.live import Live
+from rich.console import Console
 
-from stepwell.cli import describe, event_lines, results, task_tree
+from stepwell.cli import describe, event_lines, results
 from stepwell.cli.connect import name_of
 from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
+from stepwell.cli.live import PROGRESS_S, LiveTree
 from stepwell.cli.terminal import console, document, put_json
 from stepwell.cli.text import note
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ENDED, BlockedKind, RunStatus, RunView, SyncClient, Unavailable
+from stepwell_client import (
+    ENDED,
+    BlockedKind,
+    RunStatus,
+    RunView,
+    StepwellClientError,
+    SyncClient,
+    SyncWatch,
+    Unavailable,
+)
 from stepwell_client.v1 import types_pb2
 
-REFRESH_PER_SECOND = 8
-_LAST_TREE_ROWS = 60
-"""The tree that stays on the screen in the end is no longer than this."""
-
+_WARN_AFTER_S = 2.0
+RunWatch = SyncWatch[types_pb2.Event, Any]
 
 _CONTINUES = "the run goes on; follow it again: stepwell watch "
 
@@ -31,12 +38,16 @@ _CONTINUES = "the run goes on; follow it again: stepwell watch "
 class _Display(Protocol):
     """A way to show a run's events."""
 
-    def during(self) -> AbstractContextManager[object]:
+    def during(self, client: SyncClient) -> AbstractContextManager[object]:
         """Return a context manager around the watching."""
         ...
 
     def show(self, view: RunView, event: types_pb2.Event) -> None:
         """Show an event that was applied to the view."""
+        ...
+
+    def leave(self) -> None:
+        """Leave the state that was reached on the screen: the watching is over, or was interrupted."""
         ...
 
     def close(self, client: SyncClient, view: RunView) -> None:
@@ -53,63 +64,86 @@ def follow(
     """
     view = RunView.before_events(run)
     lock = threading.Lock()
-    display = _display(view, lock, json=json)
-    if not json:
-        _warn(client, run)
-    try:
-        with display.during():
-            for event in _events(client, view, keep=keep):
-                if view.lacks_tasks(event):
-                    entries = list(client.tasks(run.spec.run_id))
+    with client.watch(run.spec.run_id, progress_interval=PROGRESS_S) as watch:
+        display = _display(view, lock, watch, json=json)
+        try:
+            with display.during(client), nullcontext() if json else _warning(client, run):
+                for event in _events(client, watch, view, keep=keep):
+                    if view.lacks_tasks(event):
+                        entries = list(client.tasks(run.spec.run_id))
+                        with lock:
+                            view.add_tasks(entries)
                     with lock:
-                        view.add_tasks(entries)
-                with lock:
-                    view.apply(event)
-                if event.number > shown_after:
-                    display.show(view, event)
-    except KeyboardInterrupt:
-        note(_CONTINUES + name_of(run))
-        return Exit.INTERRUPTED
-    except Unavailable:
-        note(_CONTINUES + name_of(run))
-        raise
+                        view.apply(event)
+                    if event.number > shown_after:
+                        display.show(view, event)
+        except KeyboardInterrupt:
+            display.leave()
+            note(_CONTINUES + name_of(run))
+            return Exit.INTERRUPTED
+        except Unavailable:
+            display.leave()
+            note(_CONTINUES + name_of(run))
+            raise
+    display.leave()
     display.close(client, view)
     return exit_of_status(view.run.status)
 
 
-def _warn(client: SyncClient, run: types_pb2.Run) -> None:
-    """Warn that no worker serves the run: no event shows that."""
-    now = client.get(run.spec.run_id)
-    if now.status not in ENDED and now.blocked_on == BlockedKind.WORKER:
-        note(describe.blocked(now, exact=True))
+@contextmanager
+def _warning(client: SyncClient, run: types_pb2.Run) -> Generator[None]:
+    """Warn that no worker serves the run, if that is still so after a moment: no event shows it."""
+
+    def warn() -> None:
+        with suppress(StepwellClientError):
+            now = client.get(run.spec.run_id)
+            if now.status not in ENDED and now.blocked_on == BlockedKind.WORKER:
+                note(describe.blocked(now, exact=True))
+
+    # Workers that connect at this moment are not missed.
+    timer = threading.Timer(_WARN_AFTER_S, warn)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
-def _events(client: SyncClient, view: RunView, *, keep: bool) -> Iterator[types_pb2.Event]:
+def _events(
+    client: SyncClient, watch: RunWatch, view: RunView, *, keep: bool
+) -> Iterator[types_pb2.Event]:
     """Yield events until the run has ended, or until it stands still and all were yielded."""
     run_id = view.run.spec.run_id
-    with client.watch(run_id) as watch:
-        for event in watch:
-            yield event
-            # The run's present status decides: in its history it may have stood still before.
-            if view.run.status in ENDED or keep or not stands_still(view.run.status):
-                continue
-            now = client.get(run_id)
-            if stands_still(now.status) and now.last_event <= view.run.last_event:
-                return
+    for event in watch:
+        yield event
+        # The run's present status decides: in its history it may have stood still before.
+        if view.run.status in ENDED or keep or not stands_still(view.run.status):
+            continue
+        now = client.get(run_id)
+        if stands_still(now.status) and now.last_event <= view.run.last_event:
+            return
 
 
-def _display(view: RunView, lock: threading.Lock, *, json: bool) -> _Display:
+def _display(view: RunView, lock: threading.Lock, watch: RunWatch, *, json: bool) -> _Display:
     if json:
         return _JsonLines()
     out = console()
-    return _Tree(out, view, lock) if out.is_terminal else _Lines(out)
+    if not out.is_terminal:
+        return _Lines(out)
+    runtime = SystemRuntime()
+    return _Tree(out, view, lock, runtime, lambda: runtime.monotonic() - watch.cursor.received_at)
 
 
 class _JsonLines:
     """`{"event": …}` for each event, and `{"run": …, "answer": …}` as the last line."""
 
-    def during(self) -> AbstractContextManager[object]:
+    def during(self, client: SyncClient) -> AbstractContextManager[object]:
+        del client
         return nullcontext()
+
+    def leave(self) -> None:
+        pass  # All of it was printed.
 
     def show(self, view: RunView, event: types_pb2.Event) -> None:
         del view
@@ -129,8 +163,12 @@ class _Lines:
     def __init__(self, out: Console) -> None:
         self._out = out
 
-    def during(self) -> AbstractContextManager[object]:
+    def during(self, client: SyncClient) -> AbstractContextManager[object]:
+        del client
         return nullcontext()
+
+    def leave(self) -> None:
+        pass  # All of it was printed.
 
     def show(self, view: RunView, event: types_pb2.Event) -> None:
         if text := event_lines.line(view, event):
@@ -140,50 +178,14 @@ class _Lines:
         _print_end(client, view, self._out)
 
 
-class _Tree:
+class _Tree(LiveTree):
     """The tree, drawn again and again in its place."""
-
-    def __init__(self, out: Console, view: RunView, lock: threading.Lock) -> None:
-        self._out = out
-        self._view = view
-        self._lock = lock
-        self._runtime = SystemRuntime()
-        self._drawn: RenderableType = ""
-        self._again_at = 0.0
-
-    def during(self) -> AbstractContextManager[object]:
-        return Live(
-            console=self._out,
-            get_renderable=self._render,
-            refresh_per_second=REFRESH_PER_SECOND,
-            transient=True,
-        )
-
-    def _render(self) -> RenderableType:
-        began = self._runtime.monotonic()
-        if began < self._again_at:
-            return self._drawn
-        rows_max = max(3, self._out.height - 6)
-        now_us = self._runtime.now_us()
-        with self._lock:
-            self._drawn = task_tree.render(
-                self._view, self._out, now_us, rows_max=rows_max, live=True
-            )
-        now = self._runtime.monotonic()
-        # Drawing thousands of tasks is slow: it gets a tenth of the time, events the rest.
-        self._again_at = now + 9 * (now - began)
-        return self._drawn
 
     def show(self, view: RunView, event: types_pb2.Event) -> None:
         pass  # The next drawing shows it.
 
     def close(self, client: SyncClient, view: RunView) -> None:
-        now_us = self._runtime.now_us()
-        self._out.print(
-            task_tree.render(view, self._out, now_us, rows_max=_LAST_TREE_ROWS, live=False)
-        )
-        self._out.print()
-        _print_end(client, view, self._out)
+        _print_end(client, view, self.out)
 
 
 def _print_end(client: SyncClient, view: RunView, out: Console) -> None:

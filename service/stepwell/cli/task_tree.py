@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
@@ -12,13 +13,17 @@ from rich.text import Text
 from stepwell.cli import describe
 from stepwell.cli.describe import Sign
 from stepwell.cli.text import US, count, micros, one_line, short_id, span
-from stepwell_client import ENDED, ExecutionStatus, RunView, StepKind, TaskStatus, word
+from stepwell_client import ENDED, BlockedKind, ExecutionStatus, RunView, StepKind, TaskStatus, word
 from stepwell_client.v1 import types_pb2
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INDENT_MAX = 5
 _BAR_CELLS = 24
+_TITLES_WIDTH_MIN = 90
+"""The width of a terminal that has room for titles beside ids and notes."""
+NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
 _OPEN = (ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME)
+_LOST = (TaskStatus.FAILED, TaskStatus.SKIPPED, TaskStatus.CANCELLED)
 _LATEST = 5
 """The number of last-ended rows that are shown before rows still to come."""
 _KIND_ORDER = {
@@ -57,8 +62,8 @@ class Row(NamedTuple):
     """The status that it is counted under where it is left out."""
 
 
-def rows(view: RunView, now_us: int) -> list[Row]:
-    """Return all rows, in order."""
+def rows(view: RunView, now_us: int, said: Mapping[str, str] = NOTHING_SAID) -> list[Row]:
+    """Return all rows, in order. `said`: what attempts under way wrote last, by execution id."""
     made = [_step_row(view, one, now_us) for one in _last_attempts(view)]
     attempts = {
         one.task_id: one
@@ -69,7 +74,7 @@ def rows(view: RunView, now_us: int) -> list[Row]:
         task = view.tasks[task_id]
         iteration = view.iterations.get(task.revision, view.run.iteration)
         order = (iteration, _KIND_ORDER[StepKind.TASK], place)
-        made.append(_task_row(view, task, attempts.get(task_id), order, indent, now_us))
+        made.append(_task_row(view, task, attempts.get(task_id), order, indent, now_us, said))
     return sorted(made, key=lambda row: row.order)
 
 
@@ -90,16 +95,23 @@ def chosen(all_rows: Sequence[Row], rows_max: int) -> tuple[list[Row], str]:
 
 
 def render(
-    view: RunView, console: Console, now_us: int, *, rows_max: int, live: bool, exact: bool = False
+    view: RunView,
+    console: Console,
+    now_us: int,
+    *,
+    rows_max: int,
+    live: bool,
+    exact: bool = False,
+    said: Mapping[str, str] = NOTHING_SAID,
 ) -> RenderableType:
     """Return the run's head and its tree."""
     fancy = console.encoding.lower().startswith("utf")
-    kept, left = chosen(rows(view, now_us), rows_max)
+    kept, left = chosen(rows(view, now_us, said), rows_max)
     grid = Table.grid(padding=(0, 2, 0, 0))
-    titled = any(row.title for row in kept)
+    titled = console.width >= _TITLES_WIDTH_MIN and any(row.title for row in kept)
     grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(24, console.width // 2))
     if titled:
-        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(16, console.width // 4))
+        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=console.width // 4)
     grid.add_column(no_wrap=True, justify="right", min_width=6)
     grid.add_column(style="dim")  # This column becomes narrower where there is too little room.
     iterations = {row.order[0] for row in kept}
@@ -129,19 +141,18 @@ def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -
     yield Text(
         one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis"
     )
-    line = Text(no_wrap=True, overflow="ellipsis")
+    line = Text()
     line.append(short_id(run.spec.run_id), style="bold")
     line.append("  ")
     line.append(describe.status(run), style=describe.STATUS_STYLES.get(run.status, ""))
     place = describe.where(view)
-    rest = [
-        part for part in (place, span(describe.took_us(run, now_us)), describe.tasks(run)) if part
-    ]
+    took = span(describe.took_us(run, now_us))
+    rest = [part for part in (place, took, describe.tasks(run), describe.spent(run.usage)) if part]
     line.append("  " + " · ".join(rest))
     yield line
     if run.counts.total and run.status not in ENDED:
-        yield _bar(run.counts, fancy=fancy)
-    cause = describe.blocked(run, exact=exact)
+        yield _bar(view, fancy=fancy)
+    cause = _question(view) or describe.blocked(run, exact=exact)
     waited_us = now_us - micros(run.blocked_since_time)
     if cause and (not live or waited_us > US):
         yield Text(f"{cause} ({span(waited_us)})", style="yellow")
@@ -151,17 +162,43 @@ def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -
         yield Text(why, style="red")
 
 
-def _bar(counts: types_pb2.Counts, *, fancy: bool) -> Text:
+def _bar(view: RunView, *, fancy: bool) -> Text:
+    """Return how far the iteration has come: its tasks and, as one step each, the stages after them."""
+    run = view.run
+    tasks = [
+        one.status
+        for one in view.tasks.values()
+        if view.iterations.get(one.revision, run.iteration) == run.iteration
+    ]
+    stages = [
+        one
+        for one in view.executions.values()
+        if one.iteration == run.iteration
+        and one.kind in run.stages
+        and one.status == ExecutionStatus.COMPLETED
+    ]
+    total = max(1, len(tasks) + len(run.stages))
+    bad = sum(status in _LOST for status in tasks)
+    good = sum(status == TaskStatus.COMPLETED for status in tasks) + len(stages)
     full, empty = ("█", "░") if fancy else ("#", "-")
-    bad = counts.failed + counts.skipped + counts.cancelled
-    done = counts.completed * _BAR_CELLS // counts.total
-    lost = bad * _BAR_CELLS // counts.total
+    done, lost = good * _BAR_CELLS // total, bad * _BAR_CELLS // total
     bar = Text()
     bar.append(full * done, style="green")
     bar.append(full * lost, style="red")
     bar.append(empty * (_BAR_CELLS - done - lost), style="dim")
-    bar.append(f" {(counts.completed + bad) * 100 // counts.total}%")
+    bar.append(f" {(good + bad) * 100 // total}%")
     return bar
+
+
+def _question(view: RunView) -> str:
+    """Return the question that the run waits for; empty: it waits for none that is known here."""
+    if view.run.blocked_on != BlockedKind.INPUT:
+        return ""
+    is_open = [one for one in view.inputs.values() if one.status == types_pb2.INPUT_STATUS_OPEN]
+    if not is_open:
+        return ""
+    more = f" (and {count(len(is_open) - 1, 'other question')})" if len(is_open) > 1 else ""
+    return f"a person is asked: {one_line(is_open[0].prompt)}{more}"
 
 
 def _last_attempts(view: RunView) -> list[types_pb2.Execution]:
@@ -212,6 +249,7 @@ def _task_row(
     order: tuple[int, int, int],
     indent: int,
     now_us: int,
+    said: Mapping[str, str],
 ) -> Row:
     spec = view.specs.get(task.task_id)
     title = one_line(spec.title, 80) if spec is not None else ""
@@ -229,7 +267,7 @@ def _task_row(
         title=title,
         took_us=took,
         note=_with_attempt(
-            _task_note(view, task, attempt, now_us),
+            _task_note(view, task, attempt, now_us, said),
             describe.attempt_of(view, last) if last is not None else task.attempts,
         ),
         ended_us=ended,
@@ -238,7 +276,11 @@ def _task_row(
 
 
 def _task_note(
-    view: RunView, task: types_pb2.Task, attempt: types_pb2.Execution | None, now_us: int
+    view: RunView,
+    task: types_pb2.Task,
+    attempt: types_pb2.Execution | None,
+    now_us: int,
+    said: Mapping[str, str],
 ) -> str:
     if task.key_run_id:
         return describe.has_key(task.key_run_id)
@@ -246,6 +288,8 @@ def _task_note(
         return _waits_for(view, task.task_id)
     if task.status == TaskStatus.READY and attempt is not None:
         return _again(attempt, now_us)
+    if task.status == TaskStatus.RUNNING and attempt is not None:
+        return said.get(attempt.execution_id, "")
     if task.status == TaskStatus.BLOCKED:
         question = view.inputs.get(task.input_id)
         if question is not None:

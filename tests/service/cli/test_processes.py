@@ -85,8 +85,21 @@ def test_terminal_shows_the_tree(terminal: Terminal) -> None:
     assert "# Report" in printed
 
 
-def in_a_terminal(terminal: Terminal, *arguments: str) -> str:
-    """Run a command on a pseudo-terminal; returns all that it wrote there."""
+def test_Ctrl_C_leaves_the_state_of_the_run_on_the_screen(terminal: Terminal) -> None:
+    run = start(terminal, {"id": "long", "type": "slow"})
+    printed = in_a_terminal(terminal, "watch", run, interrupted_at="long", code=130)
+    terminal("cancel", run)
+
+    _, erased, last = printed.rpartition("\x1b[2K")
+    assert erased
+    assert "long" in last
+    assert last.rstrip().endswith(f"the run goes on; follow it again: stepwell watch {run[:8]}")
+
+
+def in_a_terminal(
+    terminal: Terminal, *arguments: str, interrupted_at: str = "", code: int = 0
+) -> str:
+    """Run a command on a pseudo-terminal, with a Ctrl-C once it has written a word; returns all that it wrote there."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "stepwell", *arguments],
@@ -101,10 +114,13 @@ def in_a_terminal(terminal: Terminal, *arguments: str) -> str:
     try:
         while data := os.read(ours, 65_536):
             written += data
+            if interrupted_at and interrupted_at.encode() in written:
+                interrupted_at = ""
+                process.send_signal(signal.SIGINT)
     except OSError:
         pass  # The other side is closed.
     os.close(ours)
-    assert process.wait() == 0, written
+    assert process.wait() == code, written
     return written.decode("utf-8", "replace")
 
 

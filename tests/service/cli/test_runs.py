@@ -97,7 +97,7 @@ def test_a_run_that_waits_is_4(terminal: Terminal) -> None:
     run_id = terminal("ls", "--status", "waiting", "--json").json["runs"][0]["spec"]["runId"]
     terminal.plays(
         run_id,
-        Row("show {run}", 0, "a person is asked for something"),
+        Row("show {run}", 0, "a person is asked: may I?"),
         Row("show {run}", 0, "asks: may I?"),
     )
 

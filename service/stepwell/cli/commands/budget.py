@@ -113,18 +113,11 @@ def _table(run: types_pb2.Run) -> Table:
     for name, used, limit in counts:
         left = f"{max(0, limit - used):,}" if limit else "-"
         rows.add_row(name, f"{used:,}", f"{limit:,}" if limit else "-", left)
-    _add_cost(rows, usage.cost_micros, limits.cost_micros)
+    used, limit = usage.cost_micros, limits.cost_micros
+    left = describe.cost(max(0, limit - used)) if limit else "-"
+    rows.add_row("cost", describe.cost(used), describe.cost(limit) if limit else "-", left)
     _add_wall(rows, run)
     return rows
-
-
-def _add_cost(rows: Table, used: int, limit: int) -> None:
-    left = _cost(max(0, limit - used)) if limit else "-"
-    rows.add_row("cost", _cost(used), _cost(limit) if limit else "-", left)
-
-
-def _cost(amount: int) -> str:
-    return f"{amount / _MICROS:,.6f}".rstrip("0").rstrip(".")
 
 
 def _add_wall(rows: Table, run: types_pb2.Run) -> None:

@@ -189,7 +189,6 @@ def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    tokens = f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
     labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.labels.items()))
     fields = {
         "id": spec.run_id,
@@ -202,8 +201,7 @@ def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
         "changed by": describe.caller(run.actor, run.on_behalf_of),
         "created": moment(micros(run.created_time)),
         "ended": moment(micros(run.ended_time)) if run.ended_time.seconds else "",
-        "tokens": tokens if usage.input_tokens or usage.output_tokens else "",
-        "cost": f"{usage.cost_micros / 1_000_000:,.6f}" if usage.cost_micros else "",
+        "spent": describe.spent(usage),
         "attempts": describe.attempts(run),
         "reason": run.reason,
         "commits": f"{run.version:,}",
