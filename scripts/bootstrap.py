@@ -9,10 +9,12 @@ the standard library is used, and no syntax newer than Python 3.6, so that an ol
 what is wrong instead of failing to read the file.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -98,11 +100,32 @@ def make_venv(venv, uv):
         give_up(f"'{sys.executable} -m venv {venv}' failed; its own words are above.")
 
 
+def megabytes(folder):
+    """Size of what lies in a folder that others write to."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # It has just been removed.
+                total += os.path.getsize(os.path.join(path, name))
+    return total / 1e6
+
+
 def run(command, doing):
     """Runs an installer: a sign of life every few seconds, and its output only if it fails."""
+    # pip fetches into the folder of temporary files, so its size is the progress.
+    with tempfile.TemporaryDirectory() as fetched:
+        return watch(command, doing, fetched)
+
+
+def watch(command, doing, fetched):
+    """Runs a command with a folder of its own for temporary files, and returns its exit code."""
     lines = []
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+        env=dict(os.environ, TMPDIR=fetched),
     )
 
     def drain():
@@ -115,7 +138,10 @@ def run(command, doing):
         reader.join(SAY_EVERY_S)
         if reader.is_alive():
             last = next((text for text in reversed(lines) if text.strip()), "").strip()
-            report(f"    {doing}, {time.monotonic() - start:.0f} s: {last[:60]}")
+            size = megabytes(fetched)
+            so_far = f", {size:.0f} MB" if size >= 1 else ""
+            report(f"    {doing}, {time.monotonic() - start:.0f} s{so_far}: {last[:60]}")
+    process.stdout.close()
     if process.wait() != 0:
         print("\n".join(lines[-40:]), flush=True)
     return process.returncode
@@ -156,7 +182,8 @@ def main():
     with open(requirements, encoding="utf-8") as file:
         count = sum(1 for line in file if line[:1].isalnum())
     report(f"installing {count} packages from {requirements} (checked by hash)")
-    wheels_only = ["--require-hashes", "--only-binary", ":all:"]
+    # The file names all that is needed: what it leaves out is left out on purpose.
+    wheels_only = ["--require-hashes", "--no-deps", "--only-binary", ":all:"]
     install(venv, uv, [*wheels_only, "-r", requirements], "installing packages")
     if projects:
         report("installing this project, editable")

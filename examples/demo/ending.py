@@ -24,8 +24,8 @@ def show_report(console: Console, path: Path, markdown: str) -> None:
         console.print(f"    … and {some(len(lines) - REPORT_LINES_SHOWN, 'more line')}")
 
 
-def show_ways_on(console: Console, store: Path, run_id: str) -> None:
-    """Print commands that work when pasted."""
+def show_ways_on(console: Console, store: Path, run_id: str, *, journal_of: str = "") -> None:
+    """Print commands that work when pasted; with `journal_of` a task, one for its journal."""
     program = shown(Path(sys.executable).with_name("stepwell"))
     url = shlex.quote(f"sqlite:///{nearest(store)}")
     query = "SELECT task_id, status, attempts, title FROM tasks"
@@ -36,6 +36,10 @@ def show_ways_on(console: Console, store: Path, run_id: str) -> None:
         ("follow it, as from its first event", f"{program} watch {run_id[:8]}"),
         ("read what the programs said", f"less {shown(store.parent)}/*.log"),
     ]
+    if journal_of:
+        ways.append(
+            ("read the journal of its task", f"{program} journal {run_id[:8]} {journal_of}")
+        )
     if shutil.which("sqlite3"):
         way = f'sqlite3 -readonly -header -column {shown(store)} "{query}"'
         ways.append(("ask for its tasks in SQL", way))

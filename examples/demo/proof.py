@@ -42,7 +42,7 @@ async def read_history(client: Client, run_id: str) -> History:
 
 def steps_table(history: History, kills: Sequence[Kill], types: Mapping[str, str]) -> Table:
     """A row for each type of task and each other kind of step. `types` has those of tasks, by id."""
-    table = _table("What the store says")
+    table = new_table("What the store says")
     table.add_column("step")
     heads = ["tasks", "completed", "attempts"]
     heads += [f"in flight\nat {kill.program}\nkill" for kill in kills]
@@ -58,7 +58,8 @@ def steps_table(history: History, kills: Sequence[Kill], types: Mapping[str, str
     return table
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
+    """Return a table without rows or columns."""
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
 
 
@@ -75,7 +76,7 @@ def _figures(history: History, kills: Sequence[Kill], attempts: Sequence[Attempt
 
 def kills_table(history: History, kills: Sequence[Kill]) -> Table:
     """A row for each attempt that was in flight at a kill, and what became of it."""
-    table = _table("What was in flight, and what became of it")
+    table = new_table("What was in flight, and what became of it")
     for head in ("killed", "in flight", "attempt", "leased by", "what became of it"):
         table.add_column(head)
     for kill in kills:

@@ -135,10 +135,15 @@ class Stage(ABC):
                 self.screen.print_event(event)
                 self._changed.set()
 
+    @property
+    def is_over(self) -> bool:
+        """The run has ended, or can't be followed."""
+        return self._following.done()
+
     async def until(self, reached: Callable[[], bool], seconds: float = 0.3) -> bool:
         """Wait until a condition holds, tested at each event and every so many seconds; False: the run ended first."""
         while not reached():
-            if self._following.done():
+            if self.is_over:
                 await self._following  # It may have failed.
                 return False
             for program in (self.server, self.worker):
@@ -240,7 +245,8 @@ def main(prepare: Callable[[Console], Stage]) -> int:
     try:
         return asyncio.run(_play(prepare(console)))
     except (DemoFailed, StepwellClientError, OSError) as error:
-        console.print(f"error: {error or 'it took too long'}", style="bold red")
+        words = str(error) or "it took too long"
+        console.print(f"error: {words}", style="bold red", soft_wrap=True)
         return 1
 
 

@@ -1,4 +1,4 @@
-"""`scripts/bootstrap.py` says in a sentence what keeps it from making an environment."""
+"""`scripts/bootstrap.py` says what it is doing, and in a sentence what keeps it from making an environment."""
 
 from __future__ import annotations
 
@@ -23,3 +23,31 @@ def test_environment_over_one_that_is_missing_or_of_another_python_is_not_begun(
         bootstrap.main()
 
     assert not above.exists()
+
+
+def test_long_installation_is_reported_with_the_size_of_what_was_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[str] = []
+    goes_on = tmp_path / "goes on"
+
+    def report(text: str) -> None:
+        reports.append(text)
+        if "3 MB: Downloading" in text:
+            goes_on.touch()
+
+    monkeypatch.setattr(bootstrap, "report", report)
+    monkeypatch.setattr(bootstrap, "SAY_EVERY_S", 0.02)
+    installer = f"""
+import tempfile, time
+from pathlib import Path
+folder = Path(tempfile.mkdtemp())
+(folder / "wheel").write_bytes(bytes(3_000_000))
+print("Downloading a model", flush=True)
+while not Path({str(goes_on)!r}).exists():
+    time.sleep(0.01)
+"""
+
+    assert bootstrap.run([sys.executable, "-c", installer], "installing") == 0
+
+    assert reports

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +11,7 @@ import pytest
 
 from examples.survey.agent import Request, Survey, agent
 from stepwell.embedded import Orchestrator
-from tests.docs.pages import TOP
+from tests.docs.examples.play import alive, play
 
 
 @pytest.fixture
@@ -28,32 +25,9 @@ def tree(tmp_path: Path) -> Path:
     return top
 
 
-def demo(directory: Path, state: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the demo to its end; its output is one text."""
-    program = [sys.executable, "-m", "examples.survey.demo"]
-    return subprocess.run(
-        [*program, *options, f"--state={state}", str(directory)],
-        cwd=TOP,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        # What the caller has set for a server of his own must not reach the demo's.
-        env=os.environ | {"STEPWELL_TARGET": "127.0.0.1:1", "STEPWELL_GRPC__PORT": "none"},
-        check=False,
-    )
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_the_demo_survives_both_kills(tree: Path, tmp_path: Path) -> None:
     # What is in flight when the demo decides to kill must be so still when it kills, however late it is told.
-    done = demo(tree, tmp_path / "state", "--pace=1.5")
+    done = play("survey", "--pace=1.5", f"--state={tmp_path / 'state'}", str(tree))
     said = done.stdout
 
     assert done.returncode == 0, said
