@@ -29,6 +29,7 @@ from pydantic_ai.toolsets import ToolsetTool
 from stepwell_client._call_run import INVALID_RESULT
 from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._decisions import NonRetryable
+from stepwell_client._framework_calls import on_loop
 from stepwell_client._plans import Retry
 from stepwell_client._tool_options import Options, tool_options
 from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of, in_order
@@ -71,7 +72,7 @@ class StepBackend(CallableOperationBackend[Options]):
         async def operation(_: str) -> object:
             nonlocal executed
             executed = True
-            payload = await _on_loop(home, body)
+            payload = await on_loop(home, body)
             if isinstance(operation_id, ModelRequestId):
                 _count_usage(step, payload)
             return payload
@@ -128,19 +129,6 @@ def _tool_options(
     options = tool_options(tool_name, metadata)
     is_validation = isinstance(operation_id, ToolsetValidateToolArgumentsId)
     return {} if options and is_validation else options
-
-
-async def _on_loop(
-    home: asyncio.AbstractEventLoop, body: Callable[[], Awaitable[object]]
-) -> object:
-    """Run an operation on the loop of its agent, which is another one where the step is in a thread."""
-    if asyncio.get_running_loop() is home:
-        return await body()
-
-    async def there() -> object:
-        return await body()
-
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), home))
 
 
 def _count_usage(step: StepContext, payload: object) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import Any
 
@@ -46,8 +45,7 @@ from pydantic_ai.tools import (
 )
 
 from stepwell_client._context import StepContext, journaled_step
-from stepwell_client._enums import InputKind
-from stepwell_client._limits import PROMPT_BYTES_MAX, clip
+from stepwell_client._framework_calls import about, ask_approval
 from stepwell_client._plans import Retry
 from stepwell_client._pydantic_ai_calls import StepBackend, StepCodec, not_kept
 
@@ -169,25 +167,17 @@ class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
 
 async def _approval(step: StepContext, call: ToolCallPart) -> ToolApproved | ToolDenied:
     """Ask a person whether a tool may be called."""
-    prompt = _prompt(f"May {call.tool_name} be called?", call)
-    answer: bool | dict[str, Any] = await step.ask(prompt, kind=InputKind.APPROVAL)
-    details = answer if isinstance(answer, dict) else {"approved": answer}
-    if details.get("approved"):
+    approved, message = await ask_approval(step, call.tool_name, call.args_as_dict())
+    if approved:
         return ToolApproved()
-    message = details.get("message")
-    return ToolDenied(message) if isinstance(message, str) and message else ToolDenied()
+    return ToolDenied(message) if message else ToolDenied()
 
 
 async def _result(step: StepContext, call: ToolCallPart, requests: DeferredToolRequests) -> Any:
     """Ask a person for the result of a call that is made outside, or for the answer to a question."""
     metadata = requests.metadata.get(call.tool_call_id, {})
     what = metadata.get("prompt") or f"The result of {call.tool_name} is wanted."
-    return await step.ask(_prompt(str(what), call))
-
-
-def _prompt(what: str, call: ToolCallPart) -> str:
-    arguments = json.dumps(call.args_as_dict(), ensure_ascii=False, sort_keys=True)
-    return clip(f"{what} {call.tool_name}({arguments})", PROMPT_BYTES_MAX)
+    return await step.ask(about(str(what), call.tool_name, call.args_as_dict()))
 
 
 def _by_id(calls: list[ToolCallPart], results: list[Any]) -> dict[str, Any]:
