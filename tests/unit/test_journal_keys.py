@@ -20,6 +20,7 @@ from stepwell_client.journal_keys import (
     inner_prefix,
     own_key,
     scope_prefix,
+    uncounted_key,
 )
 
 JSON = st.recursive(
@@ -144,3 +145,10 @@ def test_a_key_that_is_too_long_is_refused() -> None:
     assert own_key("", "x" * KEY_CHARS_MAX)
     with pytest.raises(JournalError, match="characters"):
         own_key("x/", "x" * (KEY_CHARS_MAX - 1))
+
+
+def test_a_call_that_is_counted_no_more_leaves_its_key_to_the_next_one() -> None:
+    counts: dict[str, int] = {}
+    first, second = (counted_key("", "search", "9f3c", counts) for _ in range(2))
+    assert uncounted_key("", "search", "9f3c", counts) == second
+    assert counted_key("", "search", "9f3c", counts) == second != first

@@ -30,6 +30,7 @@ from stepwell_client.journal_keys import (
     inner_prefix,
     own_key,
     scope_prefix,
+    uncounted_key,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -181,6 +182,12 @@ class Calls:
         """Return the place of the code that runs here. Raises where the step goes no further."""
         self.waits.check()
         return frame_of(self.record) or self._outermost
+
+    async def again(self, name: str, *arguments: object) -> None:
+        """Let a call that was made and failed be made once more in this attempt, under the key that it had."""
+        frame = self.frame()
+        key = uncounted_key(frame.prefix, name, arguments_digest(arguments, {}), frame.run.counts)
+        self.journal.ask(key, CodeRun())
 
     # The end of the attempt.
 

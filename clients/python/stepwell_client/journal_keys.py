@@ -101,9 +101,21 @@ def inner_prefix(key: str, *, own_key: bool) -> str:
 
 def counted_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> str:
     """Return the key of the next call of this name and these arguments, and count it."""
-    base = f"{prefix}{_named('call', name)}/{digest}#"
+    base = _counted_base(prefix, name, digest)
     number = counts[base] = counts.get(base, 0) + 1
     return _fitting(f"{base}{number}")
+
+
+def uncounted_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> str:
+    """Return the key of the newest call of this name and these arguments, and let the next one have it."""
+    base = _counted_base(prefix, name, digest)
+    number = counts.pop(base)
+    counts[base] = number - 1
+    return f"{base}{number}"
+
+
+def _counted_base(prefix: str, name: str, digest: str) -> str:
+    return f"{prefix}{_named('call', name)}/{digest}#"
 
 
 def own_key(prefix: str, key: str) -> str:
