@@ -1,7 +1,8 @@
-"""A server and a worker, as processes, for all tests of MCP in a test process."""
+"""Servers and workers, as processes: those of one test, to be killed, and one of each for all tests of MCP."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.chaos.world.processes import Place
 from tests.service.cli.world import SESSION_S, Terminal, end, read_until, serving, working
+
+# Else the SDK of the OpenAI agents sends what these do to OpenAI.
+os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
 READER = "r" * 64
 SETTINGS = """
@@ -44,6 +49,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         terminal.variables["STEPWELL_TARGET"] = address
         with working(terminal, "--drain", "0"):
             yield Served(terminal, terminal.folder / "state" / "stepwell" / "token")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    try:
+        yield place
+    finally:
+        place.close()
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,15 +13,6 @@ from tests.frameworks.killed_graph import RAN
 from tests.support.patience import until
 
 AGENT = "tests.frameworks.killed_graph:agent"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = Place(tmp_path)
-    try:
-        yield place
-    finally:
-        place.close()
 
 
 @pytest.mark.parametrize("killed", RAN)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,40 +10,15 @@ from stepwell_client import Task
 from tests.chaos.world.gates import Gates
 from tests.chaos.world.processes import Place
 from tests.frameworks.killed_agent import READING
+from tests.frameworks.kills import read_and_kill
 
 AGENT = "tests.frameworks.killed_agent:agent"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    place = Place(tmp_path)
-    try:
-        yield place
-    finally:
-        place.close()
-
-
 @pytest.mark.parametrize("first", range(0, len(READING), 2))
 async def test_a_kill_at_any_call_repeats_nothing_acknowledged(place: Place, first: int) -> None:
-    """A third worker that is lost with a step would make it poison, so each run loses two."""
-    gates = Gates(place)
     killed = READING[first : first + 2]
-    for name in killed:
-        gates.close(f"read-{name}")
-    await place.start_server()
-    place.start_worker(AGENT)
-    async with place.client() as client:
-        run = await client.start("read", plan=[Task("a", "read")])
-        for name in killed:
-            await gates.reached(f"read-{name}")
-            place.kill_worker()
-            gates.open(f"read-{name}")
-            place.start_worker(AGENT)
-        assert (await run.result())["a"] == "bees and ants"
-
-    # Those were under way when their workers were killed; nothing else ran twice.
-    expected = {f"read-{name}": 1 + (name in killed) for name in READING}
-    assert gates.ran() == Counter(expected)
+    assert await read_and_kill(place, AGENT, READING, killed) == "bees and ants"
 
 
 async def test_the_test_models_requests_and_tools_outlive_their_worker(place: Place) -> None:
