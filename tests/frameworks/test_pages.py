@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -15,10 +16,11 @@ from tests.docs.pages import TOP, blocks, compiled
 server = conftest.server
 
 
-@pytest.mark.parametrize(("name", "snippets"), [("frameworks", 5)])
+@pytest.mark.parametrize(("name", "snippets"), [("frameworks", 9)])
 async def test_snippets_of_the_page_run_in_their_order(
-    name: str, snippets: int, server: Server, monkeypatch: pytest.MonkeyPatch
+    name: str, snippets: int, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     path = TOP / "docs" / f"{name}.md"
     module = ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)

@@ -1,0 +1,27 @@
+"""The JSON of values of the OpenAI Agents SDK, whose types are pydantic's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+
+from stepwell_client.journal_keys import in_order
+
+_ANY: TypeAdapter[Any] = TypeAdapter(
+    Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="strings")
+)
+
+
+def jsonable(value: Any) -> Any:
+    """Return a value's JSON form. Raises ValueError or RecursionError where it has none."""
+    return _ANY.dump_python(value, mode="json", warnings=False)
+
+
+def form(value: Any) -> Any:
+    """Return JSON that stands for a value: the same in each process, and of what has none the name of its type."""
+    return in_order(value, _ANY.dump_python(value, mode="json", warnings=False, fallback=type_name))
+
+
+def type_name(value: object) -> str:
+    return type(value).__qualname__

@@ -1,0 +1,233 @@
+"""Makes the requests of agents of the OpenAI Agents SDK calls of a step: their digests, their usage, what streams."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, cast
+
+from agents import (
+    AgentOutputSchemaBase,
+    FunctionTool,
+    Handoff,
+    ModelBehaviorError,
+    ModelResponse,
+    ModelSettings,
+    Tool,
+    Usage,
+)
+from agents.items import TResponseStreamEvent
+from agents.models.interface import Model, ModelProvider
+from openai import BaseModel
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseTextDeltaEvent
+from pydantic import TypeAdapter
+
+from stepwell_client._context import StepContext, journaled_step
+from stepwell_client._framework_calls import on_loop
+from stepwell_client._journal_context import on_loop as on_workers_loop
+from stepwell_client._journal_context import opened_calls
+from stepwell_client._openai_agents_json import form, type_name
+from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of
+
+AGENT: ContextVar[str] = ContextVar("stepwell_openai_agent", default="agent")
+"""The name of the agent that makes the requests of this task."""
+_REQUEST = inspect.signature(Model.get_response)
+_TRACED = frozenset({"self", "tracing"})
+"""Parameters of a request that the model isn't asked."""
+_CACHE_KEY = "prompt_cache_key"
+"""An argument that the SDK makes up for each run."""
+_USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
+
+
+class StepModel:
+    """A model whose requests are calls of the step that runs here. In all else it is the model that it is made of."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    async def get_response(self, *arguments: Any, **named: Any) -> ModelResponse:
+        """Return what the model answers: now, or in an earlier attempt."""
+        step = journaled_step()
+        if step is None:
+            return await self._model.get_response(*arguments, **named)
+
+        async def ask() -> dict[str, Any]:
+            response = await self._model.get_response(*arguments, **named)
+            used = response.usage
+            step.usage(
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                model=self._name,
+            )
+            return _kept_response(response)
+
+        return _response(await self._call(step, ask, _asked("whole", arguments, named)))
+
+    async def stream_response(
+        self, *arguments: Any, **named: Any
+    ) -> AsyncGenerator[TResponseStreamEvent]:
+        """Yield the events of the model's answer while they come, and the last one once it is kept.
+
+        An answer of an earlier attempt comes in one event, the last.
+        """
+        stream = cast("Any", self._model.stream_response)
+        step = journaled_step()
+        if step is None:
+            async with aclosing(stream(*arguments, **named)) as events:
+                async for event in events:
+                    yield event
+            return
+        shown: asyncio.Queue[TResponseStreamEvent | None] = asyncio.Queue()
+
+        async def ask() -> dict[str, Any]:
+            async with aclosing(stream(*arguments, **named)) as events:
+                return await _last_of(step, events, shown, self._name)
+
+        asked = _asked("stream", arguments, named)
+        call = opened_calls(step).runtime.spawn(
+            self._call(step, ask, asked), name="a model's stream"
+        )
+        call.add_done_callback(lambda _: shown.put_nowait(None))
+        try:
+            while (event := await shown.get()) is not None:
+                yield event
+            yield ResponseCompletedEvent.model_construct(**await call)
+        finally:
+            # Who leaves the stream doesn't want the answer, nor its failure.
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+
+    @property
+    def _name(self) -> str:
+        name = getattr(self._model, "model", "")
+        return name if isinstance(name, str) else ""
+
+    async def _call(
+        self, step: StepContext, ask: Callable[[], Awaitable[dict[str, Any]]], asked: str
+    ) -> dict[str, Any]:
+        home = asyncio.get_running_loop()
+
+        async def operation(_: str, __: str) -> dict[str, Any]:
+            return await on_loop(home, ask)
+
+        name = f"{AGENT.get()}.model"[-NAME_CHARS_MAX:]
+        try:
+            return await step.call(name, operation, asked, self._name, as_=dict[str, Any])
+        except Exception:
+            # The SDK may make the request again, which is another try of this call.
+            await on_workers_loop(step)(opened_calls(step).again(name, asked, self._name))
+            raise
+
+
+Model.register(StepModel)
+
+
+class StepProvider(ModelProvider):
+    """A provider whose models' requests are calls of the step that runs here."""
+
+    def __init__(self, provider: ModelProvider) -> None:
+        self._provider = provider
+
+    def get_model(self, model_name: str | None) -> Model:
+        return step_model(self._provider.get_model(model_name))
+
+    async def aclose(self) -> None:
+        await self._provider.aclose()
+
+
+def step_model(model: Model) -> Model:
+    """Return a model whose requests are calls of the step that runs here."""
+    return model if isinstance(model, StepModel) else cast("Model", StepModel(model))
+
+
+async def _last_of(
+    step: StepContext,
+    events: AsyncGenerator[TResponseStreamEvent],
+    shown: asyncio.Queue[TResponseStreamEvent | None],
+    model: str,
+) -> dict[str, Any]:
+    """Show what streams, and return the last event as it is kept."""
+    last: ResponseCompletedEvent | None = None
+    async for event in events:
+        if isinstance(event, ResponseCompletedEvent):
+            last = event
+            continue
+        if isinstance(event, ResponseTextDeltaEvent):
+            step.stream(event.delta)
+        shown.put_nowait(event)
+    if last is None:
+        raise ModelBehaviorError("the model's stream ended without a response")
+    used = last.response.usage
+    step.usage(
+        input_tokens=0 if used is None else used.input_tokens,
+        output_tokens=0 if used is None else used.output_tokens,
+        model=model or last.response.model,
+    )
+    return last.to_dict(mode="json", warnings=False)
+
+
+def _kept_response(response: ModelResponse) -> dict[str, Any]:
+    return {
+        "output": [
+            item.to_dict(mode="json", warnings=False) if isinstance(item, BaseModel) else item
+            for item in cast("list[object]", response.output)
+        ],
+        "usage": _USAGE.dump_python(response.usage, mode="json"),
+        "response_id": response.response_id,
+        "request_id": response.request_id,
+        "raw_usage": response.raw_usage,
+    }
+
+
+def _response(kept: Mapping[str, Any]) -> ModelResponse:
+    # Made as openai's client makes it, which takes what is newer than its types.
+    output = Response.model_construct(output=kept["output"]).output
+    response = ModelResponse(
+        output=[],
+        usage=_USAGE.validate_python(kept["usage"]),
+        response_id=kept["response_id"],
+        request_id=kept["request_id"],
+        raw_usage=kept["raw_usage"],
+    )
+    response.output = output
+    return response
+
+
+# What a model is asked, by which its answer is found in the next attempt.
+
+
+def _asked(how: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    bound = _REQUEST.bind(None, *arguments, **named).arguments
+    forms = {name: _form(value) for name, value in bound.items() if name not in _TRACED}
+    return digest_of(how, forms)
+
+
+def _form(value: Any) -> Any:
+    """Return JSON that stands for a value, and is the same in each attempt."""
+    match value:
+        case ModelSettings():
+            extra = dict(value.extra_args or {})
+            extra.pop(_CACHE_KEY, None)
+            return _plain(replace(value, extra_args=extra or None))
+        case FunctionTool():
+            return [value.name, value.description, value.params_json_schema]
+        case Handoff():
+            handoff = cast("Handoff[Any, Any]", value)
+            return [handoff.tool_name, handoff.tool_description, handoff.input_json_schema]
+        case AgentOutputSchemaBase():
+            return [value.name(), None if value.is_plain_text() else value.json_schema()]
+        case list():
+            return [_form(one) for one in cast("list[Tool | object]", value)]
+        case _:
+            return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    return [type_name(value), form(value)] if hasattr(value, "__dict__") else form(value)

@@ -1,0 +1,148 @@
+"""Makes what agents of the OpenAI Agents SDK do with a session calls of a step."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from agents import Session, TResponseInputItem, UserError
+from agents.memory import is_openai_responses_compaction_aware_session
+
+from stepwell_client._context import StepContext, journaled_step
+from stepwell_client._decisions import Done, NotDone
+from stepwell_client._enums import Effect
+from stepwell_client._framework_calls import on_loop
+from stepwell_client._openai_agents_json import jsonable
+from stepwell_client.v1 import types_pb2
+
+Items = list[TResponseInputItem]
+
+
+class StepwellSession:
+    """A session of the SDK that is the same in each attempt at a step.
+
+    What it holds when a step first reads it is kept in the step's journal, and so is each change that the step makes: the
+    next attempt finds the history that the first one found, and changes nothing twice. What others add to the session
+    meanwhile is seen by later steps. Outside of a step it is the session that it is made of.
+    """
+
+    def __init__(self, session: Session) -> None:
+        if is_openai_responses_compaction_aware_session(session):
+            raise UserError(
+                f"session {session.session_id!r} compacts itself by requests that would not be kept: "
+                "give the session that it is made of"
+            )
+        self.session_id = session.session_id
+        self.session_settings = session.session_settings
+        self._session = session
+        self._items: WeakKeyDictionary[StepContext, Items] = WeakKeyDictionary()
+
+    async def get_items(self, limit: int | None = None) -> Items:
+        """Return the newest items, oldest first."""
+        step = journaled_step()
+        if step is None:
+            return await self._session.get_items(limit)
+        items = await self._read(step)
+        return copy.deepcopy(items[-limit:] if limit else items if limit is None else [])
+
+    async def add_items(self, items: Items) -> None:
+        """Add to the history."""
+        step = journaled_step()
+        if step is None:
+            await self._session.add_items(items)
+            return
+        held, added = await self._read(step), cast("Items", jsonable(items))
+
+        async def was_added() -> bool:
+            expected = [*held, *added]
+            return await self._session.get_items(len(expected)) == expected
+
+        add = partial(self._session.add_items, items)
+        await self._change(step, "add_items", add, was_added, added)
+        held.extend(copy.deepcopy(added))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Remove the newest item, and return it."""
+        step = journaled_step()
+        if step is None:
+            return await self._session.pop_item()
+        held = await self._read(step)
+        if not held:
+            return None
+
+        async def was_popped() -> bool:
+            return await self._session.get_items(len(held)) != held
+
+        await self._change(step, "pop_item", self._session.pop_item, was_popped, held[-1])
+        return held.pop()
+
+    async def clear_session(self) -> None:
+        """Remove all items."""
+        step = journaled_step()
+        if step is None:
+            await self._session.clear_session()
+            return
+        held = await self._read(step)
+
+        async def was_cleared() -> bool:
+            return not await self._session.get_items(1)
+
+        await self._change(step, "clear_session", self._session.clear_session, was_cleared)
+        held.clear()
+
+    async def _read(self, step: StepContext) -> Items:
+        """Return what this attempt has of the history, read once."""
+        held = self._items.get(step)
+        if held is None:
+            settings = self.session_settings
+            limit = None if settings is None else settings.limit
+            home = asyncio.get_running_loop()
+
+            async def read(_: str) -> Items:
+                return await on_loop(home, partial(self._session.get_items, limit))
+
+            kept = await step.call("session.get_items", read, self.session_id, as_=list[Any])
+            held = self._items.setdefault(step, cast("Items", kept))
+        return held
+
+    async def _change(
+        self,
+        step: StepContext,
+        name: str,
+        change: Callable[[], Awaitable[object]],
+        was_changed: Callable[[], Awaitable[bool]],
+        *arguments: object,
+    ) -> None:
+        """Change the session, once: after a crash in the midst of it, its history tells whether that took place."""
+        home = asyncio.get_running_loop()
+
+        async def run(*_: object) -> None:
+            await on_loop(home, change)
+
+        async def find_out(_: types_pb2.JournalEntry) -> Done | NotDone:
+            return Done() if await on_loop(home, was_changed) else NotDone()
+
+        await step.call(
+            f"session.{name}",
+            run,
+            self.session_id,
+            *arguments,
+            effect=Effect.AT_MOST_ONCE,
+            reconcile=find_out,
+        )
+
+
+_SESSIONS: WeakKeyDictionary[StepContext, dict[int, StepwellSession]] = WeakKeyDictionary()
+"""The sessions that an attempt's runs were given, by their identity: one session has one history in an attempt."""
+
+
+def step_session(step: StepContext, session: Session) -> Session:
+    """Return a session as the step's runs use it."""
+    if isinstance(session, StepwellSession):
+        return session
+    made = _SESSIONS.setdefault(step, {})
+    return made.setdefault(id(session), StepwellSession(session))

@@ -1,0 +1,141 @@
+"""Makes tools of agents of the OpenAI Agents SDK calls of a step, and asks a person for those that need approval."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from agents import FunctionTool, RunContextWrapper
+from agents.tool import invoke_function_tool
+from agents.tool_context import ToolContext
+
+from stepwell_client._context import StepContext, journaled_step
+from stepwell_client._framework_calls import ask_approval, on_loop
+from stepwell_client._openai_agents_json import jsonable
+from stepwell_client.journal_keys import NAME_CHARS_MAX
+
+REJECTED = "Tool execution was not approved."
+"""The answer to the model where a person rejects a call without a word."""
+
+Options = Mapping[str, Any]
+
+
+class StepInvoker:
+    """Invokes a tool as a call of the step that runs here; outside of a step, as the SDK does."""
+
+    def __init__(self, tool: FunctionTool, options: Options | None) -> None:
+        self.tool = tool
+        """The tool as it was before."""
+        self.options = options
+        """Arguments of `ctx.call`. None: the tool isn't kept, and runs in each attempt."""
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        step = journaled_step()
+        if step is None:
+            return await self._invoke(context, arguments)
+        parsed = _parsed(arguments)
+        agent = context.agent.name if context.agent is not None else "agent"
+        if await _needs_approval(self.tool, context, parsed, context.tool_call_id):
+            with step.scope(f"{agent}.ask"[-NAME_CHARS_MAX:]):
+                approved, message = await ask_approval(
+                    step, self.tool.name, {"": arguments} if parsed is None else parsed
+                )
+            if not approved:
+                return message or REJECTED
+        if self.options is None:
+            return await self._invoke(context, arguments)
+        return await self._call(step, agent, context, arguments, parsed)
+
+    async def _call(
+        self,
+        step: StepContext,
+        agent: str,
+        context: ToolContext[Any],
+        arguments: str,
+        parsed: Mapping[str, Any] | None,
+    ) -> Any:
+        home = asyncio.get_running_loop()
+
+        async def operation(_: object, __: str) -> object:
+            return _kept(await on_loop(home, lambda: self._invoke(context, arguments)))
+
+        name = f"{agent}.tool.{self.tool.name}"[-NAME_CHARS_MAX:]
+        asked = arguments if parsed is None else parsed
+        options = self.options or {}
+        return await step.call(name, operation, asked, context.tool_call_id, as_=object, **options)
+
+    async def _invoke(self, context: ToolContext[Any], arguments: str) -> Any:
+        return await invoke_function_tool(
+            function_tool=self.tool, context=context, arguments=arguments
+        )
+
+
+def step_tool(tool: FunctionTool, options: Options | None = None) -> FunctionTool:
+    """Return a tool whose calls are calls of the step; without options those that it was given before."""
+    given = tool.on_invoke_tool
+    if isinstance(given, StepInvoker):
+        if options is None:
+            return tool
+        tool = given.tool
+    return _with_invoker(tool, StepInvoker(tool, options or {}))
+
+
+def free_tool(tool: FunctionTool) -> FunctionTool:
+    """Return a tool of whose calls nothing is kept."""
+    given = tool.on_invoke_tool
+    tool = given.tool if isinstance(given, StepInvoker) else tool
+    return _with_invoker(tool, StepInvoker(tool, None))
+
+
+def _with_invoker(tool: FunctionTool, invoker: StepInvoker) -> FunctionTool:
+    async def needs_approval(
+        context: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str
+    ) -> bool:
+        # In a step the question is asked when the tool is invoked.
+        if journaled_step() is not None:
+            return False
+        return await _needs_approval(tool, context, arguments, call_id)
+
+    made = copy.copy(tool)
+    made.on_invoke_tool = invoker
+    made.timeout_seconds = None  # It is counted within the call: not while a person thinks.
+    if tool.needs_approval is not False:
+        made.needs_approval = needs_approval
+    return made
+
+
+async def _needs_approval(
+    tool: FunctionTool,
+    context: RunContextWrapper[Any],
+    arguments: Mapping[str, Any] | None,
+    call_id: str,
+) -> bool:
+    policy = tool.needs_approval
+    if not callable(policy):
+        return policy
+    # It would judge other arguments than those that the tool is given.
+    if arguments is None or set(tool.params_json_schema.get("properties", ())) - set(arguments):
+        return True
+    needed = policy(context, dict(arguments), call_id)
+    return bool(await needed if inspect.isawaitable(needed) else needed)
+
+
+def _parsed(arguments: str) -> Mapping[str, Any] | None:
+    """Return the arguments that a model gave; None: they are no JSON object."""
+    try:
+        parsed = json.loads(arguments or "{}")
+    except ValueError:
+        return None
+    return cast("Mapping[str, Any]", parsed) if isinstance(parsed, Mapping) else None
+
+
+def _kept(output: object) -> object:
+    """Return a tool's output as JSON; what has no such form, as the text that the model would read."""
+    try:
+        return jsonable(output)
+    except (ValueError, RecursionError):
+        return str(output)

@@ -1,0 +1,231 @@
+"""Makes an agent of the OpenAI Agents SDK durable in a step: its requests and calls of tools are kept in the step's journal.
+
+    reader = agents.Agent(name="reader", model=model, tools=[look])
+
+    @agent.task("read")
+    async def read(ctx: TaskContext, question: str) -> str:
+        return (await StepwellRunner.run(reader, question)).final_output
+
+Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
+agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `openai-agents`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
+
+from agents import (
+    Agent,
+    FunctionTool,
+    Handoff,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    RunResult,
+    RunResultStreaming,
+    RunState,
+    Tool,
+    TResponseInputItem,
+    UserError,
+    handoff,
+)
+from agents.models.interface import Model
+from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
+
+from stepwell_client._call_run import Reconcile
+from stepwell_client._context import journaled_step
+from stepwell_client._decisions import Failure, NeedsInput, Release
+from stepwell_client._enums import Effect
+from stepwell_client._errors import JournalError, LeaseLost
+from stepwell_client._openai_agents_model import AGENT, StepProvider, step_model
+from stepwell_client._openai_agents_session import StepwellSession, step_session
+from stepwell_client._openai_agents_tools import free_tool, step_tool
+from stepwell_client._plans import Retry
+
+__all__ = ["StepwellRunner", "StepwellSession", "as_call", "durable", "not_kept"]
+
+ContextT = TypeVar("ContextT")
+Input = str | list[TResponseInputItem] | RunState[Any]
+
+
+class StepwellRunner:
+    """Runs agents as `agents.Runner` does, and keeps what they do in the journal of the step that runs here.
+
+    Tools that need a person's approval become questions (`ctx.ask`), in the agents that these hand over to, too.
+    Options are those of `Runner`. A session that is among them is a StepwellSession meanwhile.
+    """
+
+    @staticmethod
+    async def run(
+        starting_agent: Agent[Any],
+        input: Input,  # noqa: A002 - the name is the SDK's
+        **options: Any,
+    ) -> RunResult:
+        """Run an agent to its end; see `agents.Runner.run`."""
+        agent, options = _prepared(starting_agent, options)
+        with _reasons_of_tools():
+            return await Runner.run(agent, input, **options)
+
+    @staticmethod
+    def run_sync(
+        starting_agent: Agent[Any],
+        input: Input,  # noqa: A002 - the name is the SDK's
+        **options: Any,
+    ) -> RunResult:
+        """Run an agent to its end, in a step that is in a thread; see `agents.Runner.run_sync`."""
+        agent, options = _prepared(starting_agent, options)
+        with _reasons_of_tools():
+            return Runner.run_sync(agent, input, **options)
+
+    @staticmethod
+    def run_streamed(
+        starting_agent: Agent[Any],
+        input: Input,  # noqa: A002 - the name is the SDK's
+        **options: Any,
+    ) -> RunResultStreaming:
+        """Begin to run an agent whose text goes to those who follow the run, too; see `agents.Runner.run_streamed`."""
+        agent, options = _prepared(starting_agent, options)
+        return Runner.run_streamed(agent, input, **options)
+
+
+@contextmanager
+def _reasons_of_tools() -> Generator[None]:
+    """Raise what a tool, or its call, raised for the step, where the SDK raises that the tool failed."""
+    try:
+        yield
+    except UserError as error:
+        if isinstance(error.__cause__, Failure | JournalError | LeaseLost | NeedsInput | Release):
+            raise error.__cause__ from None
+        raise
+
+
+def _prepared(agent: Agent[Any], options: dict[str, Any]) -> tuple[Agent[Any], dict[str, Any]]:
+    """Return the agent and the options of a run: in a step, those that make it durable."""
+    step = journaled_step()
+    if step is None:
+        return agent, options
+    changed = {**options, "run_config": _durable_config(options.get("run_config"))}
+    if options.get("session") is not None:
+        changed["session"] = step_session(step, options["session"])
+    return durable(agent), changed
+
+
+def _durable_config(given: RunConfig | Mapping[str, Any] | None) -> RunConfig:
+    config = given if isinstance(given, RunConfig) else RunConfig(**(given or {}))
+    if isinstance(config.model_provider, StepProvider):
+        return config
+    return replace(
+        config,
+        model=step_model(config.model) if isinstance(config.model, Model) else config.model,
+        model_provider=StepProvider(config.model_provider),
+        call_model_input_filter=_naming(config.call_model_input_filter),
+    )
+
+
+def _naming(given: CallModelInputFilter | None) -> CallModelInputFilter:
+    """Return a filter that tells the model which agent asks it, and is the given one otherwise."""
+
+    def name_agent(data: CallModelData[Any]) -> Awaitable[ModelInputData] | ModelInputData:
+        AGENT.set(data.agent.name)
+        return data.model_data if given is None else given(data)
+
+    return name_agent
+
+
+def durable(agent: Agent[ContextT]) -> Agent[ContextT]:
+    """Return an agent whose requests and calls are kept in the step that it runs in, as are those of its handoffs.
+
+    StepwellRunner does that for the agent that it is given. An agent that is a tool of another is made durable before:
+    `durable(reader).as_tool(…)`.
+    """
+    return _durable(agent, {})
+
+
+Made = dict[int, tuple[Agent[Any], Agent[Any]]]
+"""Agents and what was made of them, by identity of both: a handoff back finds the same agent."""
+
+
+def _durable(agent: Agent[Any], made: Made) -> Agent[Any]:
+    if id(agent) not in made:
+        changes: dict[str, Any] = {
+            "tools": [_durable_tool(tool, agent) for tool in agent.tools],
+            "handoffs": [_durable_handoff(one, made) for one in agent.handoffs],
+        }
+        if isinstance(agent.model, Model):
+            changes["model"] = step_model(agent.model)
+        clone = agent.clone(**changes)
+        clone.__class__ = _durable_class(type(agent))
+        made[id(agent)] = made[id(clone)] = agent, clone
+    return made[id(agent)][1]
+
+
+class _DurableAgent(Agent[Any]):
+    """An agent whose MCP tools are kept, and whose run as a tool is."""
+
+    async def get_mcp_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
+        tools = await super().get_mcp_tools(run_context)
+        return [step_tool(tool) if isinstance(tool, FunctionTool) else tool for tool in tools]
+
+    def as_tool(self, *arguments: Any, **named: Any) -> FunctionTool:
+        if named.get("run_config") is not None:
+            named["run_config"] = _durable_config(named["run_config"])
+        return super().as_tool(*arguments, **named)
+
+
+@cache
+def _durable_class(kind: type[Agent[Any]]) -> type[Agent[Any]]:
+    if issubclass(kind, _DurableAgent):
+        return kind
+    return type(kind.__name__, (_DurableAgent, kind), {"__module__": kind.__module__})
+
+
+def _durable_tool(tool: Tool, agent: Agent[Any]) -> Tool:
+    if not isinstance(tool, FunctionTool):
+        return tool
+    inner = getattr(tool, "_agent_instance", None)
+    if inner is not None and not isinstance(inner, _DurableAgent):
+        raise UserError(
+            f"agent {agent.name!r} has agent {inner.name!r} as its tool {tool.name!r}: calls of that agent would not "
+            f"be kept; make the tool with durable(…).as_tool(…)"
+        )
+    return step_tool(tool)
+
+
+def _durable_handoff(given: Agent[Any] | Handoff[Any, Any], made: Made) -> Handoff[Any, Any]:
+    found = given if isinstance(given, Handoff) else handoff(given)
+
+    async def invoke(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+        return _durable(await found.on_invoke_handoff(context, arguments), made)
+
+    changed = copy.copy(found)
+    changed.on_invoke_handoff = invoke
+    return changed
+
+
+def as_call(
+    tool: FunctionTool | None = None,
+    *,
+    effect: Effect = Effect.IDEMPOTENT,
+    retry: Retry | None = None,
+    reconcile: Reconcile | None = None,
+) -> Any:
+    """Say how a tool is called in a step: `effect`, `retry` and `reconcile` are those of `ctx.call`.
+
+    It decorates a tool, `@as_call(effect=Effect.AT_MOST_ONCE)` above `@function_tool`, or returns a changed one.
+    """
+    options = {"effect": effect, "retry": retry, "reconcile": reconcile}
+
+    def change(given: FunctionTool) -> FunctionTool:
+        return step_tool(given, options)
+
+    return change if tool is None else change(tool)
+
+
+def not_kept(tool: FunctionTool) -> FunctionTool:
+    """Return a tool of whose calls nothing is kept: it runs in each attempt."""
+    return free_tool(tool)
