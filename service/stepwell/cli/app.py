@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import importlib
+import json
 import os
 import sys
 from collections.abc import Generator, Sequence
@@ -168,7 +169,10 @@ def run(arguments: Sequence[str]) -> int:
         if expected is None:
             raise
         message, code = expected
-        print(f"error: {message}", file=sys.stderr)
+        if "--json" in arguments:
+            print(_as_json(error, message, code), file=sys.stderr)
+        else:
+            print(f"error: {message}", file=sys.stderr)
         return code
     return int(code or 0)
 
@@ -187,6 +191,20 @@ def _expected(error: Exception) -> tuple[str, int] | None:
     path = context.command_path if context is not None else "stepwell"
     message = " ".join(str(formatted()).split()).rstrip(".")
     return f"{message}; see `{path} --help`", int(getattr(error, "exit_code", Exit.USAGE))
+
+
+def _as_json(error: Exception, message: str, code: int) -> str:
+    """Return an error as a line of JSON; its reason is the server's, the client's, or the name of the exit code."""
+    from stepwell_client import InvalidRequest, StepwellClientError  # noqa: PLC0415 - costs every other command
+
+    cause = error.__cause__
+    reason = cause.reason if isinstance(cause, StepwellClientError) else Exit(code).name
+    shown: dict[str, Any] = {"reason": reason, "message": message, "exit_code": int(code)}
+    if isinstance(cause, InvalidRequest):
+        shown["violations"] = [
+            {"field": one.field, "description": one.description} for one in cause.violations
+        ]
+    return json.dumps({"error": shown})
 
 
 def _unwritten(error: Exception) -> tuple[str, int] | None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf import json_format
 
+from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError
 from stepwell_client import Budget
 from stepwell_client.v1 import types_pb2
@@ -173,7 +174,7 @@ def _member_of(prefix: str, word: str, where: str) -> str:
 
 def plan_task(spec: types_pb2.TaskSpec) -> dict[str, Any]:
     """Return a task in the form of a plan's file: the inverse of `plan`."""
-    made: dict[str, Any] = json_format.MessageToDict(spec, preserving_proto_field_name=True)
+    made = document(spec, defaults=False)
     task = {"id": made.pop("task_id"), **made}
     for name in ("effect", "on_failure"):
         if name in task:

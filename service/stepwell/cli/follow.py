@@ -11,10 +11,11 @@ from rich.console import Console
 
 from stepwell.cli import describe, event_lines, results
 from stepwell.cli.connect import name_of
+from stepwell.cli.documents import document
 from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
 from stepwell.cli.live import PROGRESS_S, LiveTree
-from stepwell.cli.terminal import console, document, put_json
+from stepwell.cli.terminal import console, put_json
 from stepwell.cli.text import note
 from stepwell.runtime import SystemRuntime
 from stepwell_client import (
@@ -136,7 +137,7 @@ def _display(view: RunView, lock: threading.Lock, watch: RunWatch, *, json: bool
 
 
 class _JsonLines:
-    """`{"event": …}` for each event, and `{"run": …, "answer": …}` as the last line."""
+    """`{"event": …}` for each event, and `{"run": …, "result": …}` as the last line."""
 
     def during(self, client: SyncClient) -> AbstractContextManager[object]:
         del client
@@ -153,7 +154,7 @@ class _JsonLines:
         run = client.get(view.run.spec.run_id)
         last: dict[str, object] = {"run": document(run)}
         if run.status == RunStatus.SUCCEEDED:
-            last["answer"] = results.plain(results.read(client, run))
+            last["result"] = results.plain(results.read(client, run))
         put_json(last, compact=True)
 
 

@@ -72,7 +72,11 @@ CONNECTION: dict[str, Any] = {
 }
 """The options of every command that calls a server, by the names of the client's arguments; also before a command."""
 Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON, by the field names of the protocol.")
+    bool,
+    typer.Option(
+        "--json",
+        help="Print JSON, by the field names of the protocol; errors too, to standard error.",
+    ),
 ]
 Run = Annotated[str, typer.Argument(help="The run's id, or its beginning.", show_default=False)]
 Task = Annotated[str, typer.Argument(help="The task's id.", show_default=False)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 from typing import Any
 
 from rich.console import Console
 
+from stepwell.cli.documents import json_value
 from stepwell.cli.text import count, json_safe, lines, one_line
 from stepwell_client import DecodeError, SyncClient, TaskStatus, decode
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
@@ -40,13 +40,7 @@ def plain(result: RunResult) -> Any:
 
 
 def _value(one: orchestrator_pb2.Result) -> Any:
-    if not one.HasField("payload"):
-        return None
-    try:
-        value = decode(one.payload)
-    except DecodeError:
-        value = one.payload.data
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    return json_value(one.payload) if one.HasField("payload") else None
 
 
 def put(result: RunResult, out: Console, name: str) -> None:

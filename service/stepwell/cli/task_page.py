@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from stepwell.cli import describe, results
+from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError
-from stepwell.cli.terminal import console, document
+from stepwell.cli.terminal import console
 from stepwell.cli.text import count, lines, micros, one_line, short_id, span
 from stepwell.cli.written import call_lines, log_head, log_text, message_head
 from stepwell_client import ExecutionRecord, ExecutionStatus, SyncClient, TaskStatus, word

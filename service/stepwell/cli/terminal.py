@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
 from stepwell.cli.text import json_safe
 
@@ -74,13 +75,6 @@ def _least_width(rows: Table) -> int:
         for one in rows.columns[:-1]
     ]
     return sum(widths) + REST_CHARS_MIN
-
-
-def document(message: Message) -> dict[str, Any]:
-    """Return a message by its JSON names, empty fields included."""
-    from google.protobuf import json_format  # noqa: PLC0415 - a server prints none, and starts sooner
-
-    return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
 
 
 def report(response: Message, sentence: str, *, json: bool) -> Exit:

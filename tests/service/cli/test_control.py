@@ -38,7 +38,7 @@ def test_a_budget_is_raised_and_never_lowered(terminal: Terminal) -> None:
         ),
         Row("budget {run} --cost 0.5", 2, err="budget.cost_micros"),
         Row("budget {run} --wall soon", 2),
-        Row("budget {run} --json", 0, '"inputTokens": "2000"'),
+        Row("budget {run} --json", 0, '"input_tokens": 2000'),
     )
 
 

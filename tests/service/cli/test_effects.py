@@ -53,7 +53,7 @@ def test_show_and_ls_say_which_execution_and_since_when(terminal: Terminal) -> N
         ),
         (
             Row("resolve {run} task:charge#1 --not-done --json", 0, '"changed": true'),
-            Row("show {run} --json", 0, '"executionId": "task:charge#2"'),
+            Row("show {run} --json", 0, '"execution_id": "task:charge#2"'),
         ),
         (
             Row("resolve {run} charge --done --failed 'no money'", 0, SETTLED),
@@ -88,4 +88,4 @@ def test_a_task_that_took_a_result_says_deduplicated(terminal: Terminal) -> None
     said = "DEDUPLICATED: took the result of task:a#1"
     assert said in followed.out
     (run,) = terminal("ls", "-n", "1", "--json").json["runs"]
-    assert said in terminal("show", run["spec"]["runId"], COLUMNS="200").out
+    assert said in terminal("show", run["spec"]["run_id"], COLUMNS="200").out

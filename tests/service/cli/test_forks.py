@@ -47,7 +47,7 @@ def test_a_fork_with_another_plan_is_followed_to_its_result(
     assert fork in terminal("show", parent).out
     assert f"(fork of {parent[:8]})" in terminal("ls").out
     listed = terminal("ls", "--forks-of", parent, "--json").json["runs"]
-    assert fork in {run["spec"]["runId"][:8] for run in listed}
+    assert fork in {run["spec"]["run_id"][:8] for run in listed}
 
 
 def test_a_dry_run_says_what_would_be_kept_and_starts_nothing(
@@ -106,7 +106,7 @@ def test_a_detached_fork_prints_its_id_and_a_request_finds_it_again(
 
 def test_checkpoints_plans_and_earlier_versions(terminal: Terminal) -> None:
     assert terminal("run", "--goal", "twice").code == 0
-    run_id = terminal("ls", "-n", "1", "--json").json["runs"][0]["spec"]["runId"]
+    run_id = terminal("ls", "-n", "1", "--json").json["runs"][0]["spec"]["run_id"]
 
     said = terminal("checkpoints", run_id)
     assert said.code == 0
@@ -132,7 +132,7 @@ def test_two_runs_are_compared_side_by_side(terminal: Terminal, parent: str) -> 
     other = [TASKS[0], {**TASKS[1], "input": 30}, {"id": "new", "type": "echo", "input": "n"}]
     plan = plan_file(terminal.folder, other)
     fork = terminal("fork", parent, "--patch", "--plan", plan, "--json").json_lines[-1]
-    fork_id = fork["run"]["spec"]["runId"]
+    fork_id = fork["run"]["spec"]["run_id"]
 
     answer = terminal("diff", parent, fork_id)
     assert answer.code == 0, answer.err
@@ -145,7 +145,7 @@ def test_two_runs_are_compared_side_by_side(terminal: Terminal, parent: str) -> 
     assert rows["new"].startswith("+")
     assert "forked from" in answer.out
     document = terminal("diff", parent, fork_id, "--json").json
-    assert [(one["taskId"], one["plan"], one["sameResult"]) for one in document["tasks"]] == [
+    assert [(one["task_id"], one["plan"], one["same_result"]) for one in document["tasks"]] == [
         ("one", "same", True),
         ("two", "changed", False),
         ("all", "removed", None),
@@ -183,11 +183,11 @@ def test_earlier_version_counts_its_times_up_to_then(terminal: Terminal) -> None
     run = terminal("run", "--goal", "then", "--json").json_lines[-1]["run"]
     an_hour_later = SystemRuntime().now_us() + 3_600_000_000
     with patch.object(SystemRuntime, "now_us", lambda _: an_hour_later):
-        shown = terminal("show", run["spec"]["runId"], "--at", "2").out
+        shown = terminal("show", run["spec"]["run_id"], "--at", "2").out
 
     took = re.search(r" · (\d+\.\d+)s · ", shown)
     assert took is not None, shown
-    began, ended = (datetime.fromisoformat(run[name]) for name in ("createdTime", "endedTime"))
+    began, ended = (datetime.fromisoformat(run[name]) for name in ("created_time", "ended_time"))
     assert float(took[1]) < (ended - began).total_seconds() + 1.0
 
 
@@ -207,7 +207,7 @@ def test_run_waits_for_a_worker_version_and_its_fork_for_another(terminal: Termi
     assert "version 9 or later" in terminal("show", run_id).out
 
     exact = terminal("fork", run_id, "--worker-version", "9.1", "--detach", "--json")
-    assert exact.json["run"]["spec"]["workerVersion"]["match"] == "VERSION_MATCH_EXACT"
+    assert exact.json["run"]["spec"]["worker_version"]["match"] == "VERSION_MATCH_EXACT"
     free = terminal("fork", run_id, "--worker-version", "any")
     assert free.code == 0, free.err
     refused = terminal("run", "--plan", plan, "--worker-version", ">=blue", "--detach")

@@ -40,7 +40,7 @@ def test_log_and_conversation_are_printed_as_text_and_json(terminal: Terminal) -
     terminal.plays(
         run,
         Row("messages {run} one", 0, f"{first}\n\n{second}\nhi\n\n"),
-        Row("messages {run} --json", 0, '"number": "1"'),
+        Row("messages {run} --json", 0, '"number": 1'),
         Row("logs {run} --task nope", 2, err="run {short} has no task 'nope'"),
         Row("messages {run} nope", 2, err="run {short} has no task 'nope'"),
         Row("logs 00000000-0000-4000-8000-00000000dead", 2, err="no run"),

@@ -37,7 +37,7 @@ def test_open_questions_are_listed_and_answered(terminal: Terminal) -> None:
     )
     assert run_id[:8] not in terminal("inputs").out
     shown = terminal("inputs", run_id, "--json").json["inputs"][0]
-    assert shown["runId"] == run_id
+    assert shown["run_id"] == run_id
     assert shown["request"]["status"] == "INPUT_STATUS_ANSWERED"
 
 
@@ -51,7 +51,7 @@ def test_one_of_several_questions_must_be_named(terminal: Terminal) -> None:
         Row("watch {run}", 0),
     )
     shown = terminal("show", run_id, "--result", "--json").json
-    assert shown == {"answer": {"a": 1, "b": "two words"}}
+    assert shown == {"result": {"a": 1, "b": "two words"}}
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_answers_of_each_kind(
     assert answered.code == 0, answered.err
     assert answered.json["changed"] is True
     assert terminal("watch", run_id).code == 0
-    assert terminal("show", run_id, "--result", "--json").json == {"answer": {"a": came}}
+    assert terminal("show", run_id, "--result", "--json").json == {"result": {"a": came}}
 
 
 def test_an_answer_may_have_the_run_plan_again(terminal: Terminal) -> None:

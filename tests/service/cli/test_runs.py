@@ -41,17 +41,17 @@ def test_a_run_in_json_is_lines_of_events_and_a_document_at_last(terminal: Termi
     answer = terminal("run", "--goal", "once", "--json")
 
     *events, last = answer.json_lines
-    assert [one["event"]["number"] for one in events] == [str(n + 1) for n in range(len(events))]
+    assert [one["event"]["number"] for one in events] == [n + 1 for n in range(len(events))]
     assert events[0]["event"]["type"] == "EVENT_TYPE_RUN_STARTED"
     assert last["run"]["status"] == "RUN_STATUS_SUCCEEDED"
     assert last["run"]["spec"]["goal"] == "once"
-    assert last["answer"] == "# Report\n\nonce: a, b"
+    assert last["result"] == "# Report\n\nonce: a, b"
     assert answer.code == 0
     shown = terminal("show", answer.run_id, "--json").json
-    assert shown["run"]["counts"]["completed"] == "2"
-    assert [one["spec"]["taskId"] for one in shown["tasks"]] == ["a", "b"]
+    assert shown["run"]["counts"]["completed"] == 2
+    assert [one["spec"]["task_id"] for one in shown["tasks"]] == ["a", "b"]
     assert [one["kind"] for one in shown["executions"]].count("STEP_KIND_TASK") == 2
-    assert shown["answer"] == last["answer"]
+    assert shown["result"] == last["result"]
     result = Row("show {run} --result", 0, "# Report\n\nonce: a, b\n")
     terminal.plays(answer.run_id, result)
 
@@ -94,7 +94,7 @@ def test_a_run_that_waits_is_4(terminal: Terminal) -> None:
 
     assert answer.code == 4
     assert "asks: may I?" in answer.out
-    run_id = terminal("ls", "--status", "waiting", "--json").json["runs"][0]["spec"]["runId"]
+    run_id = terminal("ls", "--status", "waiting", "--json").json["runs"][0]["spec"]["run_id"]
     terminal.plays(
         run_id,
         Row("show {run}", 0, "a person is asked: may I?"),
@@ -161,7 +161,7 @@ def test_ls_shows_columns_and_takes_filters(terminal: Terminal) -> None:
     assert line.index("a goal of two lines") == head.index("GOAL")
     assert "no worker serves queue 'nobody'" in line
     found = terminal("ls", "--status", "queued", "--blocked-on", "worker", "--json", "-n", "1")
-    assert found.json["runs"][0]["spec"]["runId"] == run_id
+    assert found.json["runs"][0]["spec"]["run_id"] == run_id
     assert terminal("ls", "--label", "team=nobody", "--json").json == {"runs": [], "more": False}
     assert "no runs" in terminal("ls", "--label", "team=nobody").err
     start(terminal, "--goal", "long " * 100, "--label", "long=goal")
@@ -198,7 +198,7 @@ def test_a_result_of_bytes_is_printed_as_bytes(terminal: Terminal) -> None:
     terminal.plays(
         run_id,
         Row("show {run}", 0, "2 bytes of application/octet-stream"),
-        Row("show {run} --result --json", 0, '"answer": "AP8="'),
+        Row("show {run} --result --json", 0, '"result": "AP8="'),
     )
 
 
@@ -229,7 +229,7 @@ def test_purge_removes_old_runs_and_rehearses_it(terminal: Terminal) -> None:
     assert "there are more" in rehearsed.err
     assert terminal("purge", *where, "--status", "failed").err == "no run ended so long ago\n"
     assert terminal("purge", "--older-than", "30d", "--pipeline", "purged").out == ""
-    assert terminal("purge", *where, "--json").json["runIds"] == old
+    assert terminal("purge", *where, "--json").json["run_ids"] == old
     assert terminal("show", old[0]).code == 2
 
 

@@ -31,7 +31,7 @@ def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal
         Row("show {run} two --result", 2, err="two has no result"),
         Row("show {run} --failures", 0, "attempt 1  task:two#1  FAILED  by "),
         Row("show {run} --failures", 0, "      Traceback (most recent call last):"),
-        Row("show {run} --failures --json", 0, '"executionId": "task:two#1"'),
+        Row("show {run} --failures --json", 0, '"execution_id": "task:two#1"'),
         Row("watch {run}", 1, "           Traceback (most recent call last):"),
         Row("show {run} three", 2, err="run {short} has no task or execution 'three'"),
         Row("show {run} one --at 2", 2, err="--at"),

@@ -130,7 +130,7 @@ class Answer(NamedTuple):
     @property
     def run_id(self) -> str:
         """Id of the run that was followed with `--json`."""
-        return self.json_lines[-1]["run"]["spec"]["runId"]
+        return self.json_lines[-1]["run"]["spec"]["run_id"]
 
 
 class Row(NamedTuple):

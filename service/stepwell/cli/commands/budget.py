@@ -9,6 +9,7 @@ from rich.table import Table
 
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
+from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import US, micros, span
@@ -87,7 +88,7 @@ def budget(
         )
     message = response.run if response is not None else client.get(run_id)
     if json:
-        put_json(response or message)
+        put_json({"run": document(message)} if response is None else response)
         return Exit.DONE
     if response is not None:
         state = "may use up more" if response.changed else "was allowed as much before"

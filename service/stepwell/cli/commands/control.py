@@ -228,7 +228,7 @@ def rm(
         if not json:
             print(f"run {short_id(run_id)} is removed")
     if json:
-        put_json({"removed": removed})
+        put_json({"run_ids": removed})
     return Exit.DONE
 
 

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from stepwell.cli import connect, describe, options, results
 from stepwell.cli.connect import connected
+from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, put, put_json, table
+from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, SyncClient, TaskStatus, word
@@ -113,18 +114,18 @@ def _document(a: _Side, b: _Side, rows: list[_Row]) -> dict[str, Any]:
     names = {"=": "same", "~": "changed", "-": "removed", "+": "added"}
     tasks = [
         {
-            "taskId": row.task_id,
+            "task_id": row.task_id,
             "plan": names[row.sign],
             "changed": list(row.changed),
             "status": [_status(side, row.task_id) or None for side in (a, b)],
-            "sameResult": row.same_result,
+            "same_result": row.same_result,
             "results": [_plain_result(side, row.task_id) for side in (a, b)],
         }
         for row in rows
     ]
     return {
         "runs": [document(a.run), document(b.run)],
-        "answers": [None if side.result is None else results.plain(side.result) for side in (a, b)],
+        "results": [None if side.result is None else results.plain(side.result) for side in (a, b)],
         "tasks": tasks,
     }
 

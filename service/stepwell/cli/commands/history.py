@@ -8,8 +8,9 @@ import typer
 
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
+from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import document, put_json, put_rows, table
+from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import count, micros, moment, note, one_line, short_id
 from stepwell_client import EventType, SyncClient, word
 from stepwell_client.v1 import orchestrator_pb2, types_pb2

@@ -8,8 +8,9 @@ import typer
 
 from stepwell.cli import connect, options
 from stepwell.cli.connect import connected
+from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, put_json
+from stepwell.cli.terminal import put_json
 from stepwell.cli.text import note, short_id
 from stepwell.cli.written import call_lines
 from stepwell_client import SyncClient, Unavailable

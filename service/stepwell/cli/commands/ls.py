@@ -10,8 +10,9 @@ from rich.text import Text
 
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
+from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, put, put_json, table
+from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient

@@ -13,8 +13,9 @@ from rich.text import Text
 from stepwell.cli import connect, options
 from stepwell.cli.arguments import read
 from stepwell.cli.connect import connected
+from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import document, put_json, put_rows, report, table
+from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import US, ago, micros, note, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import ExpiryAction, InputKind, SyncClient, word

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from stepwell.cli import connect, describe, options, results, task_page, task_tree
 from stepwell.cli.connect import connected
+from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import console, document, put, put_json
+from stepwell.cli.terminal import console, put, put_json
 from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, RunView, SyncClient
@@ -84,7 +85,7 @@ def _run(client: SyncClient, message: types_pb2.Run, *, at: int, whole: bool, js
             "executions": [document(one) for one in executions],
         }
         if answer is not None:
-            shown["answer"] = results.plain(answer)
+            shown["result"] = results.plain(answer)
         put_json(shown)
         return Exit.DONE
     if at:
@@ -113,14 +114,15 @@ def _run(client: SyncClient, message: types_pb2.Run, *, at: int, whole: bool, js
 
 def _task(client: SyncClient, run: types_pb2.Run, name: str, *, result: bool, json: bool) -> int:
     page = task_page.read(client, run.spec.run_id, name, whole=json)
-    if json:
-        put_json(task_page.as_json(page))
-    elif not result:
-        task_page.put(page, SystemRuntime().now_us())
-    elif page.result is None:
+    if not result:
+        if json:
+            put_json(task_page.as_json(page))
+        else:
+            task_page.put(page, SystemRuntime().now_us())
+        return Exit.DONE
+    if page.result is None:
         raise CliError(f"{name} has no result; see: stepwell show {connect.name_of(run)} {name}")
-    else:
-        results.put_raw(page.result)
+    _put_result(page.result, json=json)
     return Exit.DONE
 
 
@@ -164,12 +166,15 @@ def _result(client: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
             f"run {name} is {describe.status(run)}, so it has no result; see: stepwell show {name}",
             Exit.FAILED,
         )
-    answer = results.read(client, run)
-    if json:
-        put_json({"answer": results.plain(answer)})
-    else:
-        results.put_raw(answer)
+    _put_result(results.read(client, run), json=json)
     return Exit.DONE
+
+
+def _put_result(result: results.RunResult, *, json: bool) -> None:
+    if json:
+        put_json({"result": results.plain(result)})
+    else:
+        results.put_raw(result)
 
 
 def _forks(client: SyncClient, run_id: str) -> str:

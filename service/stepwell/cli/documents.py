@@ -1,0 +1,81 @@
+"""Messages of the protocol as JSON documents: its field names, integers as numbers, payloads of JSON as JSON."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any, cast
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from stepwell_client import DecodeError, decode
+from stepwell_client.v1 import types_pb2
+
+
+def document(message: Message, *, defaults: bool = True) -> dict[str, Any]:
+    """Return a message by the protocol's field names; `defaults`: fields without presence also where they are empty.
+
+    Enums are their members' names, times and durations strings as protobuf writes them, bytes base64.
+    """
+    made: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        is_set = message.HasField(field.name) if field.has_presence else defaults or bool(value)
+        if is_set:
+            made[field.name] = _field(field, value, defaults)
+    return made
+
+
+def _field(field: Any, value: Any, defaults: bool) -> Any:
+    kind = field.message_type
+    if kind is not None and kind.GetOptions().map_entry:
+        of_value = kind.fields_by_name["value"]
+        return {str(key): _single(of_value, value[key], defaults) for key in sorted(value)}
+    if field.is_repeated:
+        return [_single(field, each, defaults) for each in value]
+    return _single(field, value, defaults)
+
+
+def _single(field: Any, value: Any, defaults: bool) -> Any:
+    if isinstance(value, Timestamp | Duration):
+        return value.ToJsonString()
+    if isinstance(value, types_pb2.Payload):
+        return {"media_type": value.media_type, "data": json_value(value)}
+    if isinstance(value, Message):
+        return document(value, defaults=defaults)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if field.enum_type is not None:
+        member = field.enum_type.values_by_number.get(value)
+        return member.name if member is not None else value
+    return value
+
+
+def json_value(payload: types_pb2.Payload) -> Any:
+    """Return a payload as a JSON value: JSON as it is, text as a string, other bytes as a string in base64.
+
+    What JSON can't say again, such as a number beyond all others, is a string too.
+    """
+    try:
+        value = decode(payload)
+    except DecodeError:
+        value = payload.data
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value if _is_finite(value) else payload.data.decode()
+
+
+def _is_finite(value: Any) -> bool:
+    """Return whether no number of a decoded value overflowed."""
+    rest: list[Any] = [value]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, float) and not math.isfinite(one):
+            return False
+        if isinstance(one, dict):
+            rest += cast("dict[str, Any]", one).values()
+        elif isinstance(one, list):
+            rest += cast("list[Any]", one)
+    return True
