@@ -30,7 +30,7 @@ from stepwell.core.records.recorded import Kept, RecordAnswer
 from stepwell.core.records.states import Effect, JournalMark
 from stepwell.engine.journals import JournalAsked
 from stepwell.engine.recorder import NewEntries
-from tests.simulation.simulator.conversation import session_of
+from tests.simulation.simulator.conversation import messages_of
 from tests.simulation.simulator.journals import Place
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.replica import Replica
@@ -78,7 +78,9 @@ class Calls:
         assert model.run is not None
         name = name_of(model.run, task)
         self._place = Place((run.tenant_id, run.run_id), name, task.journal.generation)
-        self._made = self._said = 0
+        self._made = 0
+        self.said = 0
+        """Messages of the calls so far."""
 
     async def make(self, count: int) -> Result | None:
         """Make the calls; return an outcome that ends the attempt early, None: they are done.
@@ -194,9 +196,8 @@ class Calls:
         )
 
     def _messages(self) -> tuple[Message, ...]:
-        name = session_of(self._assignment).session_id
-        self._said += 1
-        return (Message(role="assistant", content=f"{name} {self._said - 1}"),)
+        self.said += 1
+        return messages_of(self._assignment, self.said - 1, self.said)
 
     def _value(self) -> Payload:
         self._made += 1

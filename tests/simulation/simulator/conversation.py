@@ -73,7 +73,7 @@ def speech(assignment: Assignment, rng: Rng) -> Iterator[AppendMessages]:
         yield AppendMessages(
             execution_id=assignment.execution.execution_id,
             token=assignment.token,
-            messages=_messages(assignment, again, until),
+            messages=messages_of(assignment, again, until),
             after=again,
         )
         sent = until
@@ -87,12 +87,13 @@ def final_delivery(assignment: Assignment, delivery: Delivery, sent: int) -> Del
         delivery,
         session=session_of(assignment),
         progress=None if done else progress_of(assignment),
-        messages=_messages(assignment, after, sent + 1),
+        messages=messages_of(assignment, after, sent + 1),
         messages_after=after,
     )
 
 
-def _messages(assignment: Assignment, first: int, until: int) -> tuple[Message, ...]:
+def messages_of(assignment: Assignment, first: int, until: int) -> tuple[Message, ...]:
+    """Return the messages of an attempt that have these numbers."""
     name = session_of(assignment).session_id
     return tuple(Message(role="user", content=f"{name} {n}") for n in range(first, until))
 

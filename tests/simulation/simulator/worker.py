@@ -17,7 +17,7 @@ from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Deliver
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError
-from stepwell.core.records.model import Usage
+from stepwell.core.records.model import Message, Usage
 from stepwell.core.records.states import Effect, StepKind
 from stepwell.engine.executor import Heartbeat, HeldLease
 from tests.simulation.simulator.calls import Calls, LeaseGone
@@ -25,6 +25,7 @@ from tests.simulation.simulator.conversation import (
     check_carryover,
     final_delivery,
     has_conversation,
+    messages_of,
     progress_of,
     session_of,
     speech,
@@ -269,9 +270,11 @@ class Worker:
             self.pool.died(self)
             return
         result = workload.perform(assignment)
+        said: tuple[Message, ...] = ()
         if behaviour == "calls" and execution.kind is StepKind.TASK:
             try:
-                result = await self._call(assignment) or result
+                end, said = await self._call(assignment)
+                result = end or result
             except LeaseGone:
                 self._done(token)
                 return
@@ -284,6 +287,7 @@ class Worker:
             result=result,
             usage=Usage(input_tokens=1),
             response=token,
+            messages=said,
         )
         if self.rng.happens(0.03) and not at_most_once:
             delivery = Delivery(execution_id=execution.execution_id, token=token, result=Released())
@@ -300,8 +304,8 @@ class Worker:
             await self.runtime.sleep(self.rng.random() * 2 * LEASE_S)
             await self._send(assignment, delivery, times=1)
 
-    async def _call(self, assignment: Assignment) -> Result | None:
-        """Make the calls of a step; return what ends it before it is done."""
+    async def _call(self, assignment: Assignment) -> tuple[Result | None, tuple[Message, ...]]:
+        """Make the calls of a step; return what ends it before it is done, and a message that goes with its end."""
 
         async def ask(name: str, work: Callable[[Replica], Coroutine[Any, Any, T]]) -> T | None:
             for _ in range(1_000):
@@ -318,7 +322,8 @@ class Worker:
         calls = Calls(assignment, self.ledger, self.rng, ask, work)
         task = assignment.task
         assert task is not None
-        return await calls.make(int(task.type.partition(":")[2]))
+        end = await calls.make(int(task.type.partition(":")[2]))
+        return end, messages_of(assignment, calls.said, calls.said + 1)
 
     async def _meet(self, assignment: Assignment) -> None:
         """Be done when the run's planner is; a planner lets them all go on."""
