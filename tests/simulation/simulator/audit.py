@@ -17,7 +17,7 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 from stepwell_testkit.conformance.ask import outcomes
-from tests.simulation.simulator.conversation import audit_conversations
+from tests.simulation.simulator.conversation import audit_conversations, count_said
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.reading import every
 from tests.simulation.simulator.run_model import RunModel
@@ -144,6 +144,8 @@ def _accepted_results(model: RunModel, ledger: Ledger) -> None:
             reconciled = execution.kind is StepKind.RECONCILE
             data = None if reconciled else getattr(sent.result, "result", None)
             holds(data == outcome.result, "S7", f"{model.key}: {name} holds other bytes")
+            whole = not sent.messages or execution.messages == count_said(sent)
+            holds(whole, "ONCE", f"{model.key}: {name} is kept with {execution.messages} messages")
         if execution.kind is StepKind.TASK:
             revision = _revision_at(model, name)
             other = completed.setdefault((execution.task_id, revision), name)

@@ -78,9 +78,9 @@ class Calls:
         assert model.run is not None
         name = name_of(model.run, task)
         self._place = Place((run.tenant_id, run.run_id), name, task.journal.generation)
-        self._made = 0
-        self.said = 0
-        """Messages of the calls so far."""
+        self._made = self._said = 0
+        self._last: Entry | None = None
+        """The entry that was sent last, until it is answered."""
 
     async def make(self, count: int) -> Result | None:
         """Make the calls; return an outcome that ends the attempt early, None: they are done.
@@ -95,6 +95,12 @@ class Calls:
         if self._rng.happens(0.04):
             return Failed(failure=Failure(kind="INVALID_RESULT", message="it can't be used"))
         return None
+
+    def last_message(self) -> tuple[Message, ...]:
+        """Return a message for the end of the step; none where nobody knows whether the one before it was kept."""
+        if self._last is not None and self._last.messages:
+            return ()
+        return self._messages()
 
     async def _read(self) -> None:
         run, execution = self._assignment.run, self._assignment.execution
@@ -196,8 +202,7 @@ class Calls:
         )
 
     def _messages(self) -> tuple[Message, ...]:
-        self.said += 1
-        return messages_of(self._assignment, self.said - 1, self.said)
+        return messages_of(self._assignment, self._said, self._said + 1)
 
     def _value(self) -> Payload:
         self._made += 1
@@ -207,7 +212,10 @@ class Calls:
         self._model.ran(self._place, self._assignment.execution.attempt, entry)
 
     async def _record(self, entry: Entry) -> None:
+        self._last = entry
         answer = await self._send(entries=(entry,))
+        self._last = None
+        self._said += len(entry.messages)
         kept = answer.entries[0]
         assert isinstance(kept, Kept)
         attempt = self._assignment.execution.attempt

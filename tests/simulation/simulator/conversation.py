@@ -98,6 +98,11 @@ def messages_of(assignment: Assignment, first: int, until: int) -> tuple[Message
     return tuple(Message(role="user", content=f"{name} {n}") for n in range(first, until))
 
 
+def count_said(delivery: Delivery) -> int:
+    """Return how many messages an attempt has had in all, by the last one, which its outcome has."""
+    return int(delivery.messages[-1].content.rpartition(" ")[2]) + 1
+
+
 def written(assignment: Assignment) -> AppendBatch:
     """Return a line for the log."""
     name = session_of(assignment).session_id

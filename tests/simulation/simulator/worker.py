@@ -25,7 +25,6 @@ from tests.simulation.simulator.conversation import (
     check_carryover,
     final_delivery,
     has_conversation,
-    messages_of,
     progress_of,
     session_of,
     speech,
@@ -273,7 +272,7 @@ class Worker:
         said: tuple[Message, ...] = ()
         if behaviour == "calls" and execution.kind is StepKind.TASK:
             try:
-                end, said = await self._call(assignment)
+                end, said = await self._call(assignment, late=at_most_once)
                 result = end or result
             except LeaseGone:
                 self._done(token)
@@ -304,8 +303,13 @@ class Worker:
             await self.runtime.sleep(self.rng.random() * 2 * LEASE_S)
             await self._send(assignment, delivery, times=1)
 
-    async def _call(self, assignment: Assignment) -> tuple[Result | None, tuple[Message, ...]]:
-        """Make the calls of a step; return what ends it before it is done, and a message that goes with its end."""
+    async def _call(
+        self, assignment: Assignment, *, late: bool
+    ) -> tuple[Result | None, tuple[Message, ...]]:
+        """Make the calls of a step; return what ends it before it is done, and a message that goes with its end.
+
+        `late`: it has taken effect, and is done though its lease is gone.
+        """
 
         async def ask(name: str, work: Callable[[Replica], Coroutine[Any, Any, T]]) -> T | None:
             for _ in range(1_000):
@@ -322,8 +326,13 @@ class Worker:
         calls = Calls(assignment, self.ledger, self.rng, ask, work)
         task = assignment.task
         assert task is not None
-        end = await calls.make(int(task.type.partition(":")[2]))
-        return end, messages_of(assignment, calls.said, calls.said + 1)
+        end = None
+        try:
+            end = await calls.make(int(task.type.partition(":")[2]))
+        except LeaseGone:
+            if not late:
+                raise
+        return end, calls.last_message()
 
     async def _meet(self, assignment: Assignment) -> None:
         """Be done when the run's planner is; a planner lets them all go on."""
