@@ -105,7 +105,7 @@ class World:
             found = {
                 key: self._found(key, reserve) for key, reserve in transition.asked_keys.items()
             }
-            said = {one: tuple(self.said[one]) for one in transition.asked_messages}
+            said = {one: tuple(self.said[one[0]]) for one in transition.asked_messages}
             context = replace(context, keys=context.keys | found, messages=context.messages | said)
             transition = advance(self.state, signals, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"

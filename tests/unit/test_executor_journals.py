@@ -1,15 +1,16 @@
-"""Questions about journals that the engine asks of the store: no more of them, and no larger, than it needs."""
+"""Questions about journals that the engine asks of the store: they find all that is needed, and read little else."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import Released
-from stepwell.core.port import Assignment, JournalQuery
+from stepwell.core.port import Assignment, JournalQuery, MessageQuery
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Message
 from stepwell.core.records.recorded import RecordAnswer
@@ -25,12 +26,22 @@ class Watched(Rigged):
 
     def __init__(self, world: ExecutorWorld) -> None:
         self.asked: list[JournalQuery] = []
+        self.once_read: Callable[[], Awaitable[None]] | None = None
+        """Called the first time that all of an attempt's entries are read."""
 
         async def note(method: str, *args: Any, **_: Any) -> None:
             if method == "page" and isinstance(args[0], JournalQuery):
                 self.asked.append(args[0])
 
         super().__init__(world.store, note)
+
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        answer = await super().call(method, *args, **kwargs)
+        at_end = method == "page" and getattr(args[0], "execution_id", "") and not answer.items
+        if at_end and self.once_read is not None:
+            once_read, self.once_read = self.once_read, None
+            await once_read()
+        return answer
 
 
 async def serving(world: ExecutorWorld) -> tuple[Watched, Executor, FakeWorker, Assignment]:
@@ -74,6 +85,21 @@ async def test_messages_of_entries_are_looked_for_in_their_step_alone(world: Exe
 
     asked = {(one.journal, one.execution_id) for one in store.asked}
     assert asked == {("task:a@1", "task:a#1")}
+
+
+async def test_messages_of_an_entry_that_comes_once_they_are_read_are_appended(
+    world: ExecutorWorld,
+) -> None:
+    def saying(text: str) -> Entry:
+        return Entry(key=text, messages=(Message(role="assistant", content=text),))
+
+    store, executor, worker, got = await serving(world)
+    await write(executor, got, [saying("first")])
+    store.once_read = partial(write, executor, got, [saying("second")])
+    await worker.deliver(got, Released(reason="later"))
+
+    page = await store.page(MessageQuery(tenant_id=TENANT, run_id=RUN))
+    assert [one.content for one in page.items] == ["first", "second"]
 
 
 async def test_a_tasks_journal_is_named_without_loading_a_run_whose_plan_is_known(

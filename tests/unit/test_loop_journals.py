@@ -175,7 +175,7 @@ def test_a_commit_that_needs_messages_of_entries_asks_for_them() -> None:
 
     transition = world.advance(Cancel())
 
-    assert transition.asked_messages == ("task:a#1",)
+    assert transition.asked_messages == (("task:a#1", 2),)
     assert [one.token for one in committed(transition).fences] == [token]
 
 

@@ -108,7 +108,7 @@ class SlowTurns:
         """
         spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
 
-        messages: dict[str, tuple[Message, ...]] = {}
+        messages: dict[tuple[str, int], tuple[Message, ...]] = {}
 
         def advanced(keys: dict[str, KeyFound]) -> Transition:
             context = self._context(spec, hot, signals)
@@ -116,10 +116,11 @@ class SlowTurns:
 
         transition = await self._keys.decide(key, hot, state, advanced)
         while transition.asked_messages:
-            for execution_id in transition.asked_messages:
+            for asked in transition.asked_messages:
+                execution_id, _ = asked
                 step = journal_in(state, state.open[execution_id].execution)
                 assert step is not None, "only a step with a journal records"
-                messages[execution_id] = await messages_of(self._store, key, step, execution_id)
+                messages[asked] = await messages_of(self._store, key, step, execution_id)
             transition = await self._keys.decide(key, hot, state, advanced)
         return transition
 

@@ -84,7 +84,7 @@ class Context(Record, frozen=True, kw_only=True):
     """The length of a lease if its task names none."""
     keys: dict[str, KeyFound] = {}
     """The findings by idempotency key; `Transition.asked_keys` has those that are missing."""
-    messages: dict[str, tuple[Message, ...]] = {}
-    """The messages of journal entries by the execution that recorded them; `Transition.asked_messages` has those
-    that are missing."""
+    messages: dict[tuple[str, int], tuple[Message, ...]] = {}
+    """The messages of journal entries by the execution that recorded them, and the number of its entries that were known
+    before they were read; `Transition.asked_messages` has those that are missing."""
     grants: Grants = Grants()

@@ -101,7 +101,7 @@ class Draft:
         self.suspended: Set[str] = state.suspended
         """Tasks that wait in a call."""
         self.asked_keys: dict[str, bool] = {}
-        self.asked_messages: tuple[str, ...] = ()
+        self.asked_messages: tuple[tuple[str, int], ...] = ()
         self.revoked: list[Revoked] = []
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}

@@ -90,7 +90,7 @@ def end_lease(
         fields["usage"] = totals.usage
         draft.change_run(usage=draft.run.usage + totals.usage)
     if totals.messages:
-        messages = _messages_of(draft, execution_id)
+        messages = _messages_of(draft, execution_id, totals.entries)
         conversations.append(draft, execution, messages, _NO_SESSION, fields)
     if status is ExecutionStatus.COMPLETED and execution.kind is not StepKind.TASK:
         return  # The run's row tells of the next step by now.
@@ -102,14 +102,19 @@ def own_messages(draft: Draft, execution: Execution) -> int:
     """Return how many messages the worker of an execution has appended, apart from those of its entries."""
     if not execution.recorded:
         return execution.messages  # Its lease hasn't ended yet, or nothing was recorded under it.
-    return execution.messages - len(_messages_of(draft, execution.execution_id))
+    recorded = _messages_of(draft, execution.execution_id, execution.recorded)
+    return execution.messages - len(recorded)
 
 
-def _messages_of(draft: Draft, execution_id: str) -> Sequence[Message]:
-    """Return the messages of an execution's entries; none, and ask for them, where they aren't read yet."""
-    messages = draft.context.messages.get(execution_id)
-    if messages is None and execution_id not in draft.asked_messages:
-        draft.asked_messages += (execution_id,)
+def _messages_of(draft: Draft, execution_id: str, entries: int) -> Sequence[Message]:
+    """Return the messages of an execution's entries; none, and ask for them, where they aren't read yet.
+
+    Those that were read when fewer entries were known may lack some.
+    """
+    asked = (execution_id, entries)
+    messages = draft.context.messages.get(asked)
+    if messages is None and asked not in draft.asked_messages:
+        draft.asked_messages += (asked,)
     return messages or ()
 
 

@@ -71,8 +71,9 @@ class Transition(Record, frozen=True, kw_only=True):
     asked_keys: dict[str, bool] = {}
     """Idempotency keys on which the decision depends and that `Context.keys` lacks: ask the store first.
     True: reserve the key for this run; False: only look."""
-    asked_messages: tuple[str, ...] = ()
-    """Executions whose recorded messages belong to the commit and that `Context.messages` lacks: read them first."""
+    asked_messages: tuple[tuple[str, int], ...] = ()
+    """Executions whose recorded messages the decision depends on and that `Context.messages` lacks, with the number of
+    entries of each: read them first."""
     offered: tuple[str, ...] = ()
     """Executions that became READY and were leased to no free worker, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()
