@@ -13,8 +13,9 @@ import grpc.aio
 
 from stepwell.core.port import Principal, Store
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import Credential, TokenAuthenticator
-from stepwell.rpc.gate import Gate, GateLimits
+from stepwell.rpc.gate import Gate
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.scopes import STORE
 from stepwell.rpc.store import StoreService

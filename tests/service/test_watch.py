@@ -13,7 +13,7 @@ import pytest
 from stepwell.config import WatchSettings
 from stepwell.core.port import EventPage
 from stepwell.rpc import status
-from stepwell.rpc.gate import GateLimits
+from stepwell.rpc.admission import GateLimits
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb

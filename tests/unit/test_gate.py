@@ -12,7 +12,8 @@ import pytest
 
 from stepwell.core.port import Principal
 from stepwell.rpc import scopes
-from stepwell.rpc.gate import Gate, GateLimits
+from stepwell.rpc.admission import GateLimits
+from stepwell.rpc.gate import Gate
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.writing import StreamWriter
 from stepwell.runtime import SystemRuntime

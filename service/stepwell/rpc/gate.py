@@ -1,55 +1,29 @@
-"""The gate that every RPC passes: metadata's size, the credential, its scope, the request's limits.
+"""The gate that every RPC passes: admission, the request's limits, a place, and an answer to every error.
 
-It is the one place that turns errors into statuses, too. Requests are read here rather than by gRPC,
-so that one that is too large or no message at all gets the same kind of answer as any other bad
-request, and nothing of it is parsed before the caller is known.
+It is the one place that turns errors into statuses. Requests are read here rather than by gRPC, so that one
+that is too large or no message at all gets the same kind of answer as any other bad request, and nothing of
+it is parsed before the caller is known. What it wraps is called with the request's bytes and a context: gRPC
+does so, and the console's port.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
-from typing import Any, NamedTuple, TypeAlias, cast
+from contextlib import aclosing, suppress
+from typing import Any, TypeAlias, cast
 
 import grpc
-from google.protobuf.message import DecodeError, Message
 
 from stepwell.core.port import Authenticator, Runtime
-from stepwell.core.records import limits
-from stepwell.core.records.errors import (
-    PermissionDenied,
-    ResourceExhausted,
-    StepwellError,
-    StoreUnavailable,
-)
+from stepwell.core.records.errors import StepwellError
 from stepwell.logger import get_logger
-from stepwell.rpc import scopes, status
-from stepwell.rpc.caller import set_caller
+from stepwell.rpc import status
+from stepwell.rpc.admission import Admission, GateLimits
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.writing import StreamWriter
-from stepwell.wire.undecodable import read_rest
-from stepwell.wire.validate import check
 
 log = get_logger(__name__)
-
-_METADATA_OVERHEAD_BYTES = 32
-"""The bytes that HTTP/2 counts for each entry besides its key and value."""
-_REPORTS = frozenset(
-    {
-        "/stepwell.v1.Worker/Complete",
-        "/stepwell.v1.Worker/Heartbeat",
-        "/stepwell.v1.Worker/Append",
-        "/stepwell.v1.Worker/ReadResults",
-        "/stepwell.v1.Worker/Record",
-        "/stepwell.v1.Worker/ReadJournal",
-    }
-)
-"""Reports of work that is done or under way, and what it reads: taken while draining, and always admitted."""
-_WAITS = frozenset({"/stepwell.v1.Orchestrator/WaitRun"})
-"""Methods of one answer that count as streams, because they may take minutes."""
-_UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")
-"""First parts of the names of requests that are not ours, or that are checked item by item."""
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 # In quotes, as what is generic in the stubs isn't at run time.
@@ -59,38 +33,6 @@ _Streaming: TypeAlias = "Callable[[Any, Context], AsyncGenerator[Any] | Awaitabl
 """A method that yields its messages, or writes them itself as health's Watch does."""
 _Serializer: TypeAlias = "Callable[[Any], bytes]"
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
-
-
-class GateLimits(NamedTuple):
-    """The limits of what passes the gate."""
-
-    stall_ms: int = 60_000
-    """For how long a write may be blocked."""
-    receive_bytes_max: int = limits.RECEIVE_BYTES_MAX
-    """The size of a request."""
-    calls_max: int = 2_000
-    """Short calls at once."""
-    streams_max: int = 4_000
-    """Open streams, and calls of WaitRun."""
-
-
-class Room:
-    """Places for calls: `with room:` takes one and gives it back; TooManyCalls where none is free."""
-
-    def __init__(self, places: int, kind: str) -> None:
-        self.places = places
-        self._kind = kind
-        self._taken = 0
-
-    def __enter__(self) -> None:
-        if self._taken >= self.places:
-            raise status.TooManyCalls(
-                f"this replica serves {self.places:,} {self._kind} at once; call again"
-            )
-        self._taken += 1
-
-    def __exit__(self, *_error: object) -> None:
-        self._taken -= 1
 
 
 class Gate(grpc.aio.ServerInterceptor):
@@ -107,11 +49,9 @@ class Gate(grpc.aio.ServerInterceptor):
         self._runtime = runtime
         self._metrics = metrics
         self._limits = gate_limits
-        self._calls = Room(gate_limits.calls_max, "calls")
-        self._streams = Room(gate_limits.streams_max, "streams and waits")
+        self.admission = Admission(metrics, gate_limits)
         self._handlers: dict[str, Handler] = {}
         self._writer = StreamWriter(runtime, stall_ms=gate_limits.stall_ms)
-        self.draining = False
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -119,47 +59,24 @@ class Gate(grpc.aio.ServerInterceptor):
         """Return the method behind the gate, or one that ends the call with an error."""
         method = handler_call_details.method
         try:
-            self._admit(method, handler_call_details.invocation_metadata)
+            # gRPC's stubs call the metadata's values text, and some are bytes.
+            metadata: Any = handler_call_details.invocation_metadata or ()
+            self.admission.admit(method, metadata, self._authenticator)
         except StepwellError as error:
-            self._metrics.refused(method if method in scopes.SCOPES else "unknown", error)
             return _refuse(status.answer_of(error))
         known = self._handlers.get(method)
         if known is None:
             handler = await continuation(handler_call_details)
             if handler is None:
                 return _refuse(status.answer_of(status.MethodUnknown(f"no method {method!r}")))
-            known = self._handlers[method] = self._behind(method, handler)
+            known = self._handlers[method] = self.behind(method, handler)
         return known
-
-    def _admit(self, method: str, metadata: Any) -> None:
-        """Set the caller, or raise; runs in the RPC's own task, as its handler will."""
-        size = 0
-        texts: dict[str, str] = {}
-        for key, value in metadata or ():
-            size += len(key) + len(value) + _METADATA_OVERHEAD_BYTES
-            if isinstance(value, str):
-                texts[key] = value
-        if size > limits.METADATA_BYTES_MAX:
-            raise ResourceExhausted(
-                f"the metadata has {size:,} bytes; limit: {limits.METADATA_BYTES_MAX:,}",
-                reason="METADATA_TOO_LARGE",
-            )
-        scope = scopes.SCOPES.get(method)
-        if scope == scopes.NONE:
-            return
-        principal = self._authenticator.authenticate(texts)
-        if scope is None:
-            raise status.MethodUnknown("there is no such method")
-        if scope != scopes.ANY and scope not in principal.scopes:
-            raise PermissionDenied(f"this needs a token with the scope {scope}")
-        if self.draining and method not in _REPORTS:
-            raise draining()
-        set_caller(principal)
 
     # --- handlers ---------------------------------------------------------------------------------
 
-    def _behind(self, method: str, handler: Handler) -> Handler:
-        read = self._reader(cast("Callable[[bytes], Any]", handler.request_deserializer))
+    def behind(self, method: str, handler: Handler) -> Handler:
+        """Return the method behind the gate: it takes the bytes of requests, of a caller who is set."""
+        read = self.admission.reader(cast("Callable[[bytes], Any]", handler.request_deserializer))
         serializer = handler.response_serializer
         if handler.stream_stream is not None:
             inner = cast("_Streaming", handler.stream_stream)
@@ -176,12 +93,6 @@ class Gate(grpc.aio.ServerInterceptor):
         work = self._answers_one(method, cast("_Unary", handler.unary_unary), read)
         return grpc.unary_unary_rpc_method_handler(cast("Any", work), None, serializer)
 
-    def _room(self, method: str, *, stream: bool = False) -> AbstractContextManager[None]:
-        """Return where the calls of a method take their places; reports and health need none."""
-        if method in _REPORTS or scopes.SCOPES.get(method) == scopes.NONE:
-            return nullcontext()
-        return self._streams if stream or method in _WAITS else self._calls
-
     def _answers_one(
         self,
         method: str,
@@ -189,7 +100,7 @@ class Gate(grpc.aio.ServerInterceptor):
         read: Callable[[bytes], Any],
     ) -> Callable[[bytes, Context], Awaitable[Any]]:
         meter = self._metrics.meter(method)
-        room = self._room(method)
+        room = self.admission.room(method)
 
         async def serve(raw: bytes, context: Context) -> Any:
             since = self._runtime.monotonic()
@@ -219,7 +130,7 @@ class Gate(grpc.aio.ServerInterceptor):
         self, method: str, inner: _Streaming, read: Callable[[Any], Any]
     ) -> Callable[[Any, Context], Awaitable[None]]:
         meter = self._metrics.meter(method, stream=True)
-        room = self._room(method, stream=True)
+        room = self.admission.room(method, stream=True)
 
         async def serve(raw: Any, context: Context) -> None:
             meter.begun()
@@ -269,25 +180,6 @@ class Gate(grpc.aio.ServerInterceptor):
         log.error("unexpected error", method=method, error_id=error_id, exc_info=error)
         return status.internal(error_id)
 
-    def _reader(self, parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        bytes_max = self._limits.receive_bytes_max
-
-        def read(raw: bytes) -> Any:
-            if len(raw) > bytes_max:
-                raise ResourceExhausted(
-                    f"the message has {len(raw):,} bytes; limit: {bytes_max:,}",
-                    reason="MESSAGE_TOO_LARGE",
-                )
-            try:
-                request: Message = parse(raw)
-            except DecodeError:
-                request = read_rest(cast("Any", parse).__self__, raw)
-            if not request.DESCRIPTOR.full_name.startswith(_UNCHECKED):
-                check(request)
-            return request
-
-        return read
-
 
 def _unless_bytes(serializer: _Serializer) -> _Serializer:
     """Return a serializer that leaves a message as it is that was serialized before."""
@@ -296,11 +188,6 @@ def _unless_bytes(serializer: _Serializer) -> _Serializer:
         return message if isinstance(message, bytes) else serializer(message)
 
     return serialized
-
-
-def draining() -> StoreUnavailable:
-    """Return the error of a replica that is going down: nothing was done, try another."""
-    return StoreUnavailable("this replica is going down; call again", reason="DRAINING")
 
 
 async def _each(raw: AsyncIterator[bytes], read: Callable[[bytes], Any]) -> AsyncGenerator[Any]:

@@ -27,8 +27,9 @@ from stepwell.core.records import limits
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
 from stepwell.rpc import orchestrator, scopes, worker
+from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import open_authenticator
-from stepwell.rpc.gate import Gate, GateLimits
+from stepwell.rpc.gate import Gate
 from stepwell.rpc.health import Health
 from stepwell.rpc.listen import bind
 from stepwell.rpc.metrics import MetricsPage, RpcMetrics
@@ -226,7 +227,7 @@ class Server:
         log.info("draining")
         await self._health.leave()
         await self._runtime.sleep(self.settings.notice_ms / 1_000)
-        self._gate.draining = True
+        self._gate.admission.draining = True
         try:
             async with asyncio.timeout(self.settings.drain_ms / 1_000):
                 await self.parts.executor.drain()

@@ -15,7 +15,8 @@ from google.protobuf.message import Message
 from stepwell.config import ExecutorSettings
 from stepwell.core.port import Principal
 from stepwell.rpc import scopes, store
-from stepwell.rpc.gate import Gate, GateLimits
+from stepwell.rpc.admission import GateLimits
+from stepwell.rpc.gate import Gate
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.server import SERVICES, Server
 from stepwell.runtime import SystemRuntime

@@ -10,7 +10,8 @@ import grpc.aio
 import pytest
 
 from stepwell.core.records.errors import InvalidArgument
-from stepwell.rpc.gate import Gate, GateLimits
+from stepwell.rpc.admission import GateLimits
+from stepwell.rpc.gate import Gate
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.runtime import SystemRuntime
 from stepwell_client.v1 import orchestrator_pb2 as opb

@@ -8,8 +8,8 @@ from typing import cast
 from stepwell.app.history import History
 from stepwell.app.runs import read_run
 from stepwell.core.records import limits
+from stepwell.rpc.admission import draining
 from stepwell.rpc.caller import caller, tenant
-from stepwell.rpc.gate import draining
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.watch.runs import wait_end
