@@ -94,6 +94,25 @@ class GrpcSettings(Group):
     keepalive_timeout_ms: _Ms = 5_000
 
 
+class ConsoleSettings(Group):
+    """The web console of a server, on a port of its own."""
+
+    enabled: bool = False
+    host: str = "127.0.0.1"
+    port: _Port = 7880
+    """0: a free one. Where it is taken and was not named, the next free one is used."""
+    hosts: tuple[str, ...] = ()
+    """More names by which browsers call it, besides those of loopback: requests by any other are refused."""
+    tls_cert: Path | None = None
+    """The certificate of the port, with those between it and its authority, in PEM. Changed files are taken for new connections."""
+    tls_key: Path | None = None
+    """The certificate's key, in PEM and without a passphrase."""
+    insecure_allow_remote: bool = False
+    """Listen on addresses that other machines reach, although nothing is encrypted."""
+    key_file: Path | None = None
+    """The file of the secret that signs sessions, made at the first start. None: `console.key` beside `auth.token_file`."""
+
+
 class StaticToken(Group):
     """A credential: its scopes and its tenant."""
 
@@ -211,6 +230,7 @@ class Settings(Group):
 
     store: StoreSettings = StoreSettings()
     grpc: GrpcSettings = GrpcSettings()
+    console: ConsoleSettings = ConsoleSettings()
     auth: AuthSettings = Field(default_factory=AuthSettings)
     executor: ExecutorSettings = ExecutorSettings()
     queues: dict[str, QueueSettings] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from stepwell.config import Settings, SettingsRefused, load
 from stepwell.core.records.errors import StoreError, StoreRefused
 from stepwell.rpc import logs
 from stepwell.rpc.server import Server
+from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import mask_url
 
 _SURVIVES = {
@@ -53,13 +55,19 @@ def serve(
     kind: str,
     *,
     companion: Companion = _until_stopped,
+    has_console: bool = False,
 ) -> int:
-    """Serve until a signal, or until the work beside it ends; return the exit code."""
+    """Serve until a signal, or until the work beside it ends; return the exit code.
+
+    `has_console`: with a console, where the settings have one.
+    """
     logs.configure(wanted.log)
     gc.disable()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(wanted, make, kind, companion))
+            return runner.run(
+                _serve(wanted, make, kind, companion, has_console and wanted.console.enabled)
+            )
     except SettingsRefused as error:
         raise CliError(str(error)) from error
     except StoreError as error:
@@ -93,11 +101,15 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(
-    wanted: Settings, make: Callable[[Settings], Server], kind: str, companion: Companion
+    wanted: Settings,
+    make: Callable[[Settings], Server],
+    kind: str,
+    companion: Companion,
+    has_console: bool,
 ) -> int:
     with signals.stopping() as stop:
         server = make(wanted)
-        async with server:
+        async with _serving(server, has_console):
             _begin_to_collect_garbage()
             # At once: who waits for the first line has the others, too.
             print("\n".join(banner(server, wanted, kind)), flush=True)
@@ -107,6 +119,23 @@ async def _serve(
             await server.drain()
     print("stopped", flush=True)
     return code
+
+
+@asynccontextmanager
+async def _serving(server: Server, has_console: bool) -> AsyncGenerator[None]:
+    """Run the server until the block ends, and its console beside it."""
+    if not has_console:
+        async with server:
+            yield
+        return
+    # Its HTTP server takes a tenth of a second to import.
+    console = import_module("stepwell.console.serving")
+    runtime = SystemRuntime()
+    place = console.Place.bind(server.settings.console, runtime.now_us)
+    server.console_address = place.address
+    with place.taken:
+        async with server, console.serving_server(place, server, runtime):
+            yield
 
 
 def banner(server: Server, wanted: Settings, kind: str) -> Sequence[str]:
@@ -129,6 +158,8 @@ def banner(server: Server, wanted: Settings, kind: str) -> Sequence[str]:
         lines.append(f"  tls      {wanted.grpc.tls_cert}{asked}")
     if wanted.auth.mint:
         lines.append(f"  token    {wanted.auth.token_file}")
+    if server.console_address:
+        lines.append(f"  console  {server.console_address}; log in by: stepwell console")
     if server.metrics_port:
         lines.append(f"  metrics  http://127.0.0.1:{server.metrics_port}/metrics")
     return lines

@@ -11,7 +11,7 @@ import hmac
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -56,11 +56,14 @@ class TokenAuthenticator:
         Raises:
             Unauthenticated: no token, or not a valid one; expired ones are no different.
         """
-        scheme, _, token = metadata.get(METADATA_KEY, "").partition(" ")
-        if scheme.lower() != _SCHEME or not token:
-            raise Unauthenticated(
-                "no token came; send it as metadata `authorization: Bearer TOKEN`"
-            )
+        return self.credential(bearer_token(metadata)).principal
+
+    def credential(self, token: str) -> Credential:
+        """Return the credential of a token.
+
+        Raises:
+            Unauthenticated: there is none, or it has expired.
+        """
         digest = _digest(token)
         matching: Credential | None = None
         for credential in self._credentials:
@@ -68,7 +71,24 @@ class TokenAuthenticator:
                 matching = credential
         if matching is None or 0 < matching.expires_us <= self._runtime.now_us():
             raise Unauthenticated("the token is not valid here, or not any more")
-        return matching.principal
+        return matching
+
+    def current(self) -> Iterator[Credential]:
+        """Yield the credentials that have not expired."""
+        now_us = self._runtime.now_us()
+        return (one for one in self._credentials if not 0 < one.expires_us <= now_us)
+
+
+def bearer_token(metadata: Mapping[str, str]) -> str:
+    """Return the token that came with a call.
+
+    Raises:
+        Unauthenticated: none did.
+    """
+    scheme, _, token = metadata.get(METADATA_KEY, "").partition(" ")
+    if scheme.lower() != _SCHEME or not token:
+        raise Unauthenticated("no token came; send it as metadata `authorization: Bearer TOKEN`")
+    return token
 
 
 def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthenticator:

@@ -57,22 +57,36 @@ def is_loopback(host: str) -> bool:
     return False
 
 
+def check_clear_text(host: str, *, is_allowed: bool, cure: str) -> None:
+    """Refuse a port without TLS that other machines reach, or warn of it where that is allowed.
+
+    Raises:
+        SettingsRefused: with the cure.
+    """
+    if is_loopback(host):
+        return
+    if not is_allowed:
+        raise SettingsRefused(
+            f"{host} can be reached from other machines and nothing would be encrypted; {cure}"
+        )
+    log.warning(
+        "listening where other machines can reach it, without encryption: tokens and payloads"
+        " can be read on the way",
+        host=host,
+    )
+
+
 def _bind_port(
     server: grpc.aio.Server, settings: GrpcSettings, credentials: grpc.ServerCredentials | None
 ) -> str:
     host = settings.host.strip("[]")
-    if credentials is None and not is_loopback(host):
-        if not settings.insecure_allow_remote:
-            raise SettingsRefused(
-                f"{host} can be reached from other machines and nothing would be encrypted;"
-                " give a certificate with --tls-cert and --tls-key (`stepwell certs` makes one to"
-                " try), listen on 127.0.0.1 or a Unix socket, or take the risk with"
-                " --insecure-allow-remote"
-            )
-        log.warning(
-            "listening where other machines can reach it, without encryption: tokens and payloads"
-            " can be read on the way",
-            host=host,
+    if credentials is None:
+        check_clear_text(
+            host,
+            is_allowed=settings.insecure_allow_remote,
+            cure="give a certificate with --tls-cert and --tls-key (`stepwell certs` makes one to"
+            " try), listen on 127.0.0.1 or a Unix socket, or take the risk with"
+            " --insecure-allow-remote",
         )
     shown = f"[{host}]" if ":" in host else host
     address = f"{shown}:{settings.port}"

@@ -24,6 +24,8 @@ class Parts(NamedTuple):
     runtime: Runtime
     settings: Settings
     store_info: StoreInfo
+    console_address: str = ""
+    """The URL of the console's page; empty: there is none."""
 
 
 class Service(NamedTuple):

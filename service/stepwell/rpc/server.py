@@ -29,7 +29,7 @@ from stepwell.logger import get_logger
 from stepwell.rpc import orchestrator, scopes, worker
 from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import open_authenticator
-from stepwell.rpc.gate import Gate
+from stepwell.rpc.gate import Gate, Handler
 from stepwell.rpc.health import Health
 from stepwell.rpc.listen import bind
 from stepwell.rpc.metrics import MetricsPage, RpcMetrics
@@ -54,11 +54,11 @@ _LAST_WORDS_S = 1.0
 
 
 class _Recorder(grpc.aio.Server):
-    """Passes services on to a server and keeps the names of their methods."""
+    """Passes services on to a server and keeps their methods by their names."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
-        self.methods: list[str] = []
+        self.methods: dict[str, Handler] = {}
 
     def add_generic_rpc_handlers(
         self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]
@@ -68,7 +68,7 @@ class _Recorder(grpc.aio.Server):
     def add_registered_method_handlers(
         self, service_name: str, method_handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
     ) -> None:
-        self.methods += [f"/{service_name}/{name}" for name in method_handlers]
+        self.methods |= {f"/{service_name}/{name}": one for name, one in method_handlers.items()}
         self._server.add_registered_method_handlers(service_name, method_handlers)
 
     def add_insecure_port(self, address: str) -> int:
@@ -110,11 +110,15 @@ class Server:
         self._makers = (*services, *extra)
         self._runtime = runtime or SystemRuntime()
         self._given_store = store
-        self._authenticator = authenticator
+        self._given_authenticator = authenticator
         self._receive_bytes_max = receive_bytes_max
         self._executes = executes
         self.addresses: tuple[str, ...] = ()
         """The addresses that clients dial, once it is started: `127.0.0.1:7878`, `unix:/path`."""
+        self.console_address = ""
+        """The URL of a console that is served beside it; to be set before the start."""
+        self.methods: dict[str, Handler] = {}
+        """The methods of all services by their full names, not yet behind the gate; set by the start."""
         self.metrics_port = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._services: list[Service] = []
@@ -132,13 +136,13 @@ class Server:
             StoreRefused: the store can't be opened.
         """
         settings, runtime = self.settings, self._runtime
-        authenticator = self._authenticator or open_authenticator(settings.auth, runtime)
+        self.authenticator = self._given_authenticator or open_authenticator(settings.auth, runtime)
         url = settings.store.url.get_secret_value()
         if "url" not in settings.store.model_fields_set:
             state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         self.store = self._given_store or await open_store(url, runtime=runtime)
         try:
-            await self._compose(authenticator)
+            await self._compose()
         except BaseException:
             await self.store.close()
             raise
@@ -152,7 +156,7 @@ class Server:
         )
         return self.addresses
 
-    async def _compose(self, authenticator: Authenticator) -> None:
+    async def _compose(self) -> None:
         settings, runtime = self.settings, self._runtime
         executor = Executor(self.store, runtime, _executor_config(settings))
         rings = Rings(event_bytes, executor.committing, runtime)
@@ -165,18 +169,19 @@ class Server:
             runtime=runtime,
             settings=settings,
             store_info=await self.store.describe(),
+            console_address=self.console_address,
         )
         self.metrics = RpcMetrics()
         self.metrics.observe_executor(executor)
-        gate_limits = GateLimits(
+        self.gate_limits = GateLimits(
             settings.watch.stall_ms,
             self._receive_bytes_max,
             settings.grpc.calls_max,
             settings.grpc.streams_max,
         )
-        self._gate = Gate(authenticator, runtime, self.metrics, gate_limits)
+        self.gate = Gate(self.authenticator, runtime, self.metrics, self.gate_limits)
         self._server = grpc.aio.server(
-            interceptors=(self._gate,),
+            interceptors=(self.gate,),
             options=_options(settings.grpc, self._receive_bytes_max),
         )
         self._health = Health(
@@ -211,6 +216,7 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, recorder)
         _add_reflection((*names, _HEALTH, reflection.SERVICE_NAME), recorder)
         scopes.refuse_undeclared(recorder.methods)
+        self.methods = recorder.methods
 
     # --- the end ------------------------------------------------------------------------------------
 
@@ -227,7 +233,7 @@ class Server:
         log.info("draining")
         await self._health.leave()
         await self._runtime.sleep(self.settings.notice_ms / 1_000)
-        self._gate.admission.draining = True
+        self.gate.admission.draining = True
         try:
             async with asyncio.timeout(self.settings.drain_ms / 1_000):
                 await self.parts.executor.drain()

@@ -65,7 +65,10 @@ GROUPS: dict[str, Group] = {
     ),
     # Floor 6: composition.
     "stepwell.embedded": Group(6, (*SHELL, "stepwell_client")),
-    "stepwell.cli": Group(6, (*SHELL, "stepwell.rpc", "stepwell.embedded", "stepwell_client")),
+    "stepwell.console": Group(6, (*SHELL, "stepwell.rpc", PROTOCOL)),
+    "stepwell.cli": Group(
+        6, (*SHELL, "stepwell.rpc", "stepwell.console", "stepwell.embedded", "stepwell_client")
+    ),
     "stepwell.__main__": Group(6, ("stepwell.cli",)),
     # Distributions of their own: the client is below everything, the test kit above.
     "stepwell_client": Group(0),

@@ -446,7 +446,7 @@ class GetServerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "store", "limits", "subject", "tenant_id", "scopes", "replica_id", "server_time")
+    __slots__ = ("version", "store", "limits", "subject", "tenant_id", "scopes", "replica_id", "server_time", "console_address")
     class LimitsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -462,6 +462,7 @@ class GetServerInfoResponse(_message.Message):
     SCOPES_FIELD_NUMBER: _ClassVar[int]
     REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
     SERVER_TIME_FIELD_NUMBER: _ClassVar[int]
+    CONSOLE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     version: str
     store: _types_pb2.StoreInfo
     limits: _containers.ScalarMap[str, int]
@@ -470,7 +471,8 @@ class GetServerInfoResponse(_message.Message):
     scopes: _containers.RepeatedScalarFieldContainer[str]
     replica_id: str
     server_time: _timestamp_pb2.Timestamp
-    def __init__(self, version: _Optional[str] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    console_address: str
+    def __init__(self, version: _Optional[str] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., console_address: _Optional[str] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
     __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "executor_id", "request_id", "validate_only", "worker_version")

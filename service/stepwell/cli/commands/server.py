@@ -57,6 +57,19 @@ def serve(
             help="Metrics for Prometheus, on loopback.",
         ),
     ] = None,
+    console: Annotated[
+        bool, typer.Option("--console", help="Serve the web console, too: a page for browsers.")
+    ] = False,
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            "--console-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="With --console: its port on loopback. [7880, or the next one that is free]",
+        ),
+    ] = None,
     token_file: options.ServerTokenFile = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
@@ -68,8 +81,11 @@ def serve(
     """
     flags = _flags(store, token_file, log_level, log_format)
     listen = _listen(host, port, socket, tls_cert, tls_key, tls_client_ca, insecure_allow_remote)
-    wanted = serving.settings({**flags, "grpc": listen, "metrics": {"port": metrics_port}})
-    return serving.serve(wanted, Server, "stepwell")
+    shown = {"enabled": console or None, "port": console_port}
+    wanted = serving.settings(
+        {**flags, "grpc": listen, "console": shown, "metrics": {"port": metrics_port}}
+    )
+    return serving.serve(wanted, Server, "stepwell", has_console=True)
 
 
 def store(

@@ -63,6 +63,7 @@ def get_server_info(parts: Parts) -> pb.GetServerInfoResponse:
         tenant_id=who.tenant_id,
         scopes=sorted(who.scopes),
         replica_id=parts.executor.replica_id,
+        console_address=parts.console_address,
     )
     fill(parts.store_info, response.store)
     response.server_time.FromMicroseconds(parts.runtime.now_us())

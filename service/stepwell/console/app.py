@@ -1,0 +1,180 @@
+"""The application of the console's port: who may ask for what, by the request's Host, Origin, method and path.
+
+A browser that was lured to a page of somebody else's sends that page's Origin, and the name that leads it here
+as Host: both are checked. No response allows another origin anything, and there are no cookies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from stepwell.console import wire
+from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive
+from stepwell.console.pages import HEADERS, Pages
+from stepwell.console.reply import Response, Scope, Send
+from stepwell.console.sessions import Sessions
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import InvalidArgument, StepwellError
+from stepwell.logger import get_logger
+from stepwell.rpc import status
+
+log = get_logger(__name__)
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_LOGIN_BYTES_MAX = 4 * 1024
+_SENT = [(key.encode(), value.encode()) for key, value in HEADERS]
+
+
+class App:
+    """The ASGI application."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        sessions: Sessions,
+        runtime: Runtime,
+        *,
+        hosts: frozenset[str],
+        stall_ms: int,
+    ) -> None:
+        """`hosts`: names by which it is called, besides those of loopback, in lower case."""
+        self._calls = calls
+        self._sessions = sessions
+        self._runtime = runtime
+        self._hosts = LOOPBACK_NAMES | hosts
+        self._stall_s = stall_ms / 1_000
+        self._pages = Pages()
+
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Callable[[dict[str, Any]], Awaitable[None]]
+    ) -> None:
+        """Answer a request; every error of ours ends in the log and a response."""
+        response = Response(scope, _with_headers(send), self._stall_s)
+        try:
+            await self._serve(scope, receive, response)
+        except ClientGone:
+            pass
+        except Exception as error:
+            error_id = self._runtime.new_id()
+            log.exception("unexpected error", path=scope["path"], error_id=error_id)
+            if response.is_started:
+                response.cut()
+            else:
+                await response.json(500, wire.error_of(status.internal(error_id)))
+            del error
+
+    async def _serve(self, scope: Scope, receive: Receive, response: Response) -> None:
+        headers = {
+            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+        }
+        host = headers.get("host", "").lower()
+        if _name_of(host) not in self._hosts:
+            await _refuse(
+                response, 421, "nobody is called so here: name it in console.hosts, if it is meant"
+            )
+            return
+        method, path = scope["method"], scope["path"]
+        is_call = path.startswith(PREFIX)
+        if method in ("GET", "HEAD") and not is_call:
+            await self._pages.serve(scope, response)
+        elif method != "POST" or not (is_call or path in ("/session", "/session/code")):
+            allowed = "POST" if is_call else "GET, HEAD"
+            await _refuse(response, 405, f"{path} takes {allowed}", ("allow", allowed))
+        elif not _is_own(headers.get("origin"), host):
+            await _refuse(response, 403, "a page of another origin may not call")
+        elif is_call:
+            await self._calls.serve(scope, receive, response)
+        else:
+            await self._log_in(path, headers, receive, response)
+
+    # --- log in -----------------------------------------------------------------------------------
+
+    async def _log_in(
+        self, path: str, headers: dict[str, str], receive: Receive, response: Response
+    ) -> None:
+        no_store = ("cache-control", "no-store")
+        try:
+            code = _code_of(await self._body(receive, response))
+            answer = self._logged_in(path, headers, code)
+        except StepwellError as error:
+            failed = status.answer_of(error)
+            number = wire.HTTP_STATUSES[failed.code.name]
+            await response.json(number, wire.error_of(failed), no_store)
+            return
+        await response.json(200, answer, no_store)
+
+    def _logged_in(self, path: str, headers: dict[str, str], code: str) -> dict[str, Any]:
+        if path == "/session" and code:
+            answer = self._sessions.redeem(code)
+            log.info("logged in by a code", subject=answer["subject"])
+            return answer
+        credential = self._sessions.credential(headers)
+        if path == "/session":
+            log.info("logged in by a token", subject=credential.principal.subject)
+            return self._sessions.begin(credential)
+        if code:
+            return {"waits": self._sessions.waits(code)}
+        return self._sessions.new_code(credential)
+
+    async def _body(self, receive: Receive, response: Response) -> bytes:
+        body, more = b"", True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._stall_s):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if len(body) > _LOGIN_BYTES_MAX:
+                        raise InvalidArgument("the body is too large to hold a code")
+                return body
+        response.cut()
+        raise ClientGone
+
+
+def _with_headers(send: Callable[[dict[str, Any]], Awaitable[None]]) -> Send:
+    async def sending(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *_SENT]}
+        await send(message)
+
+    return sending
+
+
+def _name_of(host: str) -> str:
+    """Return a Host header without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+def _is_own(origin: str | None, host: str) -> bool:
+    """Return whether a request comes from a page of ours, or from no page at all."""
+    return origin is None or urlsplit(origin.lower()).netloc == host
+
+
+def _code_of(body: bytes) -> str:
+    """Return the code in a body; empty: there is none.
+
+    Raises:
+        InvalidArgument: it is no JSON object, or its code no text.
+    """
+    try:
+        found: Any = json.loads(body) if body.strip() else {}
+        code: Any = (
+            cast("dict[str, Any]", found).get("code", "") if isinstance(found, dict) else None
+        )
+    except (ValueError, RecursionError):
+        code = None
+    if not isinstance(code, str):
+        raise InvalidArgument('the body is {"code": "…"}, or empty beside a token')
+    return code
+
+
+async def _refuse(response: Response, code: int, text: str, *headers: tuple[str, str]) -> None:
+    await response.whole(code, "text/plain; charset=utf-8", f"{text}\n".encode(), *headers)

@@ -1,0 +1,214 @@
+"""Calls of the Orchestrator service by HTTP: from the request's head to the end of the answer.
+
+The caller is known before a byte of the body is read. What a call does then is the backend's business: the
+server of this process, or one that is called by gRPC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import grpc
+from google.protobuf import message_factory
+from google.protobuf.message import Message
+
+from stepwell.console import wire
+from stepwell.console.reply import IN_THREAD_BYTES, Ended, Reply, Response, Scope
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import InvalidArgument, StepwellError
+from stepwell.logger import get_logger
+from stepwell.rpc import status
+from stepwell.rpc.admission import GateLimits, too_large
+from stepwell_client.v1 import orchestrator_pb2
+
+log = get_logger(__name__)
+
+Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
+Metadata: TypeAlias = Sequence[tuple[str, str]]
+Served: TypeAlias = Callable[[bytes, Reply], Awaitable[Message | bytes | None]]
+"""A method: it returns its one answer, or writes many; an error ends it by `abort`."""
+
+_TIMEOUT_DIGITS_MAX = 10
+_TIMEOUT_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+
+
+class ClientGone(Exception):
+    """The client has gone before its request was whole."""
+
+
+class Method(NamedTuple):
+    """A method of the service, as its description has it."""
+
+    path: str
+    request: type[Message]
+    answer: type[Message]
+    streams: bool
+    """It answers with a stream."""
+
+
+def _methods() -> Mapping[str, Method]:
+    service = orchestrator_pb2.DESCRIPTOR.services_by_name["Orchestrator"]
+    return {
+        f"/{service.full_name}/{one.name}": Method(
+            f"/{service.full_name}/{one.name}",
+            message_factory.GetMessageClass(one.input_type),
+            message_factory.GetMessageClass(one.output_type),
+            one.server_streaming,
+        )
+        for one in service.methods
+    }
+
+
+METHODS = _methods()
+PREFIX = "/stepwell.v1."
+"""Paths of calls begin with it."""
+
+
+class Backend(Protocol):
+    """Where calls go."""
+
+    def admit(self, path: str, metadata: Metadata) -> None:
+        """Let a call in, for the task that calls this and those that it starts; raise StepwellError if not."""
+        ...
+
+    def refused(self, path: str, error: StepwellError) -> None:
+        """Note a call whose request could not be read."""
+        ...
+
+    def served(self, method: Method) -> Served:
+        """Return the method."""
+        ...
+
+
+class Calls:
+    """Answers calls."""
+
+    def __init__(self, backend: Backend, runtime: Runtime, gate_limits: GateLimits) -> None:
+        self._backend = backend
+        self._runtime = runtime
+        self._bytes_max = gate_limits.receive_bytes_max
+        self._stall_s = gate_limits.stall_ms / 1_000
+
+    async def serve(self, scope: Scope, receive: Receive, response: Response) -> None:
+        """Answer a POST to a path of a call."""
+        path: str = scope["path"]
+        headers = {
+            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
+        }
+        method = METHODS.get(path)
+        content_type = headers.get("content-type", "")
+        if method is None:
+            form = wire.FORMS.get(content_type, wire.FORMS["application/json"])
+        else:
+            form = wire.form_of(content_type, streams=method.streams)
+        if form is None:
+            await _refuse_type(response, method)
+            return
+        reply = Reply(response, form, method.answer if method else Message)
+        try:
+            # A method of another service is one that there is not.
+            metadata = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
+            self._backend.admit(path if method else "", metadata)
+        except StepwellError as error:
+            await reply.fail(status.answer_of(error))
+            return
+        assert method is not None, "a call without a method is not admitted"
+        try:
+            seconds = _timeout(form, headers)
+            raw = await self._request(form, await self._body(receive, response), headers, method)
+        except StepwellError as error:
+            self._backend.refused(path, error)
+            await reply.fail(status.answer_of(error))
+            return
+        call = self._call(self._backend.served(method), raw, reply, seconds)
+        await self._until_gone(call, receive, response)
+
+    async def _body(self, receive: Receive, response: Response) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._stall_s):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self._bytes_max + wire.ENVELOPE_BYTES:
+                        raise too_large(f"more than {self._bytes_max:,} bytes", self._bytes_max)
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            response.cut()
+            raise ClientGone from None
+        return b"".join(parts)
+
+    async def _request(
+        self, form: wire.Form, body: bytes, headers: Mapping[str, str], method: Method
+    ) -> bytes:
+        encoding = headers.get(form.encoding_header, "")
+        given = (form, body, encoding, method.request, self._bytes_max)
+        if form.is_json and (encoding or len(body) > IN_THREAD_BYTES):
+            return await asyncio.to_thread(wire.request_bytes, *given)
+        return wire.request_bytes(*given)
+
+    async def _call(self, served: Served, raw: bytes, reply: Reply, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await served(raw, reply)
+        except Ended as ended:
+            await reply.fail(ended.answer)
+        except TimeoutError:
+            await reply.fail(
+                status.Answer(grpc.StatusCode.DEADLINE_EXCEEDED, "the call's time is over", ())
+            )
+        else:
+            await reply.answer(answer)
+
+    async def _until_gone(self, call: Any, receive: Receive, response: Response) -> None:
+        """Await a call to its end; cancel it once the client has gone."""
+        work = self._runtime.spawn(call, name="call by HTTP")
+        gone = self._runtime.spawn(_gone(receive), name="client by HTTP")
+        try:
+            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            response.is_gone = gone.done()
+            for task in (work, gone):
+                if not task.done():
+                    task.cancel()
+            await asyncio.wait((work, gone))
+        with suppress(asyncio.CancelledError):
+            work.result()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _timeout(form: wire.Form, headers: Mapping[str, str]) -> float | None:
+    """Return the seconds after which the caller waits no more; None: it waits."""
+    name = "grpc-timeout" if form.is_web else "connect-timeout-ms"
+    text = headers.get(name, "")
+    if not text:
+        return None
+    digits, unit = (text[:-1], text[-1]) if form.is_web else (text, "m")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _TIMEOUT_DIGITS_MAX
+    if not is_number or unit not in _TIMEOUT_UNITS_S:
+        raise InvalidArgument(f"{name} is no time: {text[:20]!r}", reason="BODY_INVALID")
+    return int(digits) * _TIMEOUT_UNITS_S[unit]
+
+
+async def _refuse_type(response: Response, method: Method | None) -> None:
+    streams = method is not None and method.streams
+    kinds = [
+        form.content_type
+        for form in wire.FORMS.values()
+        if form.is_web or form.is_stream == streams
+    ]
+    message = f"send one of these as Content-Type: {', '.join(kinds)}"
+    value = {"code": "invalid_argument", "message": message}
+    await response.json(415, value, ("accept-post", ", ".join(kinds)))

@@ -1,0 +1,149 @@
+"""The answer to a call, written into an HTTP response: what the gate's handlers see as the call's context.
+
+A write waits for as long as the reader's side is full. The gate's writer bounds that for messages; the last
+bytes of a response are bounded here, and a connection that takes them no more is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+from google.protobuf.message import Message
+
+from stepwell.console import wire
+from stepwell.rpc import status
+
+Scope: TypeAlias = dict[str, Any]
+Send: TypeAlias = Callable[[dict[str, Any]], Any]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+IN_THREAD_BYTES = 64 * 1024
+"""From this size on a message becomes JSON in a thread, while the event loop goes on."""
+
+
+class Ended(Exception):
+    """A call ends with an error, as `abort` of gRPC's contexts has it."""
+
+    def __init__(self, answer: status.Answer) -> None:
+        super().__init__(answer.message)
+        self.answer = answer
+
+
+class Response:
+    """An HTTP response that is written in parts, the last of them within a time."""
+
+    def __init__(self, scope: Scope, send: Send, stall_s: float) -> None:
+        """`stall_s`: for how long the end of the response may be unread."""
+        self._scope = scope
+        self._send = send
+        self._stall_s = stall_s
+        self.is_started = False
+        self.is_gone = False
+        """The client has closed the connection."""
+
+    async def start(self, code: int, headers: Headers) -> None:
+        """Send status and headers."""
+        self.is_started = True
+        await self._send({"type": "http.response.start", "status": code, "headers": headers})
+
+    async def part(self, data: bytes) -> None:
+        """Send a part of the body, once the one before has found room."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self, data: bytes) -> None:
+        """Send the last part of the body, and wait until nearly all is taken. Who takes nothing is cut off."""
+        try:
+            async with asyncio.timeout(self._stall_s):
+                await self.part(data)
+                await self._send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            self.cut()
+
+    async def whole(
+        self, code: int, content_type: str, data: bytes, *more: tuple[str, str]
+    ) -> None:
+        """Send a response of one part."""
+        length = ("content-length", str(len(data)))
+        pairs = (("content-type", content_type), length, *more)
+        await self.start(code, [(key.encode(), value.encode()) for key, value in pairs])
+        await self.end(data)
+
+    async def json(self, code: int, value: object, *more: tuple[str, str]) -> None:
+        """Send a value as JSON."""
+        await self.whole(code, "application/json", json.dumps(value).encode(), *more)
+
+    def cut(self) -> None:
+        """Close the connection now, with whatever is unread."""
+        abort = self._scope.get("state", {}).get("abort")
+        if abort is not None:
+            abort()
+
+
+class Reply:
+    """The context of a call: the part of gRPC's that the gate and the methods use."""
+
+    def __init__(self, response: Response, form: wire.Form, kind: type[Message]) -> None:
+        """`kind`: the class of the answers."""
+        self._response = response
+        self._form = form
+        self._kind = kind
+
+    # --- for the gate and the methods behind it ---------------------------------------------------
+
+    async def send_initial_metadata(self, _metadata: object) -> None:
+        """Send the headers: the client knows that its stream stands."""
+        if not self._response.is_started:
+            kind = self._form.content_type.encode()
+            await self._response.start(200, [(b"content-type", kind)])
+
+    async def write(self, message: Message | bytes) -> None:
+        """Send a message of a stream."""
+        await self.send_initial_metadata(())
+        await self._response.part(wire.enveloped(await self._encoded(message)))
+
+    async def abort(
+        self,
+        code: grpc.StatusCode,
+        message: str = "",
+        metadata: tuple[tuple[str, bytes], ...] = (),
+    ) -> NoReturn:
+        """End the call with an error."""
+        raise Ended(status.Answer(code, message, metadata))
+
+    def cancelled(self) -> bool:
+        """Return whether the client has gone."""
+        return self._response.is_gone
+
+    done = cancelled
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def answer(self, message: Message | bytes | None) -> None:
+        """End the call well; None: all messages have been written."""
+        if not self._form.is_stream:
+            assert message is not None
+            data = await self._encoded(message)
+            await self._response.whole(200, self._form.content_type, data)
+            return
+        last = b"" if message is None else wire.enveloped(await self._encoded(message))
+        await self.send_initial_metadata(())
+        await self._response.end(last + wire.end_of(self._form, None))
+
+    async def fail(self, answer: status.Answer) -> None:
+        """End the call with an error."""
+        if not self._form.is_stream:
+            code = wire.HTTP_STATUSES[answer.code.name]
+            await self._response.json(code, wire.error_of(answer))
+            return
+        await self.send_initial_metadata(())
+        await self._response.end(wire.end_of(self._form, answer))
+
+    async def _encoded(self, message: Message | bytes) -> bytes:
+        size = len(message) if isinstance(message, bytes) else message.ByteSize()
+        if self._form.is_json and size > IN_THREAD_BYTES:
+            return await asyncio.to_thread(wire.encoded, self._form, message, self._kind)
+        return wire.encoded(self._form, message, self._kind)

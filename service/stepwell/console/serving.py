@@ -1,0 +1,184 @@
+"""The console's port: bound before the server starts, served beside it, and ended after its drain.
+
+place = Place.bind(settings.console, runtime.now_us)
+server.console_address = place.address
+async with server, serving_server(place, server, runtime):
+...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from stepwell.config import ConsoleSettings, SettingsRefused
+from stepwell.console.app import App
+from stepwell.console.calls import Backend, Calls
+from stepwell.console.local import LocalBackend
+from stepwell.console.sessions import Sessions
+from stepwell.core.port import Runtime
+from stepwell.rpc.admission import GateLimits
+from stepwell.rpc.auth import TokenAuthenticator, mint
+from stepwell.rpc.listen import check_clear_text
+from stepwell.rpc.server import Server
+from stepwell.rpc.tls import server_context
+
+_NEXT_PORTS = 20
+"""How many ports are tried from the default one on."""
+_LAST_WORDS_S = 1
+_TLS_NAMES = "console.tls_cert and console.tls_key"
+
+
+class Place(NamedTuple):
+    """A port that is bound, and nobody is served there yet."""
+
+    taken: socket.socket
+    tls: ssl.SSLContext | None
+    hosts: frozenset[str]
+    """Names by which it is called, besides those of loopback."""
+
+    @classmethod
+    def bind(cls, settings: ConsoleSettings, now_us: Callable[[], int]) -> Place:
+        """Bind the port that the settings name.
+
+        Raises:
+            SettingsRefused: other machines would reach it without TLS, or by a name that nobody knows; it is
+                taken; or the certificate's files can't be used.
+        """
+        host = settings.host.strip("[]")
+        tls = server_context(settings.tls_cert, settings.tls_key, now_us, _TLS_NAMES)
+        if tls is None:
+            check_clear_text(
+                host,
+                is_allowed=settings.insecure_allow_remote,
+                cure=f"name a certificate in {_TLS_NAMES} (`stepwell certs` makes one to try), listen on"
+                " 127.0.0.1, or take the risk with console.insecure_allow_remote",
+            )
+        hosts = frozenset(name.lower() for name in settings.hosts)
+        if host in ("0.0.0.0", "::", "") and not hosts:  # noqa: S104 - it is refused
+            raise SettingsRefused(
+                f"console.host {host} is no name that a browser calls: list those in console.hosts"
+            )
+        return cls(_bound(settings, host), tls, hosts | {_bracketed(host).lower()})
+
+    @property
+    def address(self) -> str:
+        """The URL of the page."""
+        host, port = self.taken.getsockname()[:2]
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else _bracketed(host)  # noqa: S104 - it is shown
+        return f"{'https' if self.tls else 'http'}://{shown}:{port}"
+
+
+def _bound(settings: ConsoleSettings, host: str) -> socket.socket:
+    is_named = "port" in settings.model_fields_set
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    last = settings.port + (0 if is_named else _NEXT_PORTS)
+    for port in range(settings.port, last + 1):
+        try:
+            return socket.create_server((host, port), family=family)
+        except OSError as error:
+            if port == last or error.errno != errno.EADDRINUSE:
+                raise SettingsRefused(
+                    f"the console can't listen on {_bracketed(host)}:{port}: {error.strerror};"
+                    " name another port with --console-port or console.port"
+                ) from None
+    raise AssertionError("the last port is taken or refused")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+@asynccontextmanager
+async def serving_server(place: Place, server: Server, runtime: Runtime) -> AsyncGenerator[None]:
+    """Serve the page and the calls of a server that has started, until the block ends.
+
+    Raises:
+        SettingsRefused: the secret's file can't be used, or the server knows its callers otherwise than by tokens.
+    """
+    tokens = server.authenticator
+    if not isinstance(tokens, TokenAuthenticator):
+        raise SettingsRefused("the console logs in by tokens, and this server takes none")
+    settings = server.settings
+    key_file = settings.console.key_file or settings.auth.token_file.with_name("console.key")
+    sessions = Sessions(tokens, _secret(key_file, runtime), runtime)
+    backend = LocalBackend(server.gate, server.methods, server.metrics, sessions)
+    async with serving(place, backend, sessions, runtime, server.gate_limits):
+        yield
+
+
+def _secret(path: Path, runtime: Runtime) -> bytes:
+    return mint(path, runtime).encode()
+
+
+@asynccontextmanager
+async def serving(
+    place: Place,
+    backend: Backend,
+    sessions: Sessions,
+    runtime: Runtime,
+    gate_limits: GateLimits,
+) -> AsyncGenerator[None]:
+    """Serve the page and calls to a backend, until the block ends."""
+    calls = Calls(backend, runtime, gate_limits)
+    app = App(calls, sessions, runtime, hosts=place.hosts, stall_ms=gate_limits.stall_ms)
+    config = uvicorn.Config(
+        app,
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # They would let a caller choose the address that it seems to come from.
+        proxy_headers=False,
+        limit_concurrency=gate_limits.calls_max + gate_limits.streams_max,
+        timeout_graceful_shutdown=_LAST_WORDS_S,
+    )
+    config.load()
+    config.ssl = place.tls
+    http = _Http(config)
+    task = runtime.spawn(http.serve(sockets=[place.taken]), name="console")
+    started = runtime.spawn(http.listens.wait(), name="console starts")
+    await asyncio.wait((task, started), return_when=asyncio.FIRST_COMPLETED)
+    started.cancel()
+    try:
+        if task.done():
+            task.result()
+        yield
+    finally:
+        http.should_exit = True
+        await task
+
+
+class _Http(uvicorn.Server):
+    """Leaves signals to the process, and notes that it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listens = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+
+class _Connection(H11Protocol):
+    """Lets the application cut the connection of a client that reads no more."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.app_state: dict[str, Any] = {**self.app_state, "abort": transport.abort}

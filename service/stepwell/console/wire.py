@@ -1,0 +1,218 @@
+"""Connect and gRPC-Web on the wire: content types, messages in JSON, envelopes, and how a call's end is written.
+
+The protocols: https://connectrpc.com/docs/protocol and gRPC's PROTOCOL-WEB.md. Browsers and `curl` send one
+request message; the answer is one message or a stream. Nothing here waits or sends.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from base64 import b64encode
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import google.rpc.status_pb2 as status_pb2
+import grpc
+from google.protobuf import descriptor_pool, json_format, message_factory
+from google.protobuf.message import Message
+
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.rpc import status
+from stepwell.rpc.admission import too_large
+
+ENVELOPE_BYTES = 5
+"""The bytes before a message of a stream: flags, and the message's size."""
+_COMPRESSED = 0b1
+_END_OF_CONNECT = 0b10
+_END_OF_WEB = 0b1000_0000
+_GZIP = 16 + zlib.MAX_WBITS
+
+HTTP_STATUSES = {
+    "CANCELLED": 499,
+    "UNKNOWN": 500,
+    "INVALID_ARGUMENT": 400,
+    "DEADLINE_EXCEEDED": 504,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "PERMISSION_DENIED": 403,
+    "RESOURCE_EXHAUSTED": 429,
+    "FAILED_PRECONDITION": 400,
+    "ABORTED": 409,
+    "OUT_OF_RANGE": 400,
+    "UNIMPLEMENTED": 501,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DATA_LOSS": 500,
+    "UNAUTHENTICATED": 401,
+}
+"""Connect's HTTP status of a unary call that ended with an error, by gRPC's code."""
+
+
+class CompressionUnknown(status.MethodUnknown):
+    """A request came compressed in a way that isn't supported."""
+
+    reason = "COMPRESSION_UNKNOWN"
+
+
+class Form(NamedTuple):
+    """The form in which a call's messages travel, as its content type says."""
+
+    content_type: str
+    is_json: bool = False
+    is_stream: bool = False
+    """Messages come in envelopes, and the call's end is an envelope, too."""
+    is_web: bool = False
+    """It is gRPC-Web, where also a single answer comes in an envelope."""
+
+    @property
+    def encoding_header(self) -> str:
+        """The header that names the compression of the request."""
+        if self.is_web:
+            return "grpc-encoding"
+        return "connect-content-encoding" if self.is_stream else "content-encoding"
+
+
+FORMS = {
+    form.content_type: form
+    for form in (
+        Form("application/proto"),
+        Form("application/json", is_json=True),
+        Form("application/connect+proto", is_stream=True),
+        Form("application/connect+json", is_stream=True, is_json=True),
+        Form("application/grpc-web", is_stream=True, is_web=True),
+        Form("application/grpc-web+proto", is_stream=True, is_web=True),
+        Form("application/grpc-web+json", is_stream=True, is_web=True, is_json=True),
+    )
+}
+
+
+def form_of(content_type: str, *, streams: bool) -> Form | None:
+    """Return the form of a call to a method that answers with a stream or doesn't; None: it can't come like this."""
+    form = FORMS.get(content_type.partition(";")[0].strip().lower())
+    if form is None or (not form.is_web and form.is_stream != streams):
+        return None
+    return form
+
+
+# --- requests ----------------------------------------------------------------------------------------
+
+
+def request_bytes(
+    form: Form, body: bytes, encoding: str, kind: type[Message], bytes_max: int
+) -> bytes:
+    """Return a request's message in protobuf's binary form, from the body of the HTTP request.
+
+    Raises:
+        InvalidArgument: the body holds no envelope or no such message.
+        ResourceExhausted: it is too large, also once it is inflated.
+        CompressionUnknown: only gzip is known.
+    """
+    compressed = encoding not in ("", "identity")
+    if form.is_stream:
+        flags, body = _envelope(body)
+        compressed = compressed and bool(flags & _COMPRESSED)
+    if compressed:
+        if encoding != "gzip":
+            raise CompressionUnknown(f"{form.encoding_header} is gzip or identity")
+        body = _inflated(body, bytes_max)
+    if len(body) > bytes_max:
+        raise too_large(f"{len(body):,} bytes", bytes_max)
+    return _binary(body, kind) if form.is_json else body
+
+
+def _envelope(body: bytes) -> tuple[int, bytes]:
+    """Return flags and content of the one envelope of a body."""
+    if len(body) >= ENVELOPE_BYTES:
+        flags, size = struct.unpack_from(">BI", body)
+        if size == len(body) - ENVELOPE_BYTES and not flags & ~_COMPRESSED:
+            return flags, body[ENVELOPE_BYTES:]
+    raise InvalidArgument(
+        "the body is no envelope with one message: send a byte of flags, four bytes of the message's size,"
+        " and the message",
+        reason="BODY_INVALID",
+    )
+
+
+def _inflated(body: bytes, bytes_max: int) -> bytes:
+    inflater = zlib.decompressobj(wbits=_GZIP)
+    try:
+        plain = inflater.decompress(body, bytes_max + 1)
+    except zlib.error as error:
+        raise InvalidArgument(f"the body is no gzip: {error}", reason="BODY_INVALID") from None
+    if len(plain) > bytes_max:
+        raise too_large(f"more than {bytes_max:,} bytes once it is inflated", bytes_max)
+    if not inflater.eof or inflater.unused_data:
+        raise InvalidArgument("the body is no single whole gzip", reason="BODY_INVALID")
+    return plain
+
+
+def _binary(text: bytes, kind: type[Message]) -> bytes:
+    try:
+        return json_format.Parse(text, kind()).SerializeToString()
+    except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+        # The library's own words end with the place of the error, and some with a whole value.
+        why = str(error).partition("\n")[0][:300] or "it is nested too deep"
+        name = kind.DESCRIPTOR.name
+        raise InvalidArgument(f"the JSON is no {name}: {why}", reason="BODY_INVALID") from None
+
+
+# --- answers -----------------------------------------------------------------------------------------
+
+
+def encoded(form: Form, message: Message | bytes, kind: type[Message]) -> bytes:
+    """Return an answer as it travels; `message` may be the bytes of one of that kind."""
+    if not form.is_json:
+        return message if isinstance(message, bytes) else message.SerializeToString()
+    shown = kind.FromString(message) if isinstance(message, bytes) else message
+    return json_format.MessageToJson(shown, indent=None).encode()
+
+
+def enveloped(data: bytes, flags: int = 0) -> bytes:
+    """Return a message of a stream."""
+    return struct.pack(">BI", flags, len(data)) + data
+
+
+def end_of(form: Form, answer: status.Answer | None) -> bytes:
+    """Return the envelope that a stream ends with; `answer`: the error, if there is one."""
+    if form.is_web:
+        return enveloped(_trailers(answer), _END_OF_WEB)
+    end = {} if answer is None else {"error": error_of(answer)}
+    return enveloped(json.dumps(end).encode(), _END_OF_CONNECT)
+
+
+def _trailers(answer: status.Answer | None) -> bytes:
+    if answer is None:
+        return b"grpc-status: 0\r\n"
+    lines = [f"grpc-status: {answer.code.value[0]}", f"grpc-message: {quote(answer.message)}"]
+    lines += [f"{key}: {_base64(value)}" for key, value in answer.metadata]
+    return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def error_of(answer: status.Answer) -> dict[str, Any]:
+    """Return an error as Connect writes it, with the details also in JSON, for people."""
+    raw = dict(answer.metadata).get(status.DETAILS_KEY, b"")
+    details = [_detail(one) for one in status_pb2.Status.FromString(raw).details]
+    return {"code": code_name(answer.code), "message": answer.message, "details": details}
+
+
+def code_name(code: grpc.StatusCode) -> str:
+    """Return a code by its name in Connect."""
+    return "canceled" if code is grpc.StatusCode.CANCELLED else code.name.lower()
+
+
+def _detail(packed: Any) -> dict[str, Any]:
+    name = packed.TypeName()
+    detail = {"type": name, "value": _base64(packed.value)}
+    try:
+        kind = message_factory.GetMessageClass(
+            descriptor_pool.Default().FindMessageTypeByName(name)
+        )
+    except KeyError:
+        return detail
+    return {**detail, "debug": json_format.MessageToDict(kind.FromString(packed.value))}
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode().rstrip("=")
