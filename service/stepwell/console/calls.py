@@ -68,7 +68,7 @@ PREFIX = "/stepwell.v1."
 
 
 class Backend(Protocol):
-    """Where calls go."""
+    """The methods that calls reach."""
 
     def admit(self, path: str, metadata: Metadata) -> None:
         """Let a call in, for the task that calls this and those that it starts; raise StepwellError if not."""

@@ -149,12 +149,15 @@ def _inflated(body: bytes, bytes_max: int) -> bytes:
 
 
 def _binary(text: bytes, kind: type[Message]) -> bytes:
+    name = kind.DESCRIPTOR.name
+    # The library takes an empty list for a message, too.
+    if not text.lstrip().startswith(b"{"):
+        raise InvalidArgument(f"the body is no JSON object of {name}", reason="BODY_INVALID")
     try:
         return json_format.Parse(text, kind()).SerializeToString()
     except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
         # The library's own words end with the place of the error, and some with a whole value.
         why = str(error).partition("\n")[0][:300] or "it is nested too deep"
-        name = kind.DESCRIPTOR.name
         raise InvalidArgument(f"the JSON is no {name}: {why}", reason="BODY_INVALID") from None
 
 
