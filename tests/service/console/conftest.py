@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ async def console(world: World) -> AsyncIterator[Console]:
         yield await new_console(world, stack)
 
 
-async def new_console(world: World, stack: AsyncExitStack, **groups: object) -> Console:
+async def new_console(world: World, stack: AsyncExitStack, **groups: Any) -> Console:
     """Start a server with these groups of settings, and its console."""
     server = await world.server(**groups)
     url = await stack.enter_async_context(console_of(server, world.runtime))

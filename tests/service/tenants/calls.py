@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
 
 import google.rpc.error_details_pb2  # noqa: F401 - so that error details can be shown by their types
@@ -14,6 +15,7 @@ from google.protobuf import message_factory, text_format
 from google.protobuf.message import Message
 
 from tests.service.conftest import Refusal
+from tests.service.console.http import Http, HttpRefusal
 from tests.support.methods import SERVED, STORE
 from tests.support.patience import PATIENCE_S
 
@@ -68,6 +70,59 @@ async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: 
         call.cancel()
     lines = [text_format.MessageToString(one, as_one_line=True) for one in answers]
     return Answer(grpc.StatusCode.OK, "", "\n".join(lines))
+
+
+async def ask_by_http(
+    http: Http, name: str, request: Message, metadata: Metadata, form: str = "json"
+) -> Answer:
+    """Call a method of the Orchestrator by the console's port, and return what came."""
+    method = SERVED[name]
+    # HTTP knows no space at the end of a value.
+    given = [(key, value.strip()) for key, value in metadata]
+    reading = _Reading(http.stream(name, request, form, metadata=given))
+    answers: list[Message] = []
+    try:
+        # The first is None: the answer's headers are there.
+        assert await reading.read() is None
+        if method.server_streaming:
+            with suppress(TimeoutError):
+                await _read_on(reading, answers, FIRST_S, SILENCE_S)
+        else:
+            await _read_on(reading, answers, PATIENCE_S, PATIENCE_S)
+    except HttpRefusal as refusal:
+        details = [text_format.MessageToString(one) for one in refusal.status.details]
+        return Answer(refusal.code, refusal.reason, f"{refusal.message} {details}")
+    finally:
+        await reading.close()
+    lines = [text_format.MessageToString(one, as_one_line=True) for one in answers]
+    return Answer(grpc.StatusCode.OK, "", "\n".join(lines))
+
+
+class _Reading:
+    """An answer by HTTP, read as gRPC's calls are: a read may be given up and another one begun."""
+
+    def __init__(self, stream: AsyncGenerator[Message | None]) -> None:
+        self._queue: asyncio.Queue[Any] = asyncio.Queue()
+        self._pump = asyncio.ensure_future(self._fill(stream))
+
+    async def _fill(self, stream: AsyncGenerator[Message | None]) -> None:
+        try:
+            async with aclosing(stream) as answers:
+                async for one in answers:
+                    self._queue.put_nowait(one)
+            self._queue.put_nowait(grpc.aio.EOF)
+        except Exception as error:
+            self._queue.put_nowait(error)
+
+    async def read(self) -> Any:
+        one = await self._queue.get()
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    async def close(self) -> None:
+        self._pump.cancel()
+        await asyncio.wait((self._pump,))
 
 
 async def _read_on(call: Any, answers: list[Message], first_s: float, later_s: float) -> None:

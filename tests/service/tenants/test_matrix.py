@@ -21,11 +21,14 @@ from stepwell.config import ExecutorSettings
 from stepwell.core.port import Commit, Store
 from stepwell.core.records.states import Verdict
 from stepwell.rpc import scopes
+from stepwell.runtime import SystemRuntime
 from stepwell_testkit.conformance.builders import named
 from tests.service.capabilities.conftest import Served
-from tests.service.conftest import TOKENS, Client, bearer
+from tests.service.conftest import TOKENS, Client, Metadata, bearer
+from tests.service.console.conftest import console_of
+from tests.service.console.http import Http
 from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
-from tests.service.tenants.calls import Answer, ask
+from tests.service.tenants.calls import Answer, ask, ask_by_http
 from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, STORE_WITHOUT_ROW, Names
 from tests.service.tenants.scene import OWNER, SECRET, STRANGER, Scene, scene
 from tests.service.zombies.rows import differences, rows_of
@@ -42,6 +45,9 @@ UNNAMED = ("Orchestrator/ListRuns", "Orchestrator/ListInputs", "Orchestrator/Wat
 UNNAMED += ("Orchestrator/PurgeRuns",)
 """Methods that show all that is their caller's, where their request names nothing."""
 READS = tuple(n for n in SERVED_ROWS if re.match("Orchestrator/(Get|List|Read|Watch|Wait)", n))
+ORCHESTRATOR = frozenset(name for name in SERVED_ROWS if name.startswith("Orchestrator/"))
+"""The methods that the console's port has."""
+TRANSPORTS = ("grpc", "http")
 FORGED = (("x-tenant-id", OWNER), ("tenant", OWNER), ("tenant-id", OWNER))
 
 
@@ -51,21 +57,40 @@ class World(NamedTuple):
     served: Served
     client: Client
     scene: Scene
+    by_http: Http | None = None
+    """Where it is given, calls go there."""
 
     async def asks(self, name: str, names: Names, who: str) -> Answer:
         """Call as somebody; a stranger always says that it is the owner, and has no credential for it."""
         metadata = bearer(who) if who == "all" else (*bearer(who), *FORGED)
-        return await ask(self.client.channel, name, SERVED_ROWS[name](names), metadata)
+        return await self.ask(name, SERVED_ROWS[name](names), metadata)
+
+    async def ask(self, name: str, request: Message, metadata: Metadata) -> Answer:
+        """Call with this metadata."""
+        if self.by_http is None:
+            return await ask(self.client.channel, name, request, metadata)
+        return await ask_by_http(self.by_http, name, request, metadata)
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that the port has."""
+        return [name for name in SERVED_ROWS if self.by_http is None or name in ORCHESTRATOR]
 
 
 @asynccontextmanager
-async def world(served: Served) -> AsyncIterator[World]:
+async def world(served: Served, transport: str = "grpc") -> AsyncIterator[World]:
     # Leases that none of these tests outlives.
     await served.restart(executor=ExecutorSettings(lease_ms=120_000, poll_ms=100))
     client = Client(served.target)
     try:
         async with scene(client, served.store) as made:
-            yield World(served, client, made)
+            if transport == "grpc":
+                yield World(served, client, made)
+                return
+            async with console_of(served.server, SystemRuntime()) as url:
+                http = Http(url)
+                async with http.client:
+                    yield World(served, client, made, http)
     finally:
         await client.channel.close()
 
@@ -86,11 +111,14 @@ def test_every_method_has_a_row_or_a_reason() -> None:
     assert not rows & STORE_WITHOUT_ROW.keys()
 
 
-async def test_T2_a_foreign_name_is_answered_as_a_missing_one(served: Served) -> None:
-    async with world(served) as here:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_T2_a_foreign_name_is_answered_as_a_missing_one(
+    served: Served, transport: str
+) -> None:
+    async with world(served, transport) as here:
         names, missing = here.scene
         before = await rows_of(here.served.store, OWNER, workers=[names.worker_id])
-        for name in SERVED_ROWS:
+        for name in here.methods:
             if name == "Orchestrator/StartRun":
                 continue
             foreign = nameless(await here.asks(name, names, "foreign"), names)
@@ -109,16 +137,17 @@ async def test_T2_a_foreign_name_is_answered_as_a_missing_one(served: Served) ->
         assert not differences(before, after)
 
         # By the same names the owner reaches it: each request asks for something that is there.
-        for name in SERVED_ROWS:
+        for name in here.methods:
             if name in BY_NOBODY:
                 continue
             own = nameless(await here.asks(name, names, "all"), names)
             nobodys = nameless(await here.asks(name, missing, "all"), missing)
             assert own.code is not grpc.StatusCode.NOT_FOUND, (name, own)
             assert stable(own) != stable(nobodys), name
-    count = len(SERVED_ROWS)
+        count = len(here.methods)
     figures = {"methods": count, "calls": 4 * count, "leaks": 0}
-    record.keep(record.Record(f"tenants, {served.store_kind}", COMMAND, figures))
+    by = "" if transport == "grpc" else " by HTTP"
+    record.keep(record.Record(f"tenants{by}, {served.store_kind}", COMMAND, figures))
 
 
 def stable(answer: Answer) -> Answer:
@@ -170,16 +199,31 @@ CREDENTIALS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-@pytest.mark.parametrize("credential", CREDENTIALS)
-async def test_a_method_opens_to_its_scope_alone(served: Served, credential: str) -> None:
-    metadata = CREDENTIALS[credential]
+@pytest.mark.parametrize(
+    ("credential", "transport"),
+    [
+        *((name, transport) for transport in TRANSPORTS for name in CREDENTIALS),
+        # Those that begin a session, whose key is sent then.
+        *((name, "session") for name in TOKENS),
+    ],
+)
+async def test_a_method_opens_to_its_scope_alone(
+    served: Served, credential: str, transport: str
+) -> None:
+    metadata = CREDENTIALS.get(credential, bearer(credential))
     given = TOKENS.get(credential, ("", set()))[1]
-    async with world(served) as here:
+    async with world(served, transport) as here:
+        if transport == "session":
+            assert here.by_http is not None
+            answer = await here.by_http.client.post("/session", headers=dict(metadata))
+            metadata = (("authorization", f"Bearer {answer.json()['key']}"),)
         for name, row in SERVED_ROWS.items():
-            answer = await ask(here.client.channel, name, row(here.scene.missing), metadata)
+            answer = await here.ask(name, row(here.scene.missing), metadata)
             needed = scopes.SCOPES[f"/stepwell.v1.{name}"]
             if not given:
                 assert answer.code is grpc.StatusCode.UNAUTHENTICATED, name
+            elif name not in here.methods:
+                assert answer.code is grpc.StatusCode.UNIMPLEMENTED, name
             elif needed not in (scopes.ANY, *given):
                 assert answer.code is grpc.StatusCode.PERMISSION_DENIED, name
             else:

@@ -1,0 +1,129 @@
+"""The console's port: where it listens, for whom, and with which certificate."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.config import ConsoleSettings, GrpcSettings, SettingsRefused
+from stepwell.console.serving import Place, serving_server
+from tests.service.conftest import ME, World
+from tests.service.console.http import Http
+from tests.service.test_tls import Made, _make
+from tests.support.logs import capture_logs
+
+NAMED: dict[str, Any] = {"port": 0, "hosts": ("console.test",)}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return _make(tmp_path / "certs")
+
+
+def _tls(made: Made) -> dict[str, Any]:
+    return {"tls_cert": made.server.certificate, "tls_key": made.server.key}
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1", "localhost", "::1", "0.0.0.0", "192.0.2.1"])
+def test_port_for_others_needs_tls_or_the_switch(world: World, made: Made, bind: str) -> None:
+    for has_tls, insecure in itertools.product((False, True), repeat=2):
+        settings = ConsoleSettings(
+            host=bind, insecure_allow_remote=insecure, **NAMED, **(_tls(made) if has_tls else {})
+        )
+        is_remote = bind in ("0.0.0.0", "192.0.2.1")
+        with capture_logs() as said:
+            if is_remote and not has_tls and not insecure:
+                with pytest.raises(SettingsRefused, match=r"console\.tls_cert"):
+                    Place.bind(settings, world.runtime.now_us)
+                continue
+            if bind == "192.0.2.1":
+                with pytest.raises(SettingsRefused, match=r"can't listen on 192\.0\.2\.1"):
+                    Place.bind(settings, world.runtime.now_us)
+                continue
+            place = Place.bind(settings, world.runtime.now_us)
+        warned = any("without encryption" in one["event"] for one in said)
+        assert warned is (is_remote and not has_tls)
+        assert place.address.startswith("https://" if has_tls else "http://")
+        place.taken.close()
+
+
+def test_wildcard_needs_the_names_that_browsers_call(world: World, made: Made) -> None:
+    settings = ConsoleSettings(host="0.0.0.0", port=0, **_tls(made))
+    with pytest.raises(SettingsRefused, match=r"console\.hosts"):
+        Place.bind(settings, world.runtime.now_us)
+
+
+def test_default_port_that_is_taken_is_replaced_and_a_named_one_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsRefused, match=f":{port}: .*--console-port"):
+            Place.bind(ConsoleSettings(port=port), world.runtime.now_us)
+        monkeypatch.setattr(ConsoleSettings.model_fields["port"], "default", port)
+        settings = ConsoleSettings.model_construct(_fields_set=set(), port=port)
+        place = Place.bind(settings, world.runtime.now_us)
+        assert port < int(place.address.rpartition(":")[2]) <= port + 20
+        place.taken.close()
+
+
+def test_certificate_that_cannot_be_used_is_refused(world: World, made: Made) -> None:
+    for broken in (
+        {"tls_cert": made.server.certificate},
+        {"tls_key": made.server.key},
+        {"tls_cert": made.server.certificate, "tls_key": made.client.key},
+    ):
+        with pytest.raises(SettingsRefused, match=r"console\.tls_cert and console\.tls_key"):
+            Place.bind(ConsoleSettings(**NAMED, **broken), world.runtime.now_us)
+
+
+async def test_console_by_tls_takes_new_certificates(
+    world: World, made: Made, tmp_path: Path
+) -> None:
+    server = await world.server()
+    place = Place.bind(ConsoleSettings(**NAMED, **_tls(made)), world.runtime.now_us)
+    async with serving_server(place, server, world.runtime):
+        await _answers(place.address, made.authority.certificate)
+        newer = _make(tmp_path / "newer")
+        for before, after in (
+            (made.server.certificate, newer.server.certificate),
+            (made.server.key, newer.server.key),
+        ):
+            shutil.copyfile(after, before)
+        await _answers(place.address, newer.authority.certificate)
+        with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED"):
+            await _answers(place.address, made.authority.certificate)
+
+
+async def _answers(url: str, authority: Path) -> None:
+    context = ssl.create_default_context(cafile=str(authority))
+    http = Http(url, ME, verify=context)
+    async with http.client:
+        answer = await http.client.post("/session", headers={**dict(ME), "origin": url})
+        assert answer.status_code == 200
+
+
+async def test_console_is_served_where_grpc_is_on_a_socket(world: World, tmp_path: Path) -> None:
+    server = await world.server(grpc=GrpcSettings(socket=tmp_path / "run" / "stepwell.sock"))
+    place = Place.bind(ConsoleSettings(port=0), world.runtime.now_us)
+    async with serving_server(place, server, world.runtime):
+        http = Http(place.address)
+        async with http.client:
+            assert (await http.client.get("/")).status_code == 200
+
+
+async def test_secret_that_others_can_read_stops_the_console(world: World) -> None:
+    server = await world.server()
+    key = server.settings.auth.token_file.with_name("console.key")
+    key.write_text("x" * 40)
+    key.chmod(0o644)
+    place = Place.bind(ConsoleSettings(port=0), world.runtime.now_us)
+    with place.taken, pytest.raises(SettingsRefused, match="chmod 600"):
+        async with serving_server(place, server, world.runtime):
+            pass
