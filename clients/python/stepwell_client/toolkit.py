@@ -7,7 +7,7 @@ module of this one; they change together with the server.
 from __future__ import annotations
 
 from stepwell_client._backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
-from stepwell_client._connect import Connection, is_local
+from stepwell_client._connect import Connection, CurrentChannel, is_local
 from stepwell_client._cursors import RunCursor
 from stepwell_client._enums import to_wire
 from stepwell_client._log_buffer import ExecutionKey, LogBuffer
@@ -22,6 +22,7 @@ __all__ = [
     "BACKOFFS",
     "Backoff",
     "Connection",
+    "CurrentChannel",
     "ExecutionKey",
     "LogBuffer",
     "RunCursor",

@@ -50,6 +50,7 @@ COMMANDS: dict[str, str] = {
     "rm": "Remove runs that have ended.",
     "purge": "Remove runs that ended some time ago.",
     "mcp": "Give an assistant tools for runs, by MCP.",
+    "console": "Open the web console of a server.",
     "health": "Ask whether the service is ready.",
 }
 """The commands with the first sentence of their docstrings."""

@@ -7,6 +7,7 @@ as Host: both are checked. No response allows another origin anything, and there
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,6 +27,9 @@ from stepwell.rpc import status
 log = get_logger(__name__)
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
+PROOF_HEADER = "stepwell-server"
+"""The header with a hash of the replica's id, which only the server's callers know: who is about to send a token
+sees by it that the port is that server's."""
 _LOGIN_BYTES_MAX = 4 * 1024
 _SENT = [(key.encode(), value.encode()) for key, value in HEADERS]
 
@@ -40,21 +44,23 @@ class App:
         runtime: Runtime,
         *,
         hosts: frozenset[str],
+        proof: str,
         stall_ms: int,
     ) -> None:
-        """`hosts`: names by which it is called, besides those of loopback, in lower case."""
+        """`hosts`: names by which it is called, besides those of loopback, in lower case. `proof`: of the server."""
         self._calls = calls
         self._sessions = sessions
         self._runtime = runtime
         self._hosts = LOOPBACK_NAMES | hosts
         self._stall_s = stall_ms / 1_000
+        self._headers = [*_SENT, (PROOF_HEADER.encode(), proof.encode())]
         self._pages = Pages()
 
     async def __call__(
         self, scope: Scope, receive: Receive, send: Callable[[dict[str, Any]], Awaitable[None]]
     ) -> None:
         """Answer a request; every error of ours ends in the log and a response."""
-        response = Response(scope, _with_headers(send), self._stall_s)
+        response = Response(scope, self._with_headers(send), self._stall_s)
         try:
             await self._serve(scope, receive, response)
         except ClientGone:
@@ -67,6 +73,14 @@ class App:
             else:
                 await response.json(500, wire.error_of(status.internal(error_id)))
             del error
+
+    def _with_headers(self, send: Callable[[dict[str, Any]], Awaitable[None]]) -> Send:
+        async def sending(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *self._headers]}
+            await send(message)
+
+        return sending
 
     async def _serve(self, scope: Scope, receive: Receive, response: Response) -> None:
         headers = {
@@ -138,13 +152,9 @@ class App:
         raise ClientGone
 
 
-def _with_headers(send: Callable[[dict[str, Any]], Awaitable[None]]) -> Send:
-    async def sending(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *_SENT]}
-        await send(message)
-
-    return sending
+def proof_of(replica_id: str) -> str:
+    """Return what the port of a replica sends as its proof."""
+    return hashlib.sha256(replica_id.encode()).hexdigest()
 
 
 def _name_of(host: str) -> str:

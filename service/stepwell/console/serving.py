@@ -21,7 +21,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepwell.config import ConsoleSettings, SettingsRefused
-from stepwell.console.app import App
+from stepwell.console.app import App, proof_of
 from stepwell.console.calls import Backend, Calls
 from stepwell.console.local import LocalBackend
 from stepwell.console.sessions import Sessions
@@ -112,7 +112,8 @@ async def serving_server(place: Place, server: Server, runtime: Runtime) -> Asyn
     key_file = settings.console.key_file or settings.auth.token_file.with_name("console.key")
     sessions = Sessions(tokens, _secret(key_file, runtime), runtime)
     backend = LocalBackend(server.gate, server.methods, server.metrics, sessions)
-    async with serving(place, backend, sessions, runtime, server.gate_limits):
+    proof = proof_of(server.parts.executor.replica_id)
+    async with serving(place, backend, sessions, runtime, server.gate_limits, proof=proof):
         yield
 
 
@@ -127,10 +128,14 @@ async def serving(
     sessions: Sessions,
     runtime: Runtime,
     gate_limits: GateLimits,
+    *,
+    proof: str,
 ) -> AsyncGenerator[None]:
-    """Serve the page and calls to a backend, until the block ends."""
+    """Serve the page and calls to a backend, until the block ends. `proof`: see `app.proof_of`."""
     calls = Calls(backend, runtime, gate_limits)
-    app = App(calls, sessions, runtime, hosts=place.hosts, stall_ms=gate_limits.stall_ms)
+    app = App(
+        calls, sessions, runtime, hosts=place.hosts, proof=proof, stall_ms=gate_limits.stall_ms
+    )
     config = uvicorn.Config(
         app,
         http=_Connection,

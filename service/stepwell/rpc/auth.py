@@ -64,7 +64,7 @@ class TokenAuthenticator:
         Raises:
             Unauthenticated: there is none, or it has expired.
         """
-        digest = _digest(token)
+        digest = digest_of(token)
         matching: Credential | None = None
         for credential in self._credentials:
             if hmac.compare_digest(credential.digest, digest):
@@ -101,7 +101,7 @@ def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthent
     if settings.mint:
         token = mint(settings.token_file, runtime)
         minted = Principal(MINTED_SUBJECT, MINTED_TENANT, scopes.ALL)
-        credentials.append(Credential(_digest(token), minted))
+        credentials.append(Credential(digest_of(token), minted))
     if not credentials:
         raise SettingsRefused("auth.mint is off and auth.tokens is empty: nobody could call")
     return TokenAuthenticator(credentials, runtime)
@@ -193,7 +193,7 @@ def _credential_of(one: StaticToken) -> Credential:
             f" there are {', '.join(sorted(scopes.ALL))}"
         )
     if one.token_file is not None:
-        digest = _digest(read_token(one.token_file))
+        digest = digest_of(read_token(one.token_file))
     else:
         text = one.token_sha256.get_secret_value() if one.token_sha256 is not None else ""
         if not _SHA256_HEX.match(text):
@@ -203,5 +203,6 @@ def _credential_of(one: StaticToken) -> Credential:
     return Credential(digest, Principal(subject, one.tenant, one.scopes), one.expires_us)
 
 
-def _digest(token: str) -> bytes:
+def digest_of(token: str) -> bytes:
+    """Return the hash by which a token is kept."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -74,6 +74,7 @@ def test_default_port_that_is_taken_is_replaced_and_a_named_one_is_refused(
 
 
 def test_certificate_that_cannot_be_used_is_refused(world: World, made: Made) -> None:
+    broken: dict[str, Any]
     for broken in (
         {"tls_cert": made.server.certificate},
         {"tls_key": made.server.key},
