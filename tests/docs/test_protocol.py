@@ -22,6 +22,7 @@ _SERVED = (
     "service/stepwell/app",
     "service/stepwell/watch",
     "service/stepwell/rpc",
+    "service/stepwell/console",
     "drivers/stepwell_drivers",
 )
 _WORD = re.compile(r"[A-Z]+(_[A-Z]+)*")

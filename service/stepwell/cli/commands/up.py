@@ -38,7 +38,7 @@ def up(
     port: options.Port = None,
     log_level: options.LogLevel = None,
 ) -> int:
-    """Run the service and the worker of an agent in one terminal.
+    """Run the service with its web console and the worker of an agent in one terminal.
 
     The state lies in .stepwell/ of this folder, unless the settings name a store. A taken port is replaced by the
     next free one. The worker is a process of its own, and is started again when it ends. Ctrl-C ends all: first
@@ -57,12 +57,12 @@ def up(
             command += ["--token-file", str(wanted.auth.token_file)]
         return await keep_running(command, SystemRuntime(), stop, drain_seconds=drain)
 
-    return serving.serve(wanted, Server, "stepwell", companion=work)
+    return serving.serve(wanted, Server, "stepwell", companion=work, has_console=True)
 
 
 def _settings(port: int | None, log_level: str | None) -> Settings:
     """Return the settings, with a store in this folder where they name none, and a free port for a taken one."""
-    given = {"grpc": {"port": port}, "log": {"level": log_level}}
+    given = {"grpc": {"port": port}, "console": {"enabled": True}, "log": {"level": log_level}}
     wanted = serving.settings(given)
     chosen: dict[str, dict[str, Any]] = {}
     if "url" not in wanted.store.model_fields_set:

@@ -1,0 +1,112 @@
+"""`serve --console` and `console` as processes: what they print, and what a browser is given."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.service.cli.world import WAIT_S, Terminal, end, read_until
+
+BROWSER = """#!/bin/sh
+# Opens the file as a browser does: it follows the address that it leads to.
+file="${1#file://}"
+stat -c %a "$file" > "$0.mode"
+sed -n 's/.*href="\\([^"]*\\)".*/\\1/p' "$file" > "$0.part"
+mv "$0.part" "$0.link"
+"""
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Path:
+    made = tmp_path / "browser"
+    made.write_text(BROWSER)
+    made.chmod(0o700)
+    return made
+
+
+class Served:
+    """A server with a console, as processes see it."""
+
+    def __init__(self, terminal: Terminal, address: str, url: str) -> None:
+        self.terminal = terminal
+        self.address = address
+        self.url = url
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    terminal = Terminal(tmp_path)
+    server = terminal.spawn(
+        *("serve", "--port", "0", "--store", "memory://", "--console", "--console-port", "0")
+    )
+    address = read_until(server.stdout, r"listens on (\S+)")[1]
+    url = read_until(server.stdout, r"console  (http://127.0.0.1:\d+); log in by: stepwell console")
+    yield Served(terminal, address, url[1])
+    answer = end(server)
+    assert answer.code == 0
+    assert "Traceback" not in answer.err
+
+
+def post(url: str, path: str, key: str = "", **body: Any) -> Any:
+    headers = {"Content-Type": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    with urlopen(Request(f"{url}{path}", json.dumps(body).encode(), headers)) as answer:
+        return json.load(answer)
+
+
+def test_console_gives_the_browser_a_closed_file_with_a_code(served: Served, browser: Path) -> None:
+    link = browser.with_name("browser.link")
+    command = served.terminal.spawn("console", "--target", served.address, BROWSER=f"{browser} %s")
+    read_until(command.stdout, f"{served.url} opens in the browser")
+    url, _, code = link.read_text().strip().partition("/#code=")
+    assert url == served.url
+    assert browser.with_name("browser.mode").read_text().strip() == "600"
+    session = post(url, "/session", code=code)
+    assert session["subject"] == "local"
+    assert command.wait(WAIT_S) == 0
+    info = post(url, "/stepwell.v1.Orchestrator/GetServerInfo", session["key"])
+    assert info["consoleAddress"] == url
+
+
+def test_console_without_a_browser_prints_the_address(served: Served) -> None:
+    answer = served.terminal.apart("console", "--target", served.address, "--no-open")
+    assert (answer.code, answer.err) == (0, "")
+    url, _, code = answer.out.split()[-1].partition("/#code=")
+    assert url == served.url
+    assert post(url, "/session", code=code)["tenant"] == "default"
+
+
+def test_console_of_its_own_process_calls_the_server(served: Served) -> None:
+    command = served.terminal.spawn(
+        *("console", "--target", served.address, "--port", "0", "--no-open")
+    )
+    url = read_until(command.stdout, r"is at (http://127.0.0.1:\d+)")[1]
+    assert url != served.url
+    code = read_until(command.stdout, r"once: \S+/#code=(\S+)")[1]
+    session = post(url, "/session", code=code)
+    info = post(url, "/stepwell.v1.Orchestrator/GetServerInfo", session["key"])
+    assert info["consoleAddress"] == served.url
+    answer = end(command, signal.SIGINT)
+    assert answer.code == 0
+    assert "stopped" in answer.out
+    assert "Traceback" not in answer.err
+
+
+def test_console_of_no_server_says_so(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    token.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    answer = terminal.apart(
+        *("console", "--target", f"unix:{tmp_path}/none.sock", "--token-file", str(token))
+    )
+    assert answer.code == 5
+    assert "none.sock" in answer.err
