@@ -33,7 +33,7 @@ from stepwell.rpc.server import Server
 from stepwell.rpc.tls import server_context
 
 _NEXT_PORTS = 20
-"""How many ports are tried from the default one on."""
+"""The number of ports that are tried from the default one on."""
 _LAST_WORDS_S = 1
 _TLS_NAMES = "console.tls_cert and console.tls_key"
 

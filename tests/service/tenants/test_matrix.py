@@ -58,7 +58,7 @@ class World(NamedTuple):
     client: Client
     scene: Scene
     by_http: Http | None = None
-    """Where it is given, calls go there."""
+    """The port that calls go to; None: they go to gRPC's."""
 
     async def asks(self, name: str, names: Names, who: str) -> Answer:
         """Call as somebody; a stranger always says that it is the owner, and has no credential for it."""
