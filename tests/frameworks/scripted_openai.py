@@ -1,11 +1,16 @@
-"""Models of the OpenAI Agents SDK that follow a script."""
+"""Models and tools of the OpenAI Agents SDK that follow a script, and a step that runs an agent."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from agents import Usage
+from agents import Agent, Usage, function_tool
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+
+from stepwell_client import TaskContext
+from stepwell_client.openai_agents import StepwellRunner
+from stepwell_client.v1 import types_pb2
+from tests.support.journal import Crash, JournaledStep
 
 USED = Usage(requests=1, input_tokens=10, output_tokens=2, total_tokens=12)
 Call = tuple[str, str, dict[str, Any]]
@@ -26,3 +31,32 @@ def step_of(answer: str | list[Call] | Exception) -> ModelStep:
     return ModelStep(
         output=[function_call(name, given, call_id=id_) for name, id_, given in answer]
     )
+
+
+class Finder:
+    """A tool that notes what it was asked to find."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.tool = function_tool(self.find)
+
+    def find(self, what: str) -> str:
+        self.found.append(what)
+        return f"two {what}"
+
+
+def names(step: JournaledStep) -> list[str]:
+    """Return the names of the calls in the journal."""
+    return [one.name for one in step.kept(types_pb2.JOURNAL_MARK_END)]
+
+
+def twice(agent: Agent[Any], **options: Any) -> Any:
+    """Return a step that runs an agent, and whose first attempt is lost once the agent has ended."""
+
+    async def work(ctx: TaskContext) -> Any:
+        result = await StepwellRunner.run(agent, "count the bees", **options)
+        if ctx.attempt == 1:
+            raise Crash
+        return result.final_output
+
+    return work

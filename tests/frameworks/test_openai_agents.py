@@ -17,54 +17,23 @@ from agents import (
     Runner,
     RunResult,
     RunResultStreaming,
-    ToolOutputImage,
-    ToolOutputText,
+    SQLiteSession,
     UserError,
     WebSearchTool,
-    function_tool,
     handoff,
 )
 from agents.models.interface import Model, ModelProvider
 from agents.testing import ModelStep, ScriptedModel
 from pydantic import BaseModel
 
-from stepwell_client import NonRetryable, TaskContext, current_step, decode
-from stepwell_client.openai_agents import StepwellRunner, durable, not_kept
+from stepwell_client import TaskContext, current_step
+from stepwell_client.openai_agents import StepwellRunner, durable
 from stepwell_client.v1 import types_pb2
-from tests.frameworks.scripted_openai import scripted, step_of
+from tests.frameworks.scripted_openai import Finder, names, scripted, step_of, twice
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 
 END = types_pb2.JOURNAL_MARK_END
 TRY = types_pb2.JOURNAL_MARK_TRY
-
-
-class Finder:
-    """A tool that notes what it was asked to find."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-        self.tool = function_tool(self.find)
-
-    def find(self, what: str) -> str:
-        self.found.append(what)
-        return f"two {what}"
-
-
-def names(step: JournaledStep) -> list[str]:
-    """Return the names of the calls in the journal."""
-    return [one.name for one in step.kept(END)]
-
-
-def twice(agent: Agent[Any], **options: Any) -> Any:
-    """Return a step that runs an agent, and whose first attempt is lost once the agent has ended."""
-
-    async def work(ctx: TaskContext) -> Any:
-        result = await StepwellRunner.run(agent, "count the bees", **options)
-        if ctx.attempt == 1:
-            raise Crash
-        return result.final_output
-
-    return work
 
 
 async def test_answers_of_models_and_tools_come_from_the_journal() -> None:
@@ -268,146 +237,8 @@ async def test_an_agent_that_is_a_tool_and_would_not_be_kept_is_refused() -> Non
         durable(outer)
 
 
-async def test_what_the_sdk_answers_for_a_failed_tool_is_kept_as_its_result() -> None:
-    model = scripted([("read", "c1", {})], "done")
-    reads: list[int] = []
-
-    @function_tool
-    def read() -> str:
-        reads.append(1)
-        raise ConnectionError("the line was cut")
-
-    work = twice(Agent(name="reader", model=model, tools=[read]))
-    step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
-    assert len(reads) == 1
-    assert not step.kept(TRY)
-    assert "An error occurred" in model.calls[1].input[-1]["output"]
-
-
-async def test_a_tool_without_an_answer_for_failures_fails_the_attempt_and_runs_again() -> None:
-    model = scripted([("read", "c1", {})], "done")
-    reads: list[int] = []
-
-    @function_tool(failure_error_function=None)
-    def read() -> str:
-        reads.append(1)
-        if len(reads) == 1:
-            raise ConnectionError("the line was cut")
-        return "seen"
-
-    async def work(ctx: TaskContext) -> str:
-        agent = Agent(name="reader", model=model, tools=[read])
-        return (await StepwellRunner.run(agent, "go")).final_output
-
-    step = JournaledStep()
-    assert "the line was cut" in (await step.attempt(work)).failed.failure.message
-    assert result_of(await step.attempt(work)) == "done"
-    assert len(reads) == 2
-    assert len(model.calls) == 2
-    assert len(step.kept(TRY)) == 1
-
-
-async def test_what_a_tool_tells_the_step_is_what_the_run_raises() -> None:
-    model = scripted([("read", "c1", {})], "done")
-
-    @function_tool(failure_error_function=None)
-    def read() -> str:
-        raise NonRetryable("there is no such shelf", kind="NO_SHELF")
-
-    async def work(ctx: TaskContext) -> None:
-        await StepwellRunner.run(Agent(name="reader", model=model, tools=[read]), "go")
-
-    failure = (await JournaledStep().attempt(work)).failed.failure
-    assert (failure.kind, failure.retryable) == ("NO_SHELF", False)
-
-
-async def test_a_request_that_the_sdk_makes_again_is_one_call() -> None:
-    model = ScriptedModel([ConnectionError("the line was cut"), step_of("done")])
-    settings = ModelSettings(retry=ModelRetrySettings(max_retries=2, policy=lambda _: True))
-    work = twice(Agent(name="reader", model=model, model_settings=settings))
-
-    step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
-    assert len(model.calls) == 2
-    (failed,), (kept,) = step.kept(TRY), step.kept(END)
-    assert failed.key == kept.key
-
-
-async def test_a_tool_that_is_not_kept_runs_in_each_attempt() -> None:
-    model = scripted([("find", "c1", {"what": "bees"})], "done")
-    finder = Finder()
-    work = twice(Agent(name="reader", model=model, tools=[not_kept(finder.tool)]))
-
-    step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
-    assert finder.found == ["bees", "bees"]
-    assert names(step) == ["reader.model", "reader.model"]
-
-
 class Book(BaseModel):
     title: str
-
-
-class Ghost:
-    def __str__(self) -> str:
-        return "a ghost"
-
-
-@pytest.mark.parametrize(
-    ("output", "shown", "kept"),
-    [
-        (Book(title="Bees"), "{'title': 'Bees'}", {"title": "Bees"}),
-        (Ghost(), "a ghost", "a ghost"),
-        (
-            [ToolOutputText(text="look"), ToolOutputImage(image_url="https://a.example/b.png")],
-            [
-                {"type": "input_text", "text": "look"},
-                {"type": "input_image", "image_url": "https://a.example/b.png"},
-            ],
-            [
-                {"type": "text", "text": "look"},
-                {
-                    "type": "image",
-                    "image_url": "https://a.example/b.png",
-                    "file_id": None,
-                    "detail": None,
-                },
-            ],
-        ),
-    ],
-    ids=["a model", "no JSON", "text and image"],
-)
-async def test_what_a_tool_returns_is_read_by_the_model_and_kept(
-    output: Any, shown: Any, kept: Any
-) -> None:
-    @function_tool
-    def read() -> Any:
-        return output
-
-    model = scripted([("read", "c1", {})], "done")
-    step = JournaledStep()
-    await crashed(step, twice(Agent(name="reader", model=model, tools=[read])))
-    assert model.calls[1].input[-1]["output"] == shown
-    assert decode(step.kept(END)[1].value) == kept
-
-
-async def test_the_time_of_a_tool_is_counted_by_the_sdk_and_kept_as_its_answer() -> None:
-    @function_tool(timeout=0.01)
-    async def read() -> str:
-        await asyncio.Event().wait()
-        return "seen"
-
-    model = scripted([("read", "c1", {})], "done")
-    work = twice(Agent(name="reader", model=model, tools=[read]))
-    step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
-    assert "timed out" in decode(step.kept(END)[1].value)
-    assert len(model.calls) == 2
 
 
 async def test_an_output_type_and_hosted_tools_are_part_of_what_is_asked() -> None:
@@ -456,3 +287,39 @@ def test_what_a_model_is_asked_has_the_same_digest_in_each_process() -> None:
         )
         digests.add(made.stdout)
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("seconds", [None, 0.02], ids=["failed", "took too long"])
+async def test_a_request_that_the_sdk_makes_again_is_one_call(seconds: float | None) -> None:
+    async def answer(call: Any) -> Any:
+        if len(model.calls) == 1:
+            if seconds is None:
+                raise ConnectionError("the line was cut")
+            await asyncio.Event().wait()
+        return step_of("done")
+
+    model = ScriptedModel([ModelStep.respond(answer)] * 2)
+    retry = ModelRetrySettings(max_retries=2, policy=lambda _: True)
+    settings = ModelSettings(retry=retry, timeout=seconds)
+    work = twice(Agent(name="reader", model=model, model_settings=settings))
+
+    step = JournaledStep()
+    await crashed(step, work)
+    assert result_of(await step.attempt(work)) == "done"
+    assert len(model.calls) == 2
+    (kept,) = step.kept(END)
+    assert kept.key.endswith("#1")
+    assert {one.key for one in step.kept(TRY)} <= {kept.key}
+
+
+async def test_a_request_waits_where_the_budget_is_spent() -> None:
+    model = scripted("done")
+    outcome = await JournaledStep(budget_spent=True).attempt(
+        twice(
+            Agent(name="reader", model=model, instructions="Be kind."),
+            session=SQLiteSession("chat"),
+        )
+    )
+    (wait,) = outcome.suspended.waits
+    assert wait.HasField("budget")
+    assert not model.calls

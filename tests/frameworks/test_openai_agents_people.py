@@ -86,6 +86,27 @@ async def test_outside_of_a_step_a_durable_agents_tool_interrupts_its_run() -> N
     assert [one.name for one in result.interruptions] == ["wipe"]
 
 
+async def test_a_question_within_an_agent_that_is_a_tool_is_asked_once() -> None:
+    wiped: list[int] = []
+
+    @function_tool(needs_approval=True)
+    def wipe(disk: int) -> str:
+        wiped.append(disk)
+        return "wiped"
+
+    inner_model = scripted([("wipe", "c1", {"disk": 1})], "inner")
+    inner = durable(Agent(name="inner", model=inner_model, tools=[wipe]))
+    model = scripted([("ask_inner", "c1", {"input": "go"})], "done")
+    work = running(Agent(name="outer", model=model, tools=[inner.as_tool("ask_inner", "Asks.")]))
+
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    step.keep(wait.call, END, value=encode(True))
+    assert result_of(await step.attempt(work)) == ["inner"]
+    assert wiped == [1]
+    assert len(model.calls) == len(inner_model.calls) == 2
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_tool_may_ask_a_person_itself(streamed: bool) -> None:
     model = scripted([("choose", "c1", {}), ("find", "c2", {})], "done")

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from agents import Agent, OpenAIResponsesCompactionSession, SQLiteSession, UserError
+from agents import (
+    Agent,
+    OpenAIConversationsSession,
+    OpenAIResponsesCompactionSession,
+    Session,
+    SQLiteSession,
+    UserError,
+)
 
 from stepwell_client import TaskContext
 from stepwell_client.openai_agents import StepwellRunner, StepwellSession
@@ -138,10 +145,11 @@ async def test_outside_of_a_step_it_is_the_session_that_it_is_made_of(
     assert await stored.get_items() == []
 
 
-def test_a_session_that_compacts_itself_is_refused(
+def test_sessions_that_would_not_be_kept_are_refused(
     stored: SQLiteSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    compacting = OpenAIResponsesCompactionSession("customer-17", stored)
     with pytest.raises(UserError, match="compacts itself"):
-        StepwellSession(compacting)
+        StepwellSession(OpenAIResponsesCompactionSession("customer-17", stored))
+    with pytest.raises(UserError, match="conversation_id"):
+        StepwellSession(cast("Session", OpenAIConversationsSession()))

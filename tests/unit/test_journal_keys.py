@@ -149,6 +149,7 @@ def test_a_key_that_is_too_long_is_refused() -> None:
 
 def test_a_call_that_is_counted_no_more_leaves_its_key_to_the_next_one() -> None:
     counts: dict[str, int] = {}
+    assert uncounted_key("", "search", "9f3c", counts) == ""
     first, second = (counted_key("", "search", "9f3c", counts) for _ in range(2))
     assert uncounted_key("", "search", "9f3c", counts) == second
     assert counted_key("", "search", "9f3c", counts) == second != first

@@ -184,10 +184,11 @@ class Calls:
         return frame_of(self.record) or self._outermost
 
     async def again(self, name: str, *arguments: object) -> None:
-        """Let a call that was made and failed be made once more in this attempt, under the key that it had."""
-        frame = self.frame()
+        """Let a call that failed be made once more in this attempt, under the key that it had. Raises nothing."""
+        frame = frame_of(self.record) or self._outermost
         key = uncounted_key(frame.prefix, name, arguments_digest(arguments, {}), frame.run.counts)
-        self.journal.ask(key, CodeRun())
+        if key:
+            self.journal.ask(key, CodeRun())
 
     # The end of the attempt.
 

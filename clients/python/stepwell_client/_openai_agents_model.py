@@ -120,8 +120,8 @@ class StepModel:
         name = f"{AGENT.get()}.model"[-NAME_CHARS_MAX:]
         try:
             return await step.call(name, operation, asked, self._name, as_=dict[str, Any])
-        except Exception:
-            # The SDK may make the request again, which is another try of this call.
+        except (Exception, asyncio.CancelledError):
+            # The SDK may make the request again, also one that took too long, which is another try of this call.
             await on_workers_loop(step)(opened_calls(step).again(name, asked, self._name))
             raise
 

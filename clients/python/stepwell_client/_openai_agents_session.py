@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-from agents import Session, TResponseInputItem, UserError
+from agents import OpenAIConversationsSession, Session, TResponseInputItem, UserError
 from agents.memory import is_openai_responses_compaction_aware_session
 
 from stepwell_client._context import StepContext, journaled_step
@@ -31,6 +31,10 @@ class StepwellSession:
     """
 
     def __init__(self, session: Session) -> None:
+        if isinstance(session, OpenAIConversationsSession):
+            raise UserError(
+                "OpenAI keeps the history of an OpenAIConversationsSession: give the run its conversation_id"
+            )
         if is_openai_responses_compaction_aware_session(session):
             raise UserError(
                 f"session {session.session_id!r} compacts itself by requests that would not be kept: "

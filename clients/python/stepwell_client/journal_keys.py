@@ -107,9 +107,14 @@ def counted_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> 
 
 
 def uncounted_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> str:
-    """Return the key of the newest call of this name and these arguments, and let the next one have it."""
+    """Return the key of the newest call of this name and these arguments, and let the next one have it.
+
+    Empty: there was no such call.
+    """
     base = _counted_base(prefix, name, digest)
-    number = counts.pop(base)
+    number = counts.get(base, 0)
+    if not number:
+        return ""
     counts[base] = number - 1
     return f"{base}{number}"
 
