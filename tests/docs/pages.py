@@ -12,7 +12,7 @@ PAGES = (
     TOP / "README.md",
     TOP / "CONTRIBUTING.md",
     TOP / "CHANGELOG.md",
-    *(TOP / "docs").glob("*.md"),
+    *sorted((TOP / "docs").rglob("*.md")),
 )
 
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

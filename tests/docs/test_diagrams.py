@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from scripts import diagrams
+from scripts import diagrams, pictures
 
 
 def test_every_drawing_in_the_documents_is_fresh() -> None:
@@ -14,9 +14,17 @@ def test_every_drawing_in_the_documents_is_fresh() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_picture_of_the_loop_is_fresh_and_shown() -> None:
+    assert pictures.LOOP.read_text(encoding="utf-8") == pictures.loop(), (
+        "run: python -m scripts.pictures"
+    )
+    page = (diagrams.TOP / "docs" / "concepts.md").read_text(encoding="utf-8")
+    assert "](pictures/loop.svg)" in page
+
+
 def test_the_concepts_show_every_table_of_the_loop() -> None:
     page = (diagrams.TOP / "docs" / "concepts.md").read_text(encoding="utf-8")
-    for name in ("phases", "steps", "runs", "tasks", "executions"):
+    for name in ("steps", "runs", "tasks", "executions"):
         assert f"<!-- drawn from core/table.py: begin {name} -->" in page
 
 

@@ -117,8 +117,8 @@ def _commands(path: Path) -> list[list[str]]:
 
 
 def test_the_commands_of_every_page_are_commands() -> None:
-    counted = {path.stem: len(_commands(path)) for path in DOCS.glob("*.md")}
-    for path in DOCS.glob("*.md"):
+    counted = {path.stem: len(_commands(path)) for path in DOCS.rglob("*.md")}
+    for path in DOCS.rglob("*.md"):
         for command, *_ in _commands(path):
             assert command in COMMANDS, path.name
     wanting = {"budgets", "control", "effects", "forks", "logs", "operating", "people", "retention"}
