@@ -7,6 +7,7 @@ plays it as a program.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import tempfile
 import time
@@ -239,6 +240,8 @@ def state_folder(parent: Path | None) -> Path:
 
 def main(prepare: Callable[[Console], Stage]) -> int:
     """Play the demo that is prepared for a console; return the exit code."""
+    # Between the demo's own lines nobody needs the client's about a server that was killed on purpose.
+    logging.getLogger("stepwell_client").addHandler(logging.NullHandler())
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = PIPE_COLUMNS

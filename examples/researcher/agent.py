@@ -6,7 +6,7 @@ of the step's journal. So a crash costs the call that was under way, and a perso
     stepwell serve
     stepwell worker examples.researcher.agent:agent --queue researcher
     stepwell run --pipeline researcher --goal 'How did people get water before there were taps?' --input '{}'
-    stepwell inputs
+    stepwell answer RUN one
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The program of `make demo-agent`: an agent with a language model, and a SIGKILL for its worker and for the server.
 
-    python -m examples.researcher.demo [--texts FOLDER] [--question TEXT] [--model auto|local|scripted]
+    python -m examples.researcher.demo [--texts FOLDER] [--question TEXT] [--model local|scripted]
 
 The worker is killed in the middle of its loop of tools, the server later, each while the model is at work. In the end
 a ledger that the agent wrote is compared with the journal in the store: the exit code is 1 when a call was made again
@@ -27,7 +27,7 @@ from examples.demo.text import plain, some
 from examples.researcher.agent import CHOICES, TEXTS, Request
 from examples.researcher.ledger import Ledger, Line, Mark, Tally, tallies, violations
 from examples.researcher.library import list_files
-from examples.researcher.models import weights
+from examples.researcher.models import NoModel, weights
 from examples.researcher.prompts import TEXTS_MIN
 from examples.researcher.report import count_reports
 from stepwell_client import NonRetryable, RunHandle, RunStatus, word
@@ -238,7 +238,7 @@ def calls_table(counted: Mapping[str, Tally], effects: Mapping[str, Mapping[str,
 
 
 def prepared(options: argparse.Namespace, console: Console) -> Demo:
-    """Say which model plays, and make the demo. Raises DemoFailed where there is nothing to read, or no such model."""
+    """Print which model plays, and make the demo. Raises DemoFailed where there is too little to read."""
     texts = Path(options.texts or TEXTS).resolve()
     try:
         files = list_files(str(texts))
@@ -248,15 +248,22 @@ def prepared(options: argparse.Namespace, console: Console) -> Demo:
         raise DemoFailed(
             f"{some(len(files), 'text')} in {texts}: the demo needs {TEXTS_MIN} or more"
         )
-    path = weights() if options.model != "scripted" else None
-    if options.model == "local" and path is None:
-        raise DemoFailed("no language model is installed; `make demo-agent` fetches one")
-    if path is not None:
-        size = path.stat().st_size / 1e6
-        console.print(f"Model: {path.stem}, {size:.0f} MB, in the worker's process on one core.")
-    else:
-        why = "as was asked for" if options.model == "scripted" else "because no other is installed"
-        console.print(f"Model: a SCRIPTED one, {why}. It takes the first answer that is allowed.")
+    scripted = options.model == "scripted"
+    why = "as was asked for"
+    if not scripted:
+        try:
+            path = weights()
+            size = path.stat().st_size / 1e6
+            console.print(
+                f"Model: {path.stem}, {size:.0f} MB, in the worker's process on one core."
+            )
+        except NoModel as error:
+            scripted, why = True, f"because {error}"
+    if scripted:
+        console.print(
+            f"Model: a SCRIPTED one, {why}. It takes the first answer that is allowed.",
+            soft_wrap=True,
+        )
     state = state_folder(options.state)
     console.print(
         f"Reading {some(len(files), 'text')} of {plain(str(texts))}; state: {shown(state)}"
@@ -265,7 +272,7 @@ def prepared(options: argparse.Namespace, console: Console) -> Demo:
         texts=str(texts),
         reports=str(state / "reports.md"),
         ledger=str(state / "ledger.jsonl"),
-        scripted=path is None,
+        scripted=scripted,
         pace_seconds=options.pace,
     )
     return Demo(options.question or GOAL, request, state, console)
@@ -280,9 +287,9 @@ def demo(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--question", help="what it is to find out")
     parser.add_argument(
         "--model",
-        choices=("auto", "local", "scripted"),
-        default="auto",
-        help="the one on this machine, else a scripted one (auto)",
+        choices=("local", "scripted"),
+        default="local",
+        help="the one on this machine (the default; without it a scripted one), or a scripted one",
     )
     parser.add_argument("--state", type=Path, help="where to keep the store and the logs")
     parser.add_argument(

@@ -13,6 +13,8 @@ CHARS_MAX = 1_500
 SENTENCES_MAX = 12
 SENTENCE_CHARS = range(20, 301)
 LINES_FOUND_MAX = 4
+MARKDOWN = ("#", "|", "<", "```")
+"""Beginnings of lines that hold no sentence: headings, tables, comments, fences."""
 
 
 def list_files(folder: str) -> list[str]:
@@ -25,10 +27,10 @@ def list_files(folder: str) -> list[str]:
 
 
 def read_file(folder: str, name: str) -> str:
-    """Return a text's beginning as one line, without its heading."""
+    """Return a text's beginning as one line, without the first line, which is a heading, and without Markdown's own."""
     text = (Path(folder) / name).read_text(encoding="utf-8", errors="replace")
-    _heading, _, body = text.strip().partition("\n")
-    return " ".join(body.split())[:CHARS_MAX]
+    lines = [line for line in text.strip().splitlines()[1:] if not line.startswith(MARKDOWN)]
+    return " ".join(" ".join(lines).split())[:CHARS_MAX]
 
 
 def search_word(folder: str, word: str) -> list[str]:

