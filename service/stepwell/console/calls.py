@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import grpc
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 
@@ -162,9 +161,8 @@ class Calls:
         except Ended as ended:
             await reply.fail(ended.answer)
         except TimeoutError:
-            await reply.fail(
-                status.Answer(grpc.StatusCode.DEADLINE_EXCEEDED, "the call's time is over", ())
-            )
+            over = status.CallTimedOut("the time that the caller gave is over")
+            await reply.fail(status.answer_of(over))
         else:
             await reply.answer(answer)
 

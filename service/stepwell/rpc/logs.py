@@ -26,7 +26,7 @@ SAME_LINES_MAX = 10
 """Lines with the same words, whatever their fields, that are written within `SAME_LINES_SECONDS`."""
 SAME_LINES_SECONDS = 60.0
 WORDS_REMEMBERED_MAX = 1_000
-LOGGERS = (*PACKAGES, "grpc", "sqlalchemy", "alembic", "asyncio", "stepwell_client")
+LOGGERS = (*PACKAGES, "grpc", "sqlalchemy", "alembic", "asyncio", "uvicorn", "stepwell_client")
 """The loggers that are printed: ours, and those of libraries from WARNING up."""
 
 _EVENT_CHARS = 30

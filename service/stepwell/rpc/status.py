@@ -40,6 +40,12 @@ class MethodUnknown(errors.StepwellError):
     reason = "METHOD_UNKNOWN"
 
 
+class CallTimedOut(errors.StepwellError):
+    """The time that the caller gave for a call by HTTP is over. gRPC ends its own calls itself."""
+
+    reason = "DEADLINE_EXCEEDED"
+
+
 CODES: dict[type[errors.StepwellError], grpc.StatusCode] = {
     errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
     errors.NotFound: grpc.StatusCode.NOT_FOUND,
@@ -55,6 +61,7 @@ CODES: dict[type[errors.StepwellError], grpc.StatusCode] = {
     errors.OutcomeUnknown: grpc.StatusCode.UNAVAILABLE,
     SlowConsumer: grpc.StatusCode.UNAVAILABLE,
     MethodUnknown: grpc.StatusCode.UNIMPLEMENTED,
+    CallTimedOut: grpc.StatusCode.DEADLINE_EXCEEDED,
     errors.StepwellError: grpc.StatusCode.INTERNAL,
 }
 """An error whose class isn't here has the code of its nearest base."""

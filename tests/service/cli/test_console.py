@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
+from stepwell.console.app import PROOF_HEADER
 from tests.service.cli.world import WAIT_S, Terminal, end, read_until
 
 BROWSER = """#!/bin/sh
@@ -34,8 +40,11 @@ def browser(tmp_path: Path) -> Path:
 class Served:
     """A server with a console, as processes see it."""
 
-    def __init__(self, terminal: Terminal, address: str, url: str) -> None:
+    def __init__(
+        self, terminal: Terminal, server: subprocess.Popen[str], address: str, url: str
+    ) -> None:
         self.terminal = terminal
+        self.server = server
         self.address = address
         self.url = url
 
@@ -48,7 +57,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     )
     address = read_until(server.stdout, r"listens on (\S+)")[1]
     url = read_until(server.stdout, r"console  (http://127.0.0.1:\d+); log in by: stepwell console")
-    yield Served(terminal, address, url[1])
+    yield Served(terminal, server, address, url[1])
     answer = end(server)
     assert answer.code == 0
     assert "Traceback" not in answer.err
@@ -98,6 +107,69 @@ def test_console_of_its_own_process_calls_the_server(served: Served) -> None:
     assert answer.code == 0
     assert "stopped" in answer.out
     assert "Traceback" not in answer.err
+
+
+def test_console_sends_no_token_to_a_port_that_is_not_the_servers(tmp_path: Path) -> None:
+    # As where the server is another machine's, reached by a tunnel, and the port of this one somebody else's.
+    asked: list[tuple[str, str | None]] = []
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            asked.append((self.command, self.headers["Authorization"]))
+            self.send_response(200)
+            self.send_header(PROOF_HEADER, "0" * 64)
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            self.do_HEAD()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Say nothing."""
+
+    stranger = ThreadingHTTPServer(("127.0.0.1", 0), Stranger)
+    threading.Thread(target=stranger.serve_forever, daemon=True).start()
+    terminal = Terminal(tmp_path)
+    program = f"""
+import asyncio
+from stepwell.config import GrpcSettings, Settings, StoreSettings
+from stepwell.rpc.server import Server
+
+async def main():
+    settings = Settings(store=StoreSettings(url="memory://"), grpc=GrpcSettings(port=0))
+    server = Server(settings)
+    server.console_address = "http://127.0.0.1:{stranger.server_port}"
+    async with server:
+        print(server.addresses[0], flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+    server = subprocess.Popen(
+        [sys.executable, "-c", program], env=terminal.variables, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        target = server.stdout.readline().strip()
+        command = terminal.spawn("console", "--target", target, "--no-open")
+        # It serves the page itself.
+        read_until(command.stdout, f"the console of {target} is at http://127.0.0.1:")
+        assert end(command, signal.SIGINT).code == 0
+    finally:
+        server.kill()
+        server.wait()
+        stranger.shutdown()
+        stranger.server_close()
+        assert server.stdout is not None
+        server.stdout.close()
+    assert asked == [("HEAD", None)]
+
+
+def test_bytes_that_are_no_http_are_a_line_of_the_log(served: Served) -> None:
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"no HTTP at all\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+    read_until(served.server.stderr, r"\[warning +\] Invalid HTTP request")
 
 
 def test_console_of_no_server_says_so(tmp_path: Path) -> None:
