@@ -38,7 +38,7 @@ DOCS_VENV := .venv-docs
 DOCS_PY := $(DOCS_VENV)/bin/python
 FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_PY := $(FRAMEWORKS_VENV)/bin/python
-SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench examples)
+SOURCES := service drivers clients/python testkit tests scripts console $(wildcard bench examples)
 
 PEERS_VENV := .venv-peers
 # Restate's server comes from npm, Temporal's from Go's module proxy, all else from PyPI.
@@ -52,7 +52,7 @@ FRAMEWORKS_READY := $(FRAMEWORKS_VENV)/.ready
 PEERS_READY := $(PEERS_VENV)/.ready
 MODEL_READY := $(VENV)/.model
 
-.PHONY: help setup demo demo-agent test test-stores test-frameworks proof mutants simulate differential check docs format generate bench bench-peers lock clean
+.PHONY: help setup demo demo-agent test test-stores test-frameworks proof mutants simulate differential check docs format generate console test-console bench bench-peers lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -134,6 +134,7 @@ check: $(READY) $(GENERATE_READY) $(FRAMEWORKS_READY) ## lint, formats, types, p
 	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
+	@$(PY) scripts/console.py --check
 	@echo "==> protocol"; $(VENV)/bin/buf lint
 	@$(VENV)/bin/buf format --diff --exit-code
 	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q --door=check tests/unit/house
@@ -154,6 +155,12 @@ format: $(READY) ## format the code and mend what ruff can mend
 
 generate: $(GENERATE_READY) ## make the Python code in stepwell_client/v1 from proto/
 	@$(GENERATE_PY) scripts/generate.py
+
+console: $(READY) ## build the web console's page from console/ (needs Node and npm)
+	@$(PY) scripts/console.py
+
+test-console: $(READY) ## a door beside them: the web console in a real browser (Node, npm, Debian's chromium)
+	@$(PY) scripts/console.py --test $(ARGS)
 
 bench: $(READY) ## measure every work beside its goal (15 minutes, on a quiet machine)
 	@$(PY) -m bench $(ARGS)
@@ -185,5 +192,5 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	    --no-deps --group model -o requirements/model.txt
 
 clean: ## remove the environments and all that was built
-	@rm -rf $(VENV) $(GENERATE_VENV) $(DOCS_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(GENERATE_VENV) $(DOCS_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out console/node_modules console/build build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

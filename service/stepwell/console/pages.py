@@ -33,7 +33,6 @@ _TYPES = {
 _HASHED = re.compile(r"-[0-9A-Z]{8}\.[a-z]+$")
 """The end of a name that changes with the file's content."""
 _INDEX = "index.html"
-_UNBUILT = b"<!doctype html><title>Stepwell</title>The page is not built: run `make console` and restart.\n"
 
 
 class File(NamedTuple):
@@ -49,11 +48,10 @@ def read_files() -> Mapping[str, File]:
     """Return the page's files by their names."""
     folder = files("stepwell.console") / "assets"
     found: dict[str, File] = {}
-    if folder.is_dir():
-        for one in folder.iterdir():
-            content_type = _TYPES.get(one.name.rpartition(".")[2])
-            if content_type is not None:
-                found[one.name] = _file(one.read_bytes(), content_type, one.name)
+    for one in folder.iterdir():
+        content_type = _TYPES.get(one.name.rpartition(".")[2])
+        if content_type is not None:
+            found[one.name] = _file(one.read_bytes(), content_type, one.name)
     return found
 
 
@@ -67,8 +65,7 @@ class Pages:
 
     def __init__(self) -> None:
         self._files = read_files()
-        unbuilt = _file(_UNBUILT, _TYPES["html"], _INDEX)
-        self._index = self._files.get(_INDEX, unbuilt)
+        self._index = self._files[_INDEX]
 
     async def serve(self, scope: Scope, response: Response) -> None:
         """Answer a request."""

@@ -1,0 +1,67 @@
+// The open questions of all runs or of one, kept up to date by the stream of runs.
+import type { RunInput, WatchRunsResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import { InputStatus } from "../gen/stepwell/v1/types_pb.ts";
+import { Changing } from "../ui/store.ts";
+import { api, pages, type Problem, problem } from "./client.ts";
+import { follow, SIGN_OF_LIFE_S, type Taken } from "./follow.ts";
+
+/** Runs change often; the questions are read again at most so often. */
+const READ_MS = 500;
+const INPUTS_MAX = 1_000;
+
+export class Inbox extends Changing {
+  inputs: RunInput[] | undefined;
+  problem: Problem | undefined;
+  private cursor = "now";
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(readonly runId: string) {
+    super();
+  }
+
+  start(): () => void {
+    const stop = follow<WatchRunsResponse>({
+      open: (signal) =>
+        api.watchRuns(
+          { cursor: this.cursor, progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 } },
+          { signal },
+        ),
+      take: ({ message }) => this.take(message),
+      failed: () => {
+        this.cursor = "now";
+        this.inputs = undefined;
+        return true;
+      },
+    });
+    return () => {
+      stop();
+      clearTimeout(this.timer);
+    };
+  }
+
+  private take(message: WatchRunsResponse["message"]): Taken {
+    if (message.case === "updates" || message.case === "progress") this.cursor = message.value.cursor;
+    const mine =
+      message.case === "updates" && message.value.updates.some((one) => !this.runId || one.runId === this.runId);
+    if (!this.inputs) void this.read();
+    else if (mine) this.timer ??= setTimeout(() => void this.read(), READ_MS);
+    return "more";
+  }
+
+  async read(): Promise<void> {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    try {
+      const found: RunInput[] = [];
+      for await (const page of pages((pageToken) => api.listInputs({ runId: this.runId, pageToken }))) {
+        found.push(...page.inputs.filter((one) => one.request?.status === InputStatus.OPEN));
+        if (found.length >= INPUTS_MAX) break;
+      }
+      this.inputs = found;
+      this.problem = undefined;
+    } catch (error) {
+      this.problem = problem(error);
+    }
+    this.changed();
+  }
+}

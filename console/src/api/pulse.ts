@@ -1,0 +1,112 @@
+// What happens on a server, counted from the stream of runs while the page looks: so many samples, one every
+// two seconds.
+import type { WatchRunsResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import { RunStatus } from "../gen/stepwell/v1/types_pb.ts";
+import { isEnded } from "../model/words.ts";
+import { Changing } from "../ui/store.ts";
+import { api, pages } from "./client.ts";
+import { follow, SIGN_OF_LIFE_S, type Taken } from "./follow.ts";
+
+export const SAMPLE_MS = 2_000;
+const SAMPLES = 150;
+/** Runs of a status are counted up to here. */
+export const COUNT_MAX = 1_000;
+const COUNTED_EVERY = 5;
+
+export interface Series {
+  title: string;
+  samples: number[];
+}
+
+const UNFINISHED = [RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED];
+
+export class Pulse extends Changing {
+  readonly commits: Series = { title: "Commits to runs, a second", samples: [] };
+  readonly ended: Series = { title: "Runs that ended, a second", samples: [] };
+  readonly running: Series = { title: "Runs under way", samples: [] };
+  readonly queued: Series = { title: "Runs that are queued", samples: [] };
+  /** How many unfinished runs stand where. */
+  counts = new Map<RunStatus, number>();
+  private cursor = "now";
+  private seen = { commits: 0, ended: 0 };
+  private readonly versions = new Map<string, bigint>();
+  private turn = 0;
+
+  get series(): Series[] {
+    return [this.commits, this.ended, this.running, this.queued];
+  }
+
+  start(): () => void {
+    const stop = follow<WatchRunsResponse>({
+      open: (signal) =>
+        api.watchRuns(
+          { cursor: this.cursor, progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 } },
+          { signal },
+        ),
+      take: ({ message }) => this.take(message),
+      failed: () => {
+        this.cursor = "now";
+        return true;
+      },
+    });
+    const timer = setInterval(() => void this.sample(), SAMPLE_MS);
+    void this.count();
+    return () => {
+      stop();
+      clearInterval(timer);
+    };
+  }
+
+  private take(message: WatchRunsResponse["message"]): Taken {
+    if (message.case === "updates") {
+      for (const { run, runId, version, deleted } of message.value.updates) {
+        if (deleted) this.versions.delete(runId);
+        if (!run || deleted) continue;
+        const before = this.versions.get(runId) ?? version - 1n;
+        this.seen.commits += Number(version - before);
+        this.versions.set(runId, version);
+        if (isEnded(run)) {
+          this.seen.ended += 1;
+          this.versions.delete(runId);
+        }
+      }
+    }
+    if (message.case === "updates" || message.case === "progress") this.cursor = message.value.cursor;
+    return "more";
+  }
+
+  private async sample(): Promise<void> {
+    if (document.visibilityState !== "visible") return;
+    this.turn += 1;
+    if (this.turn % COUNTED_EVERY === 0) await this.count();
+    const seconds = SAMPLE_MS / 1_000;
+    put(this.commits, this.seen.commits / seconds);
+    put(this.ended, this.seen.ended / seconds);
+    put(this.running, this.counts.get(RunStatus.RUNNING) ?? 0);
+    put(this.queued, this.counts.get(RunStatus.QUEUED) ?? 0);
+    this.seen = { commits: 0, ended: 0 };
+    this.changed();
+  }
+
+  private async count(): Promise<void> {
+    try {
+      for (const status of UNFINISHED) {
+        let found = 0;
+        const list = (pageToken: string) => api.listRuns({ statuses: [status], pageSize: BigInt(COUNT_MAX), pageToken });
+        for await (const page of pages(list)) {
+          found += page.runs.length;
+          if (found >= COUNT_MAX) break;
+        }
+        this.counts.set(status, found);
+      }
+      this.changed();
+    } catch {
+      // The next time will tell; the banner says that the server is away.
+    }
+  }
+}
+
+function put(series: Series, value: number): void {
+  series.samples.push(value);
+  if (series.samples.length > SAMPLES) series.samples.shift();
+}
