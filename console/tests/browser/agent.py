@@ -1,0 +1,155 @@
+"""The agent of the console's browser tests: a run with all that a page can show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from stepwell_client import (
+    Agent,
+    Continue,
+    Effect,
+    Finish,
+    InputKind,
+    NeedsInput,
+    NonRetryable,
+    PlanContext,
+    ReflectContext,
+    Retry,
+    SynthesizeContext,
+    Task,
+    TaskContext,
+)
+
+HOSTILE = "<img src=x onerror=\"window.hacked='yes'\"><script>window.hacked='yes'</script>"
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Name"},
+        "age": {"type": "integer", "minimum": 0},
+        "colour": {"enum": ["red", "blue"]},
+        "member": {"type": "boolean"},
+    },
+    "required": ["name", "age"],
+}
+
+agent = Agent("console")
+
+
+@agent.plan
+def plan(ctx: PlanContext) -> Sequence[Task]:
+    if ctx.labels.get("plan") == "cycle":
+        return [Task("a", "quick", depends_on=["b"]), Task("b", "quick", depends_on=["a"])]
+    return [
+        Task("gather", "numbers", title="Gather the numbers"),
+        Task(
+            "write",
+            "write",
+            title="Write a draft",
+            depends_on=["gather"],
+            prompt="Write about bees.",
+        ),
+        Task("shaky", "shaky", title="A shaky step", retry=Retry(initial_backoff=0.05)),
+        Task("ask", "ask", title="Ask who it is for", depends_on=["write"]),
+        Task("hostile", "hostile", title=HOSTILE, depends_on=["shaky"]),
+    ]
+
+
+@agent.task("numbers")
+async def numbers(ctx: TaskContext) -> dict[str, Any]:
+    ctx.usage(input_tokens=120, output_tokens=40, cost_micros=1_500)
+    return {"big": 9007199254740993, "one": 1.0, "nothing": -0.0, "list": [1e100, None, True]}
+
+
+@agent.task("write")
+async def write(ctx: TaskContext) -> str:
+    ctx.log("the draft begins")
+    words = ["Bees", "are", "busy", ",", "and", "so", "is", "this", "step", "."]
+    for word in words:
+        ctx.stream(word + " ")
+        await asyncio.sleep(0.02)
+    ctx.append("user", "Write about bees.")
+    ctx.append("assistant", " ".join(words))
+    ctx.record(prompt="Write about bees.", response='{"text": "Bees", "n": 9007199254740993}')
+    return await ctx.call("model", polish, " ".join(words))
+
+
+async def polish(text: str) -> str:
+    return text.replace(" ,", ",")
+
+
+@agent.task("shaky")
+def shaky(ctx: TaskContext) -> str:
+    if ctx.attempt < 3:
+        raise ConnectionError(f"the line was cut in attempt {ctx.attempt}")
+    return "steady"
+
+
+@agent.task("ask")
+async def ask(ctx: TaskContext) -> Any:
+    if ctx.answered is None:
+        raise NeedsInput("Who is it for?", schema=PERSON)
+    return ctx.answer()
+
+
+@agent.task("approve")
+async def approve(ctx: TaskContext) -> bool:
+    if ctx.answered is None:
+        raise NeedsInput("Send it?", kind=InputKind.APPROVAL)
+    return bool(ctx.answer())
+
+
+@agent.task("hostile")
+async def hostile(ctx: TaskContext) -> dict[str, str]:
+    ctx.log(HOSTILE)
+    ctx.append("user", HOSTILE)
+    return {HOSTILE: HOSTILE, "__proto__": "javascript:alert(1)"}
+
+
+@agent.task("fail")
+async def fail(ctx: TaskContext) -> None:
+    raise NonRetryable("it can't be done")
+
+
+@agent.task("slow")
+async def slow(ctx: TaskContext, seconds: float = 60.0) -> str:
+    for _ in range(int(seconds * 10)):
+        ctx.heartbeat()
+        await asyncio.sleep(0.1)
+    return "done"
+
+
+@agent.task("quick")
+async def quick(ctx: TaskContext, value: Any = None) -> Any:
+    return value
+
+
+@agent.task("charge")
+async def charge(ctx: TaskContext) -> str:
+    """Begins an effect, and dies with its worker when it is told to."""
+    await ctx.call("charge", hang, key="charge", effect=Effect.AT_MOST_ONCE)
+    return "charged"
+
+
+async def hang() -> str:
+    await asyncio.sleep(3_600)
+    return ""
+
+
+@agent.reflect
+def reflect(ctx: ReflectContext) -> Finish | Continue:
+    if ctx.iteration > 1:
+        return Finish("it is enough")
+    return Continue(
+        [
+            Task("gather", "numbers", title="Gather the numbers"),
+            Task("again", "quick", title="Look again", depends_on=["gather"], input=[1, 2]),
+        ],
+        reason="one more look",
+    )
+
+
+@agent.synthesize
+def synthesize(ctx: SynthesizeContext) -> dict[str, Any]:
+    return {"goal": ctx.goal, "tasks": len(ctx.results), "exact": 9007199254740993}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { World } from "./world.ts";
+
+let world: World;
+before(async () => {
+  world = await World.start(0);
+});
+after(() => world.stop());
+
+async function newCode(): Promise<string> {
+  const response = await fetch(`${world.base}/session/code`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${world.token}` },
+  });
+  return ((await response.json()) as { code: string }).code;
+}
+
+test("a code logs in, and leaves the address and the history", async () => {
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${world.base}/service#code=${await newCode()}`);
+  await page.getByRole("heading", { name: "Service" }).waitFor();
+  assert.equal(page.url(), `${world.base}/service`);
+  await page.reload();
+  await page.getByRole("heading", { name: "Service" }).waitFor();
+  assert.deepEqual(await context.cookies(), []);
+  await context.close();
+});
+
+test("a code that was used before is refused, with the command that makes another", async () => {
+  const code = await newCode();
+  const body = JSON.stringify({ code });
+  const headers = { "Content-Type": "application/json" };
+  assert.equal((await fetch(`${world.base}/session`, { method: "POST", body, headers })).status, 200);
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${world.base}/#code=${code}`);
+  await page.getByRole("alert").getByText("stepwell console").waitFor();
+  await context.close();
+});
+
+test("a token logs in, a wrong one doesn't, and logging out ends all pages of the browser", async () => {
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${world.base}/inbox`);
+  await page.fill("input[type=password]", "stw_wrong");
+  await page.click("button[type=submit]");
+  await page.getByRole("alert").getByText("refuses this token").waitFor();
+  await world.shot(page, "login");
+  await world.logIn(page);
+  await page.getByRole("heading", { name: "Inbox" }).waitFor();
+  const other = await context.newPage();
+  await other.goto(`${world.base}/runs`);
+  await other.getByText("There is no run yet").waitFor();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByLabel("Token").waitFor();
+  await other.getByLabel("Token").waitFor();
+  assert.equal(await page.evaluate(() => localStorage.length), 0);
+  await context.close();
+});
+
+test("a key that the server doesn't take leads back to the login", async () => {
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${world.base}/runs`);
+  await page.evaluate(() => {
+    const expires = new Date(Date.now() + 3_600_000).toISOString();
+    const session = { key: "stws_00", expires, tenant: "t", subject: "s", scopes: [] };
+    localStorage.setItem("stepwell.session", JSON.stringify(session));
+  });
+  await page.reload();
+  await page.getByLabel("Token").waitFor();
+  await context.close();
+});
