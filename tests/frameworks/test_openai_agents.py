@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import subprocess
 import sys
@@ -60,6 +61,11 @@ async def test_without_a_step_nothing_changes() -> None:
     assert (await StepwellRunner.run(agent, "go")).last_agent is agent
     assert (await Runner.run(durable(agent), "go")).final_output == "done"
     assert finder.found == ["bees", "ants"]
+
+
+async def test_a_durable_agent_can_be_copied() -> None:
+    agent = copy.deepcopy(durable(Agent(name="reader", model=scripted("done"))))
+    assert (await Runner.run(agent, "go")).final_output == "done"
 
 
 async def test_usage_is_kept_with_the_answer_and_counted_once() -> None:

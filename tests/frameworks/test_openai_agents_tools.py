@@ -14,8 +14,8 @@ from agents import (
 )
 from pydantic import BaseModel
 
-from stepwell_client import NonRetryable, TaskContext, decode
-from stepwell_client.openai_agents import StepwellRunner, not_kept
+from stepwell_client import NonRetryable, Retry, TaskContext, decode
+from stepwell_client.openai_agents import StepwellRunner, as_call, not_kept
 from stepwell_client.v1 import types_pb2
 from tests.frameworks.scripted_openai import Finder, names, scripted, twice
 from tests.support.journal import JournaledStep, crashed, result_of
@@ -151,3 +151,21 @@ async def test_the_time_of_a_tool_is_counted_by_the_sdk_and_kept_as_its_answer()
     assert result_of(await step.attempt(work)) == "done"
     assert "timed out" in decode(step.kept(END)[1].value)
     assert len(model.calls) == 2
+
+
+async def test_a_tools_own_tries_are_tries_of_its_call() -> None:
+    reads: list[int] = []
+
+    @function_tool(failure_error_function=None)
+    def read() -> str:
+        reads.append(1)
+        if len(reads) < 3:
+            raise ConnectionError("the line was cut")
+        return "seen"
+
+    tool = as_call(read, retry=Retry(max_attempts=3))
+    model = scripted([("read", "c1", {})], "done")
+    step = JournaledStep()
+    await crashed(step, twice(Agent(name="reader", model=model, tools=[tool])))
+    assert len(step.kept(TRY)) == 2
+    assert names(step) == ["reader.model", "reader.tool.read", "reader.model"]

@@ -50,6 +50,8 @@ class StepModel:
         self._model = model
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_model":  # A copy that is being made has none yet.
+            raise AttributeError(name)
         return getattr(self._model, name)
 
     async def get_response(self, *arguments: Any, **named: Any) -> ModelResponse:

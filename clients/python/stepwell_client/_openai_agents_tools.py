@@ -117,8 +117,12 @@ async def _needs_approval(
     policy = tool.needs_approval
     if not callable(policy):
         return policy
-    # It would judge other arguments than those that the tool is given.
-    if arguments is None or set(tool.params_json_schema.get("properties", ())) - set(arguments):
+    if arguments is None:
+        return True
+    # The policy would judge other arguments than those that a decorated function gets, with its defaults.
+    if hasattr(tool, "__wrapped__") and not set(tool.params_json_schema["properties"]) <= set(
+        arguments
+    ):
         return True
     needed = policy(context, dict(arguments), call_id)
     return bool(await needed if inspect.isawaitable(needed) else needed)

@@ -13,11 +13,11 @@ agent again, and is given what was recorded. Outside of a step nothing changes. 
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from agents import (
     Agent,
@@ -187,6 +187,7 @@ def _durable_class(kind: type[Agent[Any]]) -> type[Agent[Any]]:
 def _durable_tool(tool: Tool, agent: Agent[Any]) -> Tool:
     if not isinstance(tool, FunctionTool):
         return tool
+    # Nothing public says which agent a tool runs; where this says nothing, either, it is not checked.
     inner = getattr(tool, "_agent_instance", None)
     if inner is not None and not isinstance(inner, _DurableAgent):
         raise UserError(
@@ -207,13 +208,28 @@ def _durable_handoff(given: Agent[Any] | Handoff[Any, Any], made: Made) -> Hando
     return changed
 
 
+@overload
+def as_call(
+    tool: FunctionTool,
+    *,
+    effect: Effect = Effect.IDEMPOTENT,
+    retry: Retry | None = None,
+    reconcile: Reconcile | None = None,
+) -> FunctionTool: ...
+@overload
+def as_call(
+    *,
+    effect: Effect = Effect.IDEMPOTENT,
+    retry: Retry | None = None,
+    reconcile: Reconcile | None = None,
+) -> Callable[[FunctionTool], FunctionTool]: ...
 def as_call(
     tool: FunctionTool | None = None,
     *,
     effect: Effect = Effect.IDEMPOTENT,
     retry: Retry | None = None,
     reconcile: Reconcile | None = None,
-) -> Any:
+) -> FunctionTool | Callable[[FunctionTool], FunctionTool]:
     """Say how a tool is called in a step: `effect`, `retry` and `reconcile` are those of `ctx.call`.
 
     It decorates a tool, `@as_call(effect=Effect.AT_MOST_ONCE)` above `@function_tool`, or returns a changed one.
