@@ -21,6 +21,8 @@ _INDENT_MAX = 5
 _BAR_CELLS = 24
 _TITLES_WIDTH_MIN = 90
 """The width of a terminal that has room for titles beside ids and notes."""
+_OTHERS_WIDTH = 22
+"""The width that is left for a row's time and note, where its id is long."""
 NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
 _OPEN = (ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME)
 _LOST = (TaskStatus.FAILED, TaskStatus.SKIPPED, TaskStatus.CANCELLED)
@@ -109,7 +111,8 @@ def render(
     kept, left = chosen(rows(view, now_us, said), rows_max)
     grid = Table.grid(padding=(0, 2, 0, 0))
     titled = console.width >= _TITLES_WIDTH_MIN and any(row.title for row in kept)
-    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(24, console.width // 2))
+    names_width = console.width // 2 if titled else console.width - _OTHERS_WIDTH
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(24, names_width))
     if titled:
         grid.add_column(no_wrap=True, overflow="ellipsis", max_width=console.width // 4)
     grid.add_column(no_wrap=True, justify="right", min_width=6)

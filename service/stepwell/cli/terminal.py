@@ -5,12 +5,14 @@ from __future__ import annotations
 import json as json_lib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.message import Message
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
@@ -58,23 +60,43 @@ def table(left: Sequence[str], right: Sequence[str] = (), wide: str | None = Non
 def put_rows(rows: Table, *spare: str, out: Console | None = None) -> None:
     """Print a table; where it finds no room, without these columns, the first-named left out first.
 
-    The others keep their whole cells; the last column gets what is left of the line.
+    The others keep their whole cells; the last column gets what is left of the line, and is left out where it is
+    empty. Where even that finds no room, each row is printed as lines.
     """
     out = out or console()
+    rest = rows.columns[-1]
+    if not any(str(cell) for cell in rest.cells):
+        _keep(rows, [one for one in rows.columns if one is not rest])
     for title in spare:
-        if _least_width(rows) <= out.width:
+        if _least_width(rows, rest) <= out.width:
             break
-        rows.columns = [one for one in rows.columns if one.header != title]
-    put(rows, out)
+        _keep(rows, [one for one in rows.columns if one.header != title])
+    if _least_width(rows, rest) <= out.width:
+        put(rows, out)
+        return
+    for number in range(rows.row_count):
+        lines = Table.grid(padding=(0, _GAP, 0, 0))
+        lines.add_column(style="bold", no_wrap=True)
+        lines.add_column(overflow="fold")
+        for one in rows.columns:
+            cell = list(one.cells)[number]
+            lines.add_row(one.header, Text(cell.plain if isinstance(cell, Text) else str(cell)))
+        put(lines, out)
 
 
-def _least_width(rows: Table) -> int:
-    """Return the width of all columns but the last, and of the last one's beginning."""
-    widths = [
-        max(cell_len(str(cell)) for cell in (one.header, *one.cells)) + _GAP
-        for one in rows.columns[:-1]
-    ]
-    return sum(widths) + REST_CHARS_MIN
+def _keep(rows: Table, columns: Sequence[Column]) -> None:
+    """Leave these columns in the table, numbered anew: rich finds the last one by its number."""
+    rows.columns = [replace(one, _index=number) for number, one in enumerate(columns)]
+
+
+def _least_width(rows: Table, rest: Column) -> int:
+    """Return the width of all columns; of the rest only its beginning is counted."""
+    return sum(
+        REST_CHARS_MIN
+        if one.header == rest.header
+        else max(cell_len(str(cell)) for cell in (one.header, *one.cells)) + _GAP
+        for one in rows.columns
+    )
 
 
 def report(response: Message, sentence: str, *, json: bool) -> Exit:

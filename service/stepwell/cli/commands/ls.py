@@ -12,7 +12,7 @@ from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import put, put_json, table
+from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient
@@ -102,7 +102,6 @@ def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -
     rows = table([])
     for title in ("RUN", "STATUS", "TASKS", "STARTED", "TOOK", "PIPELINE"):
         rows.add_column(title, no_wrap=True, justify="right" if title == "TOOK" else "left")
-    # Where there is too little room, only columns that may wrap become narrower.
     rows.add_column("GOAL")
     for run in runs:
         counts = run.counts
@@ -125,4 +124,4 @@ def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -
             one_line(run.spec.pipeline_id, 24) or "-",
             goal,
         )
-    put(rows)
+    put_rows(rows, "PIPELINE", "TOOK", "STARTED", "TASKS")
