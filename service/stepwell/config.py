@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -75,9 +76,11 @@ class GrpcSettings(Group):
     """Listening addresses, and limits and time-outs of connections."""
 
     host: str = "127.0.0.1"
+    """The address to listen on; any but loopback's needs TLS."""
     port: _Port = 7878
     """0: a free one. With `socket` and no port named, the server listens on the socket alone."""
     socket: Path | None = None
+    """A Unix socket to listen on, in a folder that only the server's user can enter."""
     tls_cert: Path | None = None
     """The certificate of the port, with those between it and its authority, in PEM. Changed files are taken for new connections."""
     tls_key: Path | None = None
@@ -91,14 +94,18 @@ class GrpcSettings(Group):
     streams_max: Annotated[int, Field(ge=1, le=50_000)] = 4_000
     """Streams that are open at once: watches, logs, workers, and calls of WaitRun."""
     keepalive_ms: _Ms = 10_000
+    """The interval at which a quiet connection is probed."""
     keepalive_timeout_ms: _Ms = 5_000
+    """A connection whose probe is not answered for so long is closed."""
 
 
 class ConsoleSettings(Group):
     """The web console of a server, on a port of its own."""
 
     enabled: bool = False
+    """Serve the web console."""
     host: str = "127.0.0.1"
+    """The address that the console listens on; any but loopback's needs TLS."""
     port: _Port = 7880
     """0: a free one. Where it is taken and was not named, the next free one is used."""
     hosts: tuple[str, ...] = ()
@@ -123,8 +130,11 @@ class StaticToken(Group):
     token_file: Path | None = None
     """A file with the token, of the server's user and closed to others."""
     tenant: str = Field(pattern=_NAME)
+    """The tenant whose runs it reaches."""
     scopes: frozenset[str] = Field(min_length=1)
+    """The kinds of calls that it may make."""
     expires: AwareDatetime | None = None
+    """The moment from which it is refused; none: it is good for ever."""
 
     @model_validator(mode="after")
     def _one_source(self) -> StaticToken:
@@ -147,18 +157,26 @@ class AuthSettings(Group):
     mint: bool = True
     """Make that token at the first start, and accept it."""
     tokens: tuple[StaticToken, ...] = ()
+    """Further tokens, each with its own tenant and scopes."""
 
 
 class ExecutorSettings(Group):
     """Leases, polls and caches of the engine."""
 
     lease_ms: _Ms = 30_000
+    """The time after its last heartbeat at which a step's worker counts as lost."""
     poll_ms: _Ms = 1_000
+    """The longest time between two looks into the store for steps and for what is due; hints make it shorter."""
     hold_ms: _Ms = 2_000
+    """The time for which a step that one replica has claimed is offered to no other one."""
     presence_ms: _Ms = 5_000
+    """The interval at which a replica reports which workers are connected to it."""
     stickiness_ms: Annotated[int, Field(ge=0)] = 500
+    """The time for which a run's next steps may go before waiting steps of other runs in the queue; 0: never."""
     hot_runs_max: Annotated[int, Field(ge=1)] = 10_000
+    """The number of runs that a replica keeps in memory; it reads others from the store when they go on."""
     payload_cache_bytes_max: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
+    """The bytes of inputs and results that a replica keeps in memory; 0: none."""
 
 
 class QueueSettings(Group):
@@ -172,30 +190,39 @@ class BudgetSettings(Group):
     """Default limits of a run whose start names none. 0: no limit."""
 
     input_tokens: _Amount = 0
+    """Tokens that models read; 0: no limit."""
     output_tokens: _Amount = 0
+    """Tokens that models wrote; 0: no limit."""
     cost_micros: _Amount = 0
-    """Millionths of the currency unit that you bill in."""
+    """Millionths of the currency unit that you bill in; 0: no limit."""
     tasks: _Amount = 0
+    """Tasks that are begun; 0: no limit."""
     wall_ms: Annotated[int, Field(ge=0, le=366 * 24 * 3600 * 1000)] = 0
+    """The time since its first lease; 0: no limit."""
     iterations: _Amount = 0
+    """Iterations that are begun; 0: no limit."""
 
 
 class BudgetsSettings(Group):
     """Default budgets, part by part: a tenant's own, else the one for all."""
 
     default: BudgetSettings = BudgetSettings()
+    """The limits of runs of all tenants without their own."""
     tenants: dict[Annotated[str, Field(pattern=_NAME)], BudgetSettings] = {}
+    """The limits of a tenant's runs, by the tenant's name."""
 
 
 class RetentionSettings(Group):
     """Retention of ended runs and of logs; 0: for ever."""
 
     succeeded_ms: Annotated[int, Field(ge=0)] = 0
-    """Runs, from their end; a run is removed as a whole, except for results that its forks keep."""
+    """The time that a run is kept after it succeeded; 0: for ever. It is removed as a whole, but for results that its forks keep."""
     failed_ms: Annotated[int, Field(ge=0)] = 0
+    """The time that a run is kept after it failed; 0: for ever."""
     cancelled_ms: Annotated[int, Field(ge=0)] = 0
+    """The time that a run is kept after it was cancelled; 0: for ever."""
     logs_ms: Annotated[int, Field(ge=0)] = 7 * 24 * 3600 * 1000
-    """Log entries of steps, from the moment of writing."""
+    """The time that log entries of steps are kept after they were written; 0: for ever."""
     sweep_ms: _Ms = 60_000
     """The interval at which a replica looks for expired runs and logs."""
 
@@ -222,7 +249,9 @@ class LogSettings(Group):
     """Level and format of the log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least level that is written."""
     format: Literal["json", "console"] = "console"
+    """Lines of JSON for programs, or of text for people."""
 
 
 class Settings(Group):
@@ -349,11 +378,33 @@ _OTHERS = (
 """Prefixes of variables that may stand in the same environment: those of clients and of tests."""
 
 
+def plain_fault(text: str) -> str:
+    """Return what is wrong with a value in plain words, for the commonest faults."""
+    for pattern, words in _FAULTS:
+        if pattern.fullmatch(text):
+            return pattern.sub(words, text)
+    return text
+
+
+_FAULTS = (
+    (re.compile(r"Input should be greater than or equal to (.+)"), r"it must be at least \1"),
+    (re.compile(r"Input should be less than or equal to (.+)"), r"it must be at most \1"),
+    (re.compile(r"Input should be a valid integer\b.*"), "it must be a whole number"),
+    (re.compile(r"Input should be a valid number\b.*"), "it must be a number"),
+    (re.compile(r"Input should be a valid boolean\b.*"), "it must be true or false"),
+    (re.compile(r"Input should be (.+)"), r"it must be \1"),
+)
+
+
 def _explain(error: ValidationError) -> str:
     """Say what is wrong with which setting, without the value: it may be a secret."""
     lines: list[str] = []
     for fault in error.errors(include_input=False, include_url=False, include_context=False):
         path = ".".join(str(part) for part in fault["loc"]) or "settings"
         unknown = fault["type"] == "extra_forbidden"
-        lines.append(f"{path}: there is no such setting" if unknown else f"{path}: {fault['msg']}")
+        lines.append(
+            f"{path}: there is no such setting"
+            if unknown
+            else f"{path}: {plain_fault(fault['msg'])}"
+        )
     return "; ".join(lines)

@@ -34,4 +34,4 @@ def test_what_was_handed_back_is_no_attempt_to_people() -> None:
     leased = types_pb2.Event(
         type=types_pb2.EVENT_TYPE_EXECUTION_LEASED, task_id="a", execution_id="task:a#6"
     )
-    assert line(view, leased).endswith("started by w, attempt 2")
+    assert line(view, leased).endswith("taken by w, attempt 2")

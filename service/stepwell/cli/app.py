@@ -7,6 +7,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -190,8 +191,18 @@ def _expected(error: Exception) -> tuple[str, int] | None:
         return _unwritten(error)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "stepwell"
-    message = " ".join(str(formatted()).split()).rstrip(".")
+    message = _plain(" ".join(str(formatted()).split()).rstrip("."))
     return f"{message}; see `{path} --help`", int(getattr(error, "exit_code", Exit.USAGE))
+
+
+def _plain(message: str) -> str:
+    """Return a message of the parser about a value as the option's name and what it must be."""
+    found = re.fullmatch(r"Invalid value for '([^']+)'(?: / '[^']+')*: (.+)", message)
+    if found is None:
+        return message
+    from stepwell.config import plain_fault  # noqa: PLC0415 - costs every other command
+
+    return f"{found[1]}: {plain_fault(found[2])}"
 
 
 def _as_json(error: Exception, message: str, code: int) -> str:

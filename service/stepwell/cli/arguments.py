@@ -131,6 +131,8 @@ def plan(name: str) -> types_pb2.PlanDraft:
         where = f"{name}: tasks[{place}]"
         if not isinstance(task, dict):
             raise CliError(f"{where} is no object")
+        if not ("id" in task or "task_id" in task or "taskId" in task):
+            raise CliError(f'{where}.id is missing: a task is {{"id": "a", "type": "fetch", …}}')
         try:
             json_format.ParseDict(_task(cast("dict[str, Any]", task), where), made.tasks.add())
         except json_format.ParseError as error:

@@ -108,10 +108,12 @@ def parent(run: types_pb2.Run) -> str:
 
 
 def attempts(run: types_pb2.Run) -> str:
-    """Return the number of attempts by their end; empty: none has ended."""
+    """Return the number of attempts by their end; empty: none has ended. Those that were handed back are none."""
     fields = types_pb2.AttemptCounts.DESCRIPTOR.fields
     counted = [
-        (field.name.replace("_", " "), getattr(run.attempts, field.name)) for field in fields
+        (field.name.replace("_", " "), getattr(run.attempts, field.name))
+        for field in fields
+        if field.name != "released"
     ]
     return ", ".join(f"{number:,} {name}" for name, number in counted if number)
 

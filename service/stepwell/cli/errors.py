@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from stepwell.cli.exits import Exit
 from stepwell_client import (
     ENDED,
@@ -34,6 +36,12 @@ _ERROR_EXITS: tuple[tuple[type[StepwellClientError], Exit], ...] = (
     (Unavailable, Exit.UNREACHABLE),
 )
 
+# The library names each option by its argument and by its option of the command line.
+_ARGUMENT = re.compile(r"\b[a-z_]+, (--[a-z-]+)")
+_INSECURE = re.compile(r"(?<![-\w])insecure_allow_remote\b")
+_PLAN_ID = re.compile(r"^(plan\.tasks\[\d+\]\.)task_id$")
+"""The id of a task is `id` in a plan's file."""
+
 
 def exit_of_status(status: int) -> Exit:
     """Return the exit code for a run that was followed."""
@@ -51,12 +59,18 @@ def exit_of_error(error: StepwellClientError) -> Exit:
 
 
 def explain(error: StepwellClientError, target: str) -> str:
-    """Return the error and its remedy in one line."""
+    """Return the error and its remedy in one line, in the command line's own terms."""
+    text = _ARGUMENT.sub(r"\1", _explained(error, target))
+    return _INSECURE.sub("--insecure-allow-remote", text)
+
+
+def _explained(error: StepwellClientError, target: str) -> str:
     message = error.message
     if isinstance(error, InvalidRequest) and error.violations:
         first = error.violations[0]
         more = f" (and {len(error.violations) - 1} more)" if len(error.violations) > 1 else ""
-        return f"{first.field}: {first.description}{more}"
+        field = _PLAN_ID.sub(r"\1id", first.field)
+        return f"{field}: {first.description}{more}"
     if isinstance(error, Unauthenticated):
         return (
             f"{target} wants a token that it knows ({message}); name its file with --token-file or"

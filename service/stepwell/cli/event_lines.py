@@ -70,12 +70,12 @@ def _with_message(phrase: str) -> Formatter:
 def _leased(view: RunView, event: types_pb2.Event) -> str:
     one = view.executions.get(event.execution_id)
     if one is None:
-        return "started"
+        return "taken by a worker"
     if one.kind == StepKind.RECONCILE:
         return f"is looked into by {one_line(one.worker_id)}"
     number = describe.attempt_of(view, one)
     attempt = f", attempt {number}" if number > 1 else ""
-    return f"started by {one_line(one.worker_id)}{attempt}"
+    return f"taken by {one_line(one.worker_id)}{attempt}"
 
 
 def _completed(view: RunView, event: types_pb2.Event) -> str:

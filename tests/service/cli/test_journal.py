@@ -19,7 +19,7 @@ def test_calls_are_listed_followed_and_shown(terminal: Terminal) -> None:
         Row("journal {run} --execution task:one#1 --json", 0, '"key": "book"'),
         Row("journal {run} --execution task:one#2", 0, err="ctx.call"),
         Row("journal {run} nope", 2, err="no task 'nope'"),
-        Row("show {run} one", 0, "  one#1  book  done, 6 bytes\nresult"),
+        Row("show {run} one", 0, "  one#1  book  done, 6 bytes"),
         Row("retry {run} one --fresh", 1, err="error: "),
         Row("resolve {run} task:one#1 --call book --done", 1, err="error: "),
     )

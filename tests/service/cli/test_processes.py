@@ -52,7 +52,7 @@ def test_second_signal_quits_at_once(terminal: Terminal) -> None:
     with working(terminal, "--id", "w2", "--drain", "60", "--queue", "slow") as worker:
         run = start(terminal, {"id": "long", "type": "slow"}, queue="slow")
         following = terminal.spawn("watch", run)
-        read_until(following.stdout, "task long +started")
+        read_until(following.stdout, "task long +taken by")
         worker.send_signal(signal.SIGTERM)
         read_until(worker.stderr, "again quits at once")
         assert end(worker).code == 130
@@ -129,8 +129,8 @@ def test_run_with_wait_waits_for_a_server_that_is_coming_up(tmp_path: Path) -> N
     folder.mkdir(mode=0o700)
     terminal = Terminal(tmp_path, STEPWELL_TARGET=f"unix:{folder}/s")
     nobody = f"no server answers at unix:{folder}/s; start one with `stepwell serve`"
-    impatient = terminal("run", "--detach")
-    waiting = terminal.spawn("run", "--detach", "--wait")
+    impatient = terminal("run", "--detach", "--goal", "x")
+    waiting = terminal.spawn("run", "--detach", "--wait", "--goal", "x")
     read_until(waiting.stderr, nobody)
     server = terminal.spawn("serve", "--socket", f"{folder}/s", "--store", "memory://")
     out, _ = waiting.communicate(timeout=WAIT_S)

@@ -83,7 +83,7 @@ def test_a_failed_run_is_1_and_a_resume_goes_on_with_it(terminal: Terminal) -> N
     again = terminal("resume", answer.err.split()[-1])
     assert again.code == 1
     assert "goes on" in again.out
-    assert "started by" in again.out
+    assert "taken by" in again.out
     assert "attempt 2" in again.out
     assert "started:" not in again.out  # What was before the resume is no news.
 
@@ -128,7 +128,7 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_follow_it(terminal: Termina
     plan = plan_file(terminal.folder, [{"id": "long", "type": "slow"}], "slow.json")
     following = terminal.spawn("run", "--plan", plan)
     run = read_until(following.stdout, r"run (\w{8}) +started")[1]
-    read_until(following.stdout, "task long +started")
+    read_until(following.stdout, "task long +taken by")
     answer = end(following, signal.SIGINT)
 
     assert answer.code == 130
@@ -262,9 +262,14 @@ def test_input_comes_from_the_line_a_file_or_a_pipe(terminal: Terminal) -> None:
         (["run", "--input", "word"], "is no JSON"),
         (["run", "--input", "@nowhere"], "can't be read"),
         (["run", "--plan", "nowhere"], "can't be read"),
-        (["run", "--label", "x"], "is no KEY=VALUE"),
-        (["run", "--stage", "odd"], "neither reflect nor synthesize"),
-        (["run", "--max-iterations", "10001"], "max_iterations: "),
+        (["run"], "give the run something to do: --goal TEXT, --input JSON or --plan FILE"),
+        (["run", "--goal", "x", "--label", "x"], "is no KEY=VALUE"),
+        (["run", "--goal", "x", "--stage", "odd"], "neither reflect nor synthesize"),
+        (["run", "--goal", "x", "--max-iterations", "10001"], "max_iterations: "),
+        (["ls", "-n", "0"], "error: --limit: it must be at least 1; see `stepwell ls --help`"),
+        (["ls", "-n", "x"], "error: --limit: it must be a whole number; see"),
+        (["ls", "--target", "a.example"], "certificate (--tls-ca or STEPWELL_TLS_CA; a grpcs"),
+        (["ls", "--target", "a.example"], "or take the risk with --insecure-allow-remote"),
         (["run", "--goal", "x", "--queue", "two words"], "queue: "),
         (["worker", "cli_agent"], "is no module:agent"),
         (["worker", "cli_agent.py:agent"], "name its module: cli_agent:agent"),
@@ -291,7 +296,7 @@ def test_wrong_argument_exits_2_with_one_line(
     [
         (["serve", "--store", "odd://x"], "no driver opens"),
         (["serve", "--port", "0", "--host", "0.0.0.0"], "--insecure-allow-remote"),
-        (["serve", "--log-level", "loud"], "log.level"),
+        (["serve", "--log-level", "loud"], "log.level: it must be 'debug', 'info'"),
         (["store", "--port", "0", "--driver", "sqlite:///nowhere/at/all.db"], "nowhere"),
     ],
 )
@@ -310,6 +315,8 @@ def test_a_setting_that_can_not_be_is_2_and_one_line(
 @pytest.mark.parametrize(
     ("tasks", "said"),
     [
+        ([{"type": "a"}], "tasks[0].id is missing: a task is {"),
+        ([{"id": "a b"}], "plan.tasks[0].id: "),
         ([{"id": "a", "nonsense": 1}], "tasks[0].nonsense: a task has no such field; it has id, "),
         (
             [{"id": "a", "effect": "maybe"}],

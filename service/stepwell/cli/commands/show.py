@@ -209,7 +209,7 @@ def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
         "spent": describe.spent(usage),
         "attempts": describe.attempts(run),
         "reason": run.reason,
-        "commits": f"{run.version:,}",
+        "version": f"{run.version:,}",
     }
     for name, value in fields.items():
         if value:

@@ -136,6 +136,8 @@ def run(
     A plan is a list of tasks, or an object with `tasks`: {"id": "b", "type": "count", "depends_on":
     ["a"], "input": {"n": 1}}. The other fields are those of TaskSpec in the protocol.
     """
+    if not (goal or pipeline or queue) and run_input is None and plan is None:
+        raise CliError("give the run something to do: --goal TEXT, --input JSON or --plan FILE")
     wanted = StartOptions(
         pipeline=pipeline,
         queue=queue,
