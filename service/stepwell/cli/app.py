@@ -21,7 +21,7 @@ from stepwell.cli import options
 from stepwell.cli.exits import CliError, Exit
 
 COMMANDS: dict[str, str] = {
-    "up": "Run the service with its web console and the worker of an agent in one terminal.",
+    "up": "Run service, console and an agent's worker in one terminal.",
     "serve": "Run the service: workers and clients connect to it.",
     "store": "Offer a store to services on other machines.",
     "migrate": "Bring a store's schema up to this version.",

@@ -57,9 +57,9 @@ def console(
         bool, typer.Option("--no-open", help="Print the address and open no browser.")
     ] = False,
 ) -> int:
-    """Open the web console of a server, logged in by the token that other commands use.
+    """Open the web console of a server.
 
-    Where the server of this machine has a console (`stepwell serve --console`), it is that one's page. Else
+    The browser is logged in by the token that other commands use. Where the server of this machine has a console (`stepwell serve --console`), it is that one's page. Else
     this command serves the page on loopback, and calls the server by gRPC, until Ctrl-C.
     """
     try:

@@ -38,7 +38,7 @@ def up(
     port: options.Port = None,
     log_level: options.LogLevel = None,
 ) -> int:
-    """Run the service with its web console and the worker of an agent in one terminal.
+    """Run service, console and an agent's worker in one terminal.
 
     The state lies in .stepwell/ of this folder, unless the settings name a store. A taken port is replaced by the
     next free one. The worker is a process of its own, and is started again when it ends. Ctrl-C ends all: first
