@@ -64,6 +64,21 @@ def test_demo_with_too_few_texts_says_where_it_looked(tmp_path: Path) -> None:
     assert f"error: there are no .txt or .md files in {tmp_path}; try: make demo" in done.stdout
 
 
+def test_demo_that_could_not_kill_in_time_fails(tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for n in range(TEXTS_MIN):
+        (texts / f"{n}.txt").write_text("A heading without a text\n")
+
+    done = play(
+        "researcher", "--model=scripted", f"--texts={texts}", "--pace=0", f"--state={tmp_path}"
+    )
+
+    assert done.returncode == 1, done.stdout
+    assert "VIOLATED: the run was over before worker and server had been killed" in done.stdout
+    assert "Checked" not in done.stdout
+
+
 # What the ledger shows of a broken promise.
 
 MADE = Line(Mark.BEGAN, "model", "first", "model/1")
