@@ -103,6 +103,13 @@ def test_server_wheel_holds_service_and_drivers_and_no_test_code(server: Wheel) 
     assert not [part for part in parts if part.startswith("test_")]
 
 
+def test_server_wheel_holds_the_page_of_the_console_with_its_licences(server: Wheel) -> None:
+    held = {name for name in server.files if name.startswith("stepwell/console/assets/")}
+    folder = TOP / "service/stepwell/console/assets"
+    assert held == {f"stepwell/console/assets/{one.name}" for one in folder.iterdir()}
+    assert "stepwell/console/assets/LICENSES.txt" in held
+
+
 def test_client_wheel_holds_the_protocol_with_packages_for_other_languages(client: Wheel) -> None:
     held = {name for name in client.files if name.endswith(".proto")}
     assert held == {

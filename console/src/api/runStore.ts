@@ -158,7 +158,7 @@ export class RunStore extends Changing {
 
   private async takeEvent(event: Event): Promise<void> {
     if (this.log.events.length && event.number <= this.log.last) return;
-    if (!this.log.add(event)) throw new Error(`event ${event.number} came too early`);
+    if (!this.log.add(event)) throw new Gap(`event ${event.number} came too early`);
     if (this.log.events.length > EVENTS_MAX) this.log.events.splice(0, EVENTS_MAX / 4);
     if (event.number <= this.applied) return;
     const view = this.view!;
@@ -173,14 +173,24 @@ export class RunStore extends Changing {
   }
 
   private failed(error: unknown): boolean {
-    if (ConnectError.from(error).code === Code.OutOfRange && !this.log.events.length) {
-      // The oldest events are not kept any more; those from now on are enough.
-      this.firstWanted = this.applied;
-      return true;
+    // It is read again from the last event that is here.
+    if (error instanceof Gap) return true;
+    if (ConnectError.from(error).code === Code.OutOfRange) {
+      // The oldest events are not kept any more: what the page has begins anew with those from now on.
+      if (this.log.events.length) void this.restart();
+      else this.firstWanted = this.applied;
+      return !this.log.events.length;
     }
     this.problem = problem(error);
     this.changed();
     return false;
+  }
+
+  private async restart(): Promise<void> {
+    this.stop?.();
+    this.log.events.length = 0;
+    this.listed = this.executionsListed = false;
+    await this.open();
   }
 
   /** Asks for the run itself where no event tells what it waits for. */
@@ -241,6 +251,9 @@ export class RunStore extends Changing {
     }
   }
 }
+
+/** An event came before one that it follows. */
+class Gap extends Error {}
 
 function max(a: bigint, b: bigint): bigint {
   return a > b ? a : b;

@@ -1,10 +1,11 @@
 // Starting a run.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type Problem, problem, requestId } from "../api/client.ts";
+import { may } from "../api/session.ts";
 import { StepKind } from "../gen/stepwell/v1/types_pb.ts";
 import { planOf } from "../model/planJson.ts";
 import { SchemaFields, useSchemaForm } from "../ui/form.tsx";
-import { Problems } from "../ui/parts.tsx";
+import { Empty, Problems } from "../ui/parts.tsx";
 import { navigate, runPath, useRoute } from "../ui/router.ts";
 
 export function StartPage() {
@@ -61,6 +62,7 @@ export function StartPage() {
   };
   const toggle = (kind: StepKind) =>
     setStages(stages.includes(kind) ? stages.filter((one) => one !== kind) : [...stages, kind]);
+  if (!may("run:write")) return <Empty>Your session may not start runs: it lacks the scope run:write.</Empty>;
   return (
     <form class="page narrow" onSubmit={(event) => void submit(event)}>
       <h1>Start a run</h1>

@@ -1,7 +1,7 @@
 // Small parts that all pages use.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Problem, problem } from "../api/client.ts";
+import { away, type Problem, problem } from "../api/client.ts";
 import { RunStatus, TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { ago, moment, word } from "../model/text.ts";
 import { taskSign } from "../model/words.ts";
@@ -82,7 +82,6 @@ export function Meter(props: { part: number; label: string; tone?: string }) {
 export interface Loaded<T> {
   value: T | undefined;
   problem: Problem | undefined;
-  again: () => void;
 }
 
 /** Loads something whenever `key` changes; keeps what is there until the new value has come. */
@@ -99,11 +98,15 @@ export function useLoad<T>(key: string, load: () => Promise<T>): Loaded<T> {
       wanted = false;
     };
   }, [key, turn]);
+  // What failed because the server was away is read once it is back.
+  const isBack = useValue(away) === 0;
+  useEffect(() => {
+    if (isBack && state.problem) setTurn((one) => one + 1);
+  }, [isBack]);
   const same = state.key === key;
   return {
     value: same ? state.value : undefined,
     problem: same ? state.problem : undefined,
-    again: () => setTurn((one) => one + 1),
   };
 }
 

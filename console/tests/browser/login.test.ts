@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { World } from "./world.ts";
+import { READER, STRANGER, World } from "./world.ts";
 
 let world: World;
 before(async () => {
@@ -57,6 +57,26 @@ test("a token logs in, a wrong one doesn't, and logging out ends all pages of th
   await page.getByLabel("Token").waitFor();
   await other.getByLabel("Token").waitFor();
   assert.equal(await page.evaluate(() => localStorage.length), 0);
+  await context.close();
+});
+
+test("a session that only reads is offered no command, and another tenant's sees nothing", async () => {
+  const runId = await world.start("read only", [{ id: "a", type: "quick" }], { queue: "nowhere" });
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${world.base}/runs/${runId}`);
+  await world.logIn(page, READER);
+  await page.locator(".run-head h1", { hasText: "read only" }).waitFor();
+  const actions = page.getByRole("group", { name: "Actions", exact: true });
+  assert.equal(await actions.getByRole("button").count(), 0);
+  await page.goto(`${world.base}/start`);
+  await page.getByText("it lacks the scope run:write").waitFor();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await world.logIn(page, STRANGER);
+  await page.goto(`${world.base}/runs`);
+  await page.getByText("There is no run yet").waitFor();
+  await page.goto(`${world.base}/runs/${runId}`);
+  await page.getByText(`There is no run ${runId}`).waitFor();
   await context.close();
 });
 

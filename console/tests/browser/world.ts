@@ -1,5 +1,6 @@
 // A server with a worker and a browser, all real, for the tests of one file.
 import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -15,6 +16,14 @@ const BIN = path.resolve(CONSOLE, "../.venv/bin");
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const SHOTS = path.join(CONSOLE, "build/screenshots");
 export const QUEUE = "console";
+
+/** A token that only reads, and one of another tenant. */
+export const READER = "stw_reader";
+export const STRANGER = "stw_stranger";
+
+function sha256(token: string): string {
+  return createHash("sha256").update(token).digest("hex");
+}
 
 async function freePort(): Promise<number> {
   const server = createServer();
@@ -106,6 +115,10 @@ export class World {
         ...process.env,
         STEPWELL_TARGET: `127.0.0.1:${this.ports.grpc}`,
         STEPWELL_TOKEN_FILE: this.tokenFile,
+        STEPWELL_AUTH__TOKENS: JSON.stringify([
+          { name: "reader", token_sha256: sha256(READER), tenant: "default", scopes: ["run:read"] },
+          { name: "stranger", token_sha256: sha256(STRANGER), tenant: "other", scopes: ["run:read", "run:write"] },
+        ]),
         PYTHONDONTWRITEBYTECODE: "1",
       },
       stdio: process.env["SHOW"] ? "inherit" : "ignore",
@@ -147,8 +160,8 @@ export class World {
     return page;
   }
 
-  async logIn(page: Page): Promise<void> {
-    await page.fill("input[type=password]", this.token);
+  async logIn(page: Page, token = this.token): Promise<void> {
+    await page.fill("input[type=password]", token);
     await page.click("button[type=submit]");
   }
 
