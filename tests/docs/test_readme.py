@@ -21,11 +21,16 @@ PRINTED = blocks(README, "text")[0].text
 SERVE, WORKER, RUN = (
     command for block in blocks(README, "sh") for command in stepwell_commands(block.text)
 )
+ENTER = ". ~/stepwell-try/bin/activate\ncd ~/stepwell-try\n"
+SLEEP = "time.sleep(10)"
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    (tmp_path / "agent.py").write_text(AGENT, encoding="utf-8")
+    assert SLEEP in AGENT
+    # What no test kills needs not be slow.
+    agent = AGENT.replace(SLEEP, "time.sleep(0.1)")
+    (tmp_path / "agent.py").write_text(agent, encoding="utf-8")
     (tmp_path / "client.py").write_text(CLIENT, encoding="utf-8")
     with Shell(tmp_path) as made:
         yield made
@@ -44,19 +49,54 @@ def test_the_commands_at_the_top_are_targets_of_the_makefile() -> None:
 
 
 def test_the_agent_has_twenty_lines_and_the_client_five() -> None:
-    assert len([line for line in AGENT.splitlines() if line]) <= 20
+    agent, _, _ = AGENT.partition('if __name__ == "__main__":')
+    assert len([line for line in agent.splitlines() if line]) <= 20
     assert len([line for line in CLIENT.splitlines() if line]) == 5
 
 
+def test_every_terminal_is_entered_and_what_is_installed_is_here() -> None:
+    install, *terminals = [block.text for block in blocks(README, "sh")[1:] if "try" in block.text]
+    assert [text.startswith(ENTER) for text in terminals] == [True, True, True]
+    pip = re.search(r"^pip install (\S+) (\S+)$", install, re.MULTILINE)
+    assert pip is not None
+    assert all((TOP / path / "pyproject.toml").exists() for path in pip.groups())
+
+
+def test_killed_file_reads_only_the_second_text_again(shell: Shell) -> None:
+    command = next(b.text for b in blocks(README, "sh") if b.text == "python agent.py\n").strip()
+    quick = (shell.folder / "agent.py").read_text(encoding="utf-8")
+    (shell.folder / "agent.py").write_text(AGENT, encoding="utf-8")
+    killed = shell.start(command)
+    shell.until(lambda: "reading: two three" in shell.said(killed), killed)
+    stop(killed, signal.SIGKILL)
+
+    (shell.folder / "agent.py").write_text(quick, encoding="utf-8")
+    again = shell.run(command)
+
+    assert again.stderr == ""
+    assert again.stdout == f"reading: two three\n{PRINTED}"
+
+
+def test_run_survives_a_kill_of_service_and_worker(shell: Shell) -> None:
+    quick = (shell.folder / "agent.py").read_text(encoding="utf-8")
+    (shell.folder / "agent.py").write_text(AGENT, encoding="utf-8")
+    server, worker = shell.serve(SERVE), shell.start(WORKER)
+    shell.start(RUN)
+    shell.until(lambda: "reading: one two two" in shell.said(worker), worker)
+    stop(server, signal.SIGKILL)
+    stop(worker, signal.SIGKILL)
+    (shell.folder / "agent.py").write_text(quick, encoding="utf-8")
+    shell.serve(SERVE)
+    shell.start(WORKER)
+    shell.until(lambda: "succeeded" in shell.run("stepwell ls").stdout.lower())
+
+
 def test_readme_snippets_work_when_pasted(shell: Shell) -> None:
-    server = shell.serve(SERVE)
-    agent = shell.start("python agent.py")
+    server, worker = shell.serve(SERVE), shell.start(WORKER)
     done = shell.run("python client.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout == PRINTED
 
-    stop(agent, signal.SIGINT)
-    worker = shell.start(WORKER)
     done = shell.run(RUN)
     assert done.returncode == 0, done.stderr
     assert PRINTED.strip() in done.stdout
