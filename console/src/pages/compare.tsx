@@ -8,7 +8,7 @@ import { cost, moment, ms, number, shortId, span, word } from "../model/text.ts"
 import { runTitle, taskCounts, took, where } from "../model/words.ts";
 import { Empty, Problems, TaskMark, useLoad } from "../ui/parts.tsx";
 import { PayloadView } from "../ui/payload.tsx";
-import { navigate, runPath } from "../ui/router.ts";
+import { comparePath, navigate, runPath } from "../ui/router.ts";
 import { SIGN_WORDS } from "../run/plans.tsx";
 
 interface Side {
@@ -56,7 +56,7 @@ function Choose({ first }: { first: string }) {
   const [b, setB] = useState("");
   const submit = (event: Event) => {
     event.preventDefault();
-    navigate(`/compare/${encodeURIComponent(a.trim())}/${encodeURIComponent(b.trim())}`);
+    navigate(comparePath(a.trim(), b.trim()));
   };
   return (
     <form class="page narrow" onSubmit={submit}>

@@ -67,7 +67,7 @@ function Shortened({ runId }: { runId: string }) {
   if (!found) return <Empty>There is no run {runId}.</Empty>;
   return (
     <Empty>
-      More than one run begins with {runId}: <a href={`/runs?q=id:${runId}`}>see them</a>
+      More than one run begins with {runId}: <a href={`/runs?q=${encodeURIComponent(`id:${runId}`)}`}>see them</a>
     </Empty>
   );
 }

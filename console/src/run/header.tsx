@@ -4,7 +4,7 @@ import { type Budget, InputStatus, Phase, type Run, RunStatus, StepKind } from "
 import { cost, count, moment, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { blocked, caller, failureLine, isEnded, runTitle, taskCounts, took, where } from "../model/words.ts";
 import { Copy, Meter, StatusPill, Time, useNow } from "../ui/parts.tsx";
-import { runPath } from "../ui/router.ts";
+import { comparePath, runPath } from "../ui/router.ts";
 import { Actions } from "./actions.tsx";
 
 export function Header({ store }: { store: RunStore }) {
@@ -187,7 +187,7 @@ function More({ run }: { run: Run }) {
           <span class="quiet">
             {" "}
             · forked from <a href={runPath(spec.parentRunId)}>{shortId(spec.parentRunId)}</a> at version{" "}
-            {number(spec.parentVersion)} · <a href={`/compare/${spec.parentRunId}/${spec.runId}`}>compare</a>
+            {number(spec.parentVersion)} · <a href={comparePath(spec.parentRunId, spec.runId)}>compare</a>
           </span>
         )}
       </summary>

@@ -7,7 +7,7 @@ import { planChanges, type Sign, type TaskChange } from "../model/changes.ts";
 import { count, firstLine, ms, number, shortId, word } from "../model/text.ts";
 import { runTitle, taskCounts } from "../model/words.ts";
 import { Empty, Problems, StatusPill, Time, useLoad } from "../ui/parts.tsx";
-import { runPath } from "../ui/router.ts";
+import { comparePath, runPath } from "../ui/router.ts";
 
 const CHANGES_MAX = 200;
 
@@ -95,7 +95,7 @@ function Forks({ runId }: { runId: string }) {
                 {shortId(id)} {runTitle(one)}
               </a>
               <small>from version {number(one.spec!.parentVersion)}</small>
-              <a href={`/compare/${encodeURIComponent(runId)}/${encodeURIComponent(id)}`}>compare</a>
+              <a href={comparePath(runId, id)}>compare</a>
             </li>
           );
         })}

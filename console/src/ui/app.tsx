@@ -1,5 +1,5 @@
 // The frame around all pages: login, navigation, the sign that the server is away, and the keys.
-import { type ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { away } from "../api/client.ts";
 import { logInByCode, logOut, session, takeCode } from "../api/session.ts";
@@ -39,6 +39,7 @@ const code = takeCode();
 
 export function App() {
   const current = useValue(session);
+  const { path } = useRoute();
   const [state, setState] = useState<"exchanging" | "refused" | "ready">(
     code ? "exchanging" : "ready",
   );
@@ -54,9 +55,30 @@ export function App() {
   return (
     // Another tenant's or person's session begins with nothing of the one before.
     <Shell key={`${current.tenant}/${current.subject}`}>
-      <Page />
+      <Guard key={path.slice(0, 2).join("/")}>
+        <Page />
+      </Guard>
     </Shell>
   );
+}
+
+/** Shows an error of the page itself in the place of what it broke; another page begins anew. */
+class Guard extends Component<{ children: ComponentChildren }, { message: string }> {
+  override state = { message: "" };
+
+  override componentDidCatch(error: unknown): void {
+    console.error(error);
+    this.setState({ message: error instanceof Error ? error.message : String(error) });
+  }
+
+  override render() {
+    if (!this.state.message) return this.props.children;
+    return (
+      <p class="problem" role="alert">
+        This view can't be shown: {this.state.message}. The other ones can; this is a fault of the console.
+      </p>
+    );
+  }
 }
 
 function Page() {

@@ -7,8 +7,17 @@ export interface Route {
 }
 
 function read(): Route {
-  const path = location.pathname.split("/").filter(Boolean).map(decodeURIComponent);
+  const path = location.pathname.split("/").filter(Boolean).map(decoded);
   return { path, query: new URLSearchParams(location.search) };
+}
+
+/** A part of the path as text; one that is no encoded text stays as it is. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 const route = new Value(read());
@@ -36,6 +45,11 @@ export function setQuery(changes: Record<string, string>, replace = true): void 
   }
   const text = query.toString();
   navigate(location.pathname + (text ? `?${text}` : ""), replace);
+}
+
+/** The address of the page that compares two runs. */
+export function comparePath(first: string, second: string): string {
+  return `/compare/${encodeURIComponent(first)}/${encodeURIComponent(second)}`;
 }
 
 /** The address of a run's page. */

@@ -21,6 +21,7 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
+from stepwell_client.v1 import types_pb2
 
 HOSTILE = "<img src=x onerror=\"window.hacked='yes'\"><script>window.hacked='yes'</script>"
 PERSON = {
@@ -123,6 +124,16 @@ async def slow(ctx: TaskContext, seconds: float = 60.0) -> str:
 @agent.task("quick")
 async def quick(ctx: TaskContext, value: Any = None) -> Any:
     return value
+
+
+@agent.task("bytes")
+async def raw(ctx: TaskContext) -> bytes:
+    return bytes(range(256)) * 2
+
+
+@agent.task("text")
+async def text(ctx: TaskContext) -> types_pb2.Payload:
+    return types_pb2.Payload(data=b"<b>bold</b><script>1</script>", media_type="text/html")
 
 
 @agent.task("charge")

@@ -78,6 +78,28 @@ test("numbers of a payload are shown as they were written", async () => {
   assert.equal(download.suggestedFilename(), "gather-result.json");
 });
 
+test("a payload is shown by its type: large ones when asked for, bytes in hex, and markup as text", async () => {
+  const plan = [
+    { id: "large", type: "quick", input: "x".repeat(300_000) },
+    { id: "bytes", type: "bytes" },
+    { id: "text", type: "text" },
+  ];
+  const payloads = await world.start("payloads", plan);
+  await until("it is done", async () => (await world.api.getRun({ runId: payloads })).run?.status === RunStatus.SUCCEEDED);
+  await page.goto(`${world.base}/runs/${payloads}/result`);
+  const part = (name: string) => page.locator("section", { has: page.getByRole("button", { name, exact: true }) }).last();
+  await part("large").getByRole("button", { name: "Show 293.0 KiB" }).click();
+  await part("large").locator("pre.json").waitFor();
+  await part("bytes").getByText("0010  10 11 12").waitFor();
+  await part("text").getByText("<b>bold</b><script>1</script>").waitFor();
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    part("text").getByRole("button", { name: "Download" }).click(),
+  ]);
+  assert.equal(download.suggestedFilename(), "text");
+  await world.shot(page, "run-payloads");
+});
+
 test("a task shows its prompt, and what its attempt recorded when it is asked for", async () => {
   await page.goto(`${world.base}/runs/${runId}/tasks?task=write`);
   const panel = page.getByRole("complementary", { name: "Task write" });

@@ -52,7 +52,7 @@ test("addresses that are markup show nothing but text, and no request leaves the
   page.on("request", (request) => {
     if (!request.url().startsWith(world.base)) foreign.push(request.url());
   });
-  for (const path of [`/runs/${encodeURIComponent("<img src=x>")}`, `/runs?q=${encodeURIComponent(HOSTILE)}`, "/%3Cscript%3E"]) {
+  for (const path of [`/runs/${encodeURIComponent("<img src=x>")}`, `/runs?q=${encodeURIComponent(HOSTILE)}`, "/%3Cscript%3E", "/runs/%zz"]) {
     await page.goto(world.base + path);
     await page.waitForTimeout(300);
     assert.equal(await page.locator("img[src=x]").count(), 0, path);

@@ -108,7 +108,18 @@ export class World {
     }
   }
 
-  private spawn(args: string[]): ChildProcess {
+  /** Runs `stepwell console --no-open`, and returns the link that it prints. */
+  async link(...args: string[]): Promise<string> {
+    const command = this.spawn(["console", "--no-open", ...args], "pipe");
+    this.workers.push(command);
+    let text = "";
+    command.stdout!.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    return await until("the command prints a link", async () => /once: (\S+)/.exec(text)?.[1]);
+  }
+
+  private spawn(args: string[], stdout: "pipe" | "ignore" = "ignore"): ChildProcess {
     const child = spawn(path.join(BIN, "stepwell"), args, {
       cwd: path.join(CONSOLE, "tests/browser"),
       env: {
@@ -121,7 +132,7 @@ export class World {
         ]),
         PYTHONDONTWRITEBYTECODE: "1",
       },
-      stdio: process.env["SHOW"] ? "inherit" : "ignore",
+      stdio: ["ignore", process.env["SHOW"] && stdout !== "pipe" ? "inherit" : stdout, process.env["SHOW"] ? "inherit" : "ignore"],
     });
     return child;
   }
