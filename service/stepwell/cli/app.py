@@ -17,7 +17,7 @@ import typer
 import typer.core
 import typer.main
 
-from stepwell.cli import options
+from stepwell.cli import connection_options
 from stepwell.cli.exits import CliError, Exit
 
 COMMANDS: dict[str, str] = {
@@ -112,7 +112,6 @@ app = typer.Typer(
     help="Durable agent loops: every transition is committed before anything acts on it.",
     epilog=_EPILOG,
     rich_markup_mode=None,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -129,13 +128,13 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     context: typer.Context,
-    target: options.Target = None,
-    token_file: options.TokenFile = None,
-    tls_ca: options.TlsCa = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    tls_name: options.TlsName = None,
-    insecure_allow_remote: options.InsecureRemote = False,
+    target: connection_options.Target = None,
+    token_file: connection_options.TokenFile = None,
+    tls_ca: connection_options.TlsCa = None,
+    tls_cert: connection_options.TlsCert = None,
+    tls_key: connection_options.TlsKey = None,
+    tls_name: connection_options.TlsName = None,
+    insecure_allow_remote: connection_options.InsecureRemote = False,
     _: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 
 import typer
 
+from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.options import CONNECTION
 from stepwell.cli.text import SHORT_CHARS, short_id
 from stepwell_client import NotFound, Security, StepwellClientError, SyncClient
 from stepwell_client.v1 import types_pb2

@@ -2,75 +2,13 @@
 
 from __future__ import annotations
 
-# The environment is left to the client library: an option before the command goes over it too.
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        metavar="ADDRESS",
-        help="The server, such as 127.0.0.1:7878, unix:/run/stepwell.sock or "
-        "grpcs://stepwell.example.org:7878. Default: $STEPWELL_TARGET, else 127.0.0.1:7878.",
-    ),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--token-file",
-        metavar="FILE",
-        help="The token's file. Default: $STEPWELL_TOKEN_FILE, else, for this machine, the one that a "
-        "server of this user writes.",
-    ),
-]
-TlsCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-ca",
-        metavar="FILE",
-        help="Call by TLS; this authority signed the server's certificate. [$STEPWELL_TLS_CA]",
-    ),
-]
-TlsCert = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-cert",
-        metavar="FILE",
-        help="A certificate of your own, where the server asks for one. [$STEPWELL_TLS_CERT]",
-    ),
-]
-TlsKey = Annotated[
-    Path | None,
-    typer.Option("--tls-key", metavar="FILE", help="Its key. [$STEPWELL_TLS_KEY]"),
-]
-TlsName = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-name",
-        metavar="NAME",
-        help="The name in the server's certificate, if not the address's. [$STEPWELL_TLS_NAME]",
-    ),
-]
-InsecureRemote = Annotated[
-    bool,
-    typer.Option(
-        "--insecure-allow-remote",
-        help="Call other machines also without TLS or token. [$STEPWELL_INSECURE_ALLOW_REMOTE]",
-    ),
-]
-CONNECTION: dict[str, Any] = {
-    "target": Target,
-    "token_file": TokenFile,
-    "tls_ca": TlsCa,
-    "tls_cert": TlsCert,
-    "tls_key": TlsKey,
-    "tls_name": TlsName,
-    "insecure_allow_remote": InsecureRemote,
-}
-"""The options of every command that calls a server, by the names of the client's arguments; also before a command."""
+from stepwell.cli.completion import complete_run, complete_task
+
 Json = Annotated[
     bool,
     typer.Option(
@@ -78,8 +16,15 @@ Json = Annotated[
         help="Print JSON, by the field names of the protocol; errors too, to standard error.",
     ),
 ]
-Run = Annotated[str, typer.Argument(help="The run's id, or its beginning.", show_default=False)]
-Task = Annotated[str, typer.Argument(help="The task's id.", show_default=False)]
+Run = Annotated[
+    str,
+    typer.Argument(
+        help="The run's id, or its beginning.", show_default=False, autocompletion=complete_run
+    ),
+]
+Task = Annotated[
+    str, typer.Argument(help="The task's id.", show_default=False, autocompletion=complete_task)
+]
 Reason = Annotated[
     str,
     typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False),

@@ -59,8 +59,9 @@ def console(
 ) -> int:
     """Open the web console of a server.
 
-    The browser is logged in by the token that other commands use. Where the server of this machine has a console (`stepwell serve --console`), it is that one's page. Else
-    this command serves the page on loopback, and calls the server by gRPC, until Ctrl-C.
+    The browser is logged in by the token that other commands use. Where the server of this machine has a console
+    (`stepwell serve --console`), it is that one's page. Else this command serves the page on loopback, and calls
+    the server by gRPC, until Ctrl-C.
     """
     try:
         with SyncClient(where.target, token_file=where.token_file, **where.security) as client:

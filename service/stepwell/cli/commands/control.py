@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import arguments, connect, options
+from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json, report
@@ -210,7 +211,10 @@ def _execution_id(client: SyncClient, run_id: str, name: str) -> str:
 def rm(
     client: SyncClient,
     runs: Annotated[
-        list[str], typer.Argument(help="Ids, or their beginnings.", show_default=False)
+        list[str],
+        typer.Argument(
+            help="Ids, or their beginnings.", show_default=False, autocompletion=complete_run
+        ),
     ],
     on_behalf_of: options.For = "",
     json: options.Json = False,

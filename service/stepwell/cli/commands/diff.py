@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from stepwell.cli import connect, describe, options, results
+from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
@@ -22,8 +23,16 @@ EXAMPLES = {"diff": "stepwell diff 3f2a9c1e 9b07d1aa"}
 _ROWS_MAX = 100
 _CHARS = 48
 
-_A = Annotated[str, typer.Argument(help="A run's id, or its beginning.", show_default=False)]
-_B = Annotated[str, typer.Argument(help="Another's.", show_default=False)]
+_A = Annotated[
+    str,
+    typer.Argument(
+        help="A run's id, or its beginning.", show_default=False, autocompletion=complete_run
+    ),
+]
+_B = Annotated[
+    str,
+    typer.Argument(help="Another's.", show_default=False, autocompletion=complete_run),
+]
 
 
 class _Side(NamedTuple):

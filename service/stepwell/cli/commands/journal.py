@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import connect, options
+from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
@@ -24,7 +25,10 @@ def journal(
     client: SyncClient,
     run: options.Run,
     task: Annotated[
-        str, typer.Argument(help="Only the calls of this task.", show_default=False)
+        str,
+        typer.Argument(
+            help="Only the calls of this task.", show_default=False, autocompletion=complete_task
+        ),
     ] = "",
     execution: Annotated[
         str,

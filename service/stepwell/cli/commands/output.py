@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import connect, options
+from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
@@ -104,7 +105,10 @@ def messages(
     client: SyncClient,
     run: options.Run,
     task: Annotated[
-        str, typer.Argument(help="Only this task's conversation.", show_default=False)
+        str,
+        typer.Argument(
+            help="Only this task's conversation.", show_default=False, autocompletion=complete_task
+        ),
     ] = "",
     json: options.Json = False,
 ) -> int:

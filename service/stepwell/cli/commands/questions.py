@@ -12,6 +12,7 @@ from rich.text import Text
 
 from stepwell.cli import connect, options
 from stepwell.cli.arguments import read
+from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
@@ -35,7 +36,9 @@ def inputs(
     run: Annotated[
         str,
         typer.Argument(
-            help="The run's id, or its beginning; without one, of all runs.", show_default=False
+            help="The run's id, or its beginning; without one, of all runs.",
+            show_default=False,
+            autocompletion=complete_run,
         ),
     ] = "",
     limit: Annotated[

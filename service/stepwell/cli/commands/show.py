@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli import connect, describe, options, results, task_page, task_tree
+from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
@@ -34,6 +35,7 @@ def show(
         typer.Argument(
             help="Only this task or execution, with all that is known of it.",
             show_default=False,
+            autocompletion=complete_task,
         ),
     ] = "",
     result: Annotated[
