@@ -109,7 +109,7 @@ async def _serve(
 ) -> int:
     with signals.stopping() as stop:
         server = make(wanted)
-        async with _serving(server, has_console):
+        async with running(server, has_console):
             _begin_to_collect_garbage()
             # At once: who waits for the first line has the others, too.
             print("\n".join(banner(server, wanted, kind)), flush=True)
@@ -122,7 +122,7 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _serving(server: Server, has_console: bool) -> AsyncGenerator[None]:
+async def running(server: Server, has_console: bool) -> AsyncGenerator[None]:
     """Run the server until the block ends, and its console beside it."""
     if not has_console:
         async with server:

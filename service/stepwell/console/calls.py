@@ -94,9 +94,8 @@ class Calls:
     async def serve(self, scope: Scope, receive: Receive, response: Response) -> None:
         """Answer a POST to a path of a call."""
         path: str = scope["path"]
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
+        metadata = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
+        headers = dict(metadata)
         method = METHODS.get(path)
         content_type = headers.get("content-type", "")
         if method is None:
@@ -109,7 +108,6 @@ class Calls:
         reply = Reply(response, form, method.answer if method else Message)
         try:
             # A method of another service is one that there is not.
-            metadata = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in scope["headers"]]
             self._backend.admit(path if method else "", metadata)
         except StepwellError as error:
             await reply.fail(status.answer_of(error))

@@ -6,18 +6,22 @@ import itertools
 import shutil
 import socket
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stepwell.config import ConsoleSettings, GrpcSettings, SettingsRefused
+from stepwell.cli.certificates import Made, make
+from stepwell.cli.serving import running
+from stepwell.config import AuthSettings, ConsoleSettings, GrpcSettings, SettingsRefused
 from stepwell.console.serving import Place, serving_server
-from tests.service.conftest import ME, World
+from stepwell.rpc.server import Server
+from tests.service.conftest import ME, World, settings_for
 from tests.service.console.http import Http
-from tests.service.test_tls import Made, _make
 from tests.support.logs import capture_logs
 
+HOSTS = ("localhost", "127.0.0.1", "::1")
 NAMED: dict[str, Any] = {"port": 0, "hosts": ("console.test",)}
 
 
@@ -26,31 +30,52 @@ def made(tmp_path: Path) -> Made:
     return _make(tmp_path / "certs")
 
 
+def _make(folder: Path) -> Made:
+    return make(folder, HOSTS, days=1, now=datetime.now(UTC))
+
+
 def _tls(made: Made) -> dict[str, Any]:
     return {"tls_cert": made.server.certificate, "tls_key": made.server.key}
 
 
-@pytest.mark.parametrize("bind", ["127.0.0.1", "localhost", "::1", "0.0.0.0", "192.0.2.1"])
-def test_port_for_others_needs_tls_or_the_switch(world: World, made: Made, bind: str) -> None:
-    for has_tls, insecure in itertools.product((False, True), repeat=2):
-        settings = ConsoleSettings(
+@pytest.mark.parametrize("bind", ["127.0.0.1", "localhost", "::1", "0.0.0.0"])
+async def test_port_for_others_needs_tls_and_a_credential_or_the_switch(
+    tmp_path: Path, made: Made, bind: str
+) -> None:
+    for has_tls, has_credential, insecure in itertools.product((False, True), repeat=3):
+        listening = ConsoleSettings(
             host=bind, insecure_allow_remote=insecure, **NAMED, **(_tls(made) if has_tls else {})
         )
-        is_remote = bind in ("0.0.0.0", "192.0.2.1")
+        groups: dict[str, Any] = {"console": listening}
+        if not has_credential:
+            groups["auth"] = AuthSettings(mint=False, token_file=tmp_path / "none" / "token")
+        server = Server(settings_for("memory://", tmp_path, **groups))
+        is_open = bind == "0.0.0.0" and not has_tls
         with capture_logs() as said:
-            if is_remote and not has_tls and not insecure:
+            if is_open and not insecure:
                 with pytest.raises(SettingsRefused, match=r"console\.tls_cert"):
-                    Place.bind(settings, world.runtime.now_us)
-                continue
-            if bind == "192.0.2.1":
-                with pytest.raises(SettingsRefused, match=r"can't listen on 192\.0\.2\.1"):
-                    Place.bind(settings, world.runtime.now_us)
-                continue
-            place = Place.bind(settings, world.runtime.now_us)
+                    await _started_and_ended(server, made)
+            elif not has_credential:
+                with pytest.raises(SettingsRefused, match="nobody could call"):
+                    await _started_and_ended(server, made)
+            else:
+                await _started_and_ended(server, made)
         warned = any("without encryption" in one["event"] for one in said)
-        assert warned is (is_remote and not has_tls)
-        assert place.address.startswith("https://" if has_tls else "http://")
-        place.taken.close()
+        assert warned is (is_open and insecure)
+
+
+async def _started_and_ended(server: Server, made: Made) -> None:
+    """Start a server as `stepwell serve --console` does, and log in by its token."""
+    async with running(server, True):
+        has_tls = server.settings.console.tls_cert is not None
+        assert server.console_address.startswith("https://" if has_tls else "http://")
+        await _answers(server.console_address, made.authority.certificate)
+
+
+def test_address_that_is_not_this_machines_is_refused(world: World) -> None:
+    settings = ConsoleSettings(host="192.0.2.1", insecure_allow_remote=True, **NAMED)
+    with pytest.raises(SettingsRefused, match=r"can't listen on 192\.0\.2\.1"):
+        Place.bind(settings, world.runtime.now_us)
 
 
 def test_wildcard_needs_the_names_that_browsers_call(world: World, made: Made) -> None:
