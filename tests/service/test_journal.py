@@ -305,19 +305,68 @@ async def test_M1_large_failures_of_tries_are_cut_so_that_a_page_fits(client: Cl
     assert found == 41
 
 
+async def forget(client: Client, got: wpb.Assignment, *calls: str, number: int = 1) -> wpb.Recorded:
+    return await write(client, got, forget=calls, forget_number=number)
+
+
 async def test_forgotten_call_is_gone_and_one_that_has_begun_stays(client: Client) -> None:
     await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
-        await write(client, got, entry("k"), begin("pay"))
-        dropped = await write(client, got, forget=["k", "pay", "none", "k"])
+        await write(client, got, entry("k"), entry("l"), begin("pay"))
+        refused = await forget(client, got, "l", "pay")
+        dropped = await forget(client, got, "k", "none", "k")
         assert (dropped.lease.status, statuses(dropped)) == (LIVE, [])
+        assert not dropped.HasField("failure")
         assert statuses(await write(client, got, entry("k", b'"new"'))) == [KEPT]
         got = await again(worker, got)
+    assert (refused.lease.status, refused.failure.kind) == (LIVE, "CALL_BEGUN")
     assert {(one.entry.key, one.entry.value.data) for one in got.journal.entries} == {
         ("pay", b""),
+        ("l", b'"v"'),
         ("k", b'"new"'),
     }
+
+
+async def test_repeated_forget_leaves_what_was_recorded_since(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await write(client, got, entry("k"))
+        first = await forget(client, got, "k")
+        await write(client, got, entry("k", b'"new"'))
+        assert await forget(client, got, "k") == first
+        (kept,) = await listed(client, run.spec.run_id, values=True)
+        assert kept.entry.value.data == b'"new"'
+        await forget(client, got, "k", number=2)
+        assert await listed(client, run.spec.run_id) == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "number", "field"),
+    [(["k"] * 101, 1, "forget"), (["k"], 0, "forget_number"), (["k"], -1, "forget_number")],
+    ids=["too-many", "unnumbered", "negative"],
+)
+async def test_forget_that_breaks_a_limit_is_refused_in_its_answer(
+    client: Client, calls: list[str], number: int, field: str
+) -> None:
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await write(client, got, entry("k"))
+        refused = await forget(client, got, *calls, number=number)
+    assert (refused.lease.status, statuses(refused)) == (LIVE, [])
+    assert (refused.failure.kind, refused.failure.retryable) == ("INVALID_ENTRY", False)
+    assert {one.field for one in refused.failure.violations} == {field}
+    assert len(await listed(client, run.spec.run_id)) == 1
+
+
+async def test_number_of_a_forget_without_calls_is_refused(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        refused = await write(client, got, entry("k"), forget_number=1)
+    assert statuses(refused) == [REJECTED]
 
 
 async def test_recording_that_drops_calls_and_has_entries_changes_nothing(client: Client) -> None:
@@ -325,7 +374,9 @@ async def test_recording_that_drops_calls_and_has_entries_changes_nothing(client
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         await write(client, got, entry("k"))
-        both = await write(client, got, entry("k", b'"new"'), entry("l"), forget=["k"])
+        both = await write(
+            client, got, entry("k", b'"new"'), entry("l"), forget=["k"], forget_number=1
+        )
     assert statuses(both) == [REJECTED, REJECTED]
     (fault,) = both.entries[0].failure.violations
     assert (fault.field, "one of the two" in fault.description) == ("forget", True)
@@ -346,7 +397,7 @@ async def test_messages_of_a_forgotten_call_go_unless_the_conversation_has_them(
         await write(client, got, entry("l", messages=[said(content="of l")]))
         if later:
             got = await again(worker, got)
-        await write(client, got, forget=["k"])
+        await forget(client, got, "k")
         await worker.complete(got)
     run = await client.wait(run.spec.run_id)
     messages = (await client.ask("GetMessages", run_id=run.spec.run_id)).messages

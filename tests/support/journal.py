@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,33 +72,37 @@ class JournaledServices(FakeServices):
     on_forget: Callable[[str], None] = lambda key: None
     """Called before a call's entries are dropped."""
     rejected: types_pb2.Failure | None = None
-    forgotten: list[str] = field(default_factory=list)
+    forgotten: list[tuple[str, int]] = field(default_factory=list)
+    """Dropped calls, each with the number of its recording."""
     page_entries: int = 1_000
     records: int = 0
 
     def record(
-        self, assignment: Any, entries: Sequence[types_pb2.JournalEntry], forget: Sequence[str]
+        self, assignment: Any, recording: worker_pb2.Recording
     ) -> asyncio.Future[worker_pb2.Recorded]:
         future: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_soon(self._answer, future, list(entries), list(forget))
+        asyncio.get_running_loop().call_soon(self._answer, future, recording)
         return future
 
     def _answer(
         self,
         future: asyncio.Future[worker_pb2.Recorded],
-        entries: list[types_pb2.JournalEntry],
-        forget: list[str],
+        recording: worker_pb2.Recording,
     ) -> None:
         recorded = worker_pb2.Recorded(budget_spent=self.budget_spent)
         if self.is_lost:
             recorded.lease.status = worker_pb2.LEASE_STATUS_LOST
             future.set_result(recorded)
             return
-        self.forgotten += forget
-        for key in forget:
+        if recording.forget and self.rejected is not None:
+            recorded.failure.CopyFrom(self.rejected)
+            future.set_result(recorded)
+            return
+        for key in recording.forget:
+            self.forgotten.append((key, recording.forget_number))
             self.on_forget(key)
             self.entries = {name: one for name, one in self.entries.items() if name[0] != key}
-        for entry in entries:
+        for entry in recording.entries:
             self.on_record(entry)
             recorded.entries.append(self._written(entry))
         self.records += 1

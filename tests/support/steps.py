@@ -105,7 +105,7 @@ class FakeServices:
         more = end < len(found)
         return worker_pb2.ReadResultsResponse(results=page, next=end if more else 0)
 
-    def record(self, assignment: Any, entries: Any, forget: Any) -> Any:
+    def record(self, assignment: Any, recording: Any) -> Any:
         raise NotImplementedError  # See `tests.support.journal`.
 
     async def read_journal(self, assignment: Any, cursor: str) -> worker_pb2.JournalPage:

@@ -32,7 +32,9 @@ def test_an_outcome_goes_alone_though_it_is_larger_than_a_commit_should_be() -> 
 
 
 def test_a_call_is_dropped_by_a_commit_of_its_own() -> None:
-    drop = Posted(Forget(execution_id="task:a#1", token="t", call="k"), lambda _: None)
+    drop = Posted(
+        Forget(execution_id="task:a#1", token="t", number=1, calls=("k",)), lambda _: None
+    )
     inbox = deque([*suspensions(1, asks=1), drop, *suspensions(2, asks=1)])
 
     assert [len(next_batch(inbox)) for _ in range(3)] == [1, 1, 2]

@@ -57,7 +57,7 @@ async def write(
 ) -> None:
     """Write entries, or drop calls, and wait for the answer."""
     answered: asyncio.Future[RecordAnswer | Exception] = asyncio.get_running_loop().create_future()
-    one = NewEntries(RUN, got.execution.execution_id, got.token, entries, forget)
+    one = NewEntries(RUN, got.execution.execution_id, got.token, entries, forget, int(bool(forget)))
     executor.record(TENANT, one, answered.set_result)
     async with asyncio.timeout(PATIENCE_S):
         answer = await answered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from stepwell.core.loop.signals import (
     SkipTask,
     TimerDue,
 )
+from stepwell.core.loop.transition import Reply
 from stepwell.core.port import JournalWrite
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Budget, Failure, Message, RetryPolicy, Usage
@@ -335,40 +337,48 @@ def test_a_new_generation_reads_only_at_most_once_calls_of_its_sources() -> None
 # --- dropped calls -----------------------------------------------------------------------------------
 
 
-def test_a_call_is_dropped_by_a_commit() -> None:
-    world = recorded()
-    token = world.held("task:a#1").token
-    dropped = (entry("k"), entry("k", JournalMark.TRY, 1))
-    reply = world.do(Forget(execution_id="task:a#1", token=token, call="k", entries=dropped))[0]
+def forget(world: World, *entries: JournalWrite, number: int = 1, **fields: Any) -> Reply:
+    token = fields.pop("token", None) or world.held("task:a#1").token
+    calls = fields.pop("calls", None) or tuple(dict.fromkeys(one.entry.key for one in entries))
+    one = Forget(execution_id="task:a#1", token=token, number=number, calls=calls, entries=entries)
+    return world.do(one)[0]
 
-    assert reply.status == "ACCEPTED"
+
+def test_calls_are_dropped_by_one_commit() -> None:
+    world = recorded()
+    dropped = (entry("k"), entry("k", JournalMark.TRY, 1), entry("l"))
+    before = len(world.commits)
+
+    assert forget(world, *dropped).status == "ACCEPTED"
+    assert len(world.commits) == before + 1
     assert world.commits[-1].forgotten == dropped
-    assert (world.events[-1].type, world.events[-1].message) == ("JOURNAL_FORGOTTEN", "k")
+    events = [(one.type, one.message) for one in world.events[-2:]]
+    assert events == [("JOURNAL_FORGOTTEN", "k"), ("JOURNAL_FORGOTTEN", "l")]
     assert world.commits[-1].fences[0].recorded == -1
 
 
-def test_a_call_that_has_begun_is_not_dropped() -> None:
+def test_calls_are_not_dropped_where_one_has_begun() -> None:
     world = recorded()
-    token = world.held("task:a#1").token
-    begun = (entry("k", JournalMark.BEGIN, 1), entry("k"))
-    reply = world.do(Forget(execution_id="task:a#1", token=token, call="k", entries=begun))[0]
+    reply = forget(world, entry("l"), entry("k", JournalMark.BEGIN, 1), entry("k"))
 
     assert (reply.status, reply.reason) == ("REFUSED", "CALL_BEGUN")
+    assert "'k'" in reply.message
 
 
 def test_a_call_is_dropped_by_the_holder_of_the_lease_only() -> None:
+    assert forget(recorded(), entry("k"), token="x").status == "LEASE_LOST"
+
+
+@pytest.mark.parametrize("first", [(entry("k"),), ()], ids=["recorded", "not-recorded"])
+def test_a_repeated_drop_leaves_what_was_recorded_since(first: tuple[JournalWrite, ...]) -> None:
     world = recorded()
-    reply = world.do(Forget(execution_id="task:a#1", token="x", call="k", entries=(entry("k"),)))[0]
+    assert forget(world, *first, calls=("k",)).status == "ACCEPTED"
+    before = len(world.commits)
 
-    assert reply.status == "LEASE_LOST"
-
-
-def test_a_call_without_entries_is_dropped_already() -> None:
-    world = recorded()
-    token = world.held("task:a#1").token
-    reply = world.do(Forget(execution_id="task:a#1", token=token, call="k"))[0]
-
-    assert reply.status == "UNCHANGED"
+    assert forget(world, entry("k")).status == "UNCHANGED"
+    assert len(world.commits) == before
+    assert forget(world, entry("k"), number=2).status == "ACCEPTED"
+    assert world.commits[-1].forgotten == (entry("k"),)
 
 
 def test_usage_of_entries_counts_towards_the_budget() -> None:

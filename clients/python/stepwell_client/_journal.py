@@ -7,7 +7,7 @@ acknowledged it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from stepwell_client._decisions import NonRetryable
@@ -91,6 +91,10 @@ class Journal:
         """The place from which to read on; None: all is read."""
         self._reading = asyncio.Lock()
         self._unsettled: set[asyncio.Future[worker_pb2.Recorded]] = set()
+        self._forgets = 0
+        """Calls that were to be dropped in this attempt: the number of the last recording of one."""
+        self._forgetting: asyncio.Future[worker_pb2.Recorded] | None = None
+        """The answer to that recording."""
         self._take(assignment.journal)
 
     def _take(self, page: worker_pb2.JournalPage) -> None:
@@ -171,7 +175,7 @@ class Journal:
             NonRetryable: the server refused it for its size, or for that of the journal.
             LeaseLost: another worker has the step.
         """
-        recorded = await self._send([entry], ())
+        recorded = await self._send(worker_pb2.Recording(entries=(entry,)))
         state = recorded.entries[0]
         if state.status == worker_pb2.ENTRY_STATUS_MISMATCH:
             raise JournalMismatch(
@@ -183,26 +187,40 @@ class Journal:
         return seconds_of(state.remaining)
 
     async def forget(self, key: str) -> None:
-        """Drop the entries of a call. Raises JournalError where it has a BEGIN."""
+        """Drop the entries of a call.
+
+        Raises:
+            JournalError: it has a BEGIN.
+            NonRetryable: the server refused it.
+            LeaseLost: another worker has the step.
+        """
+        while self._forgetting is not None and not self._forgetting.done():
+            # The server takes their numbers in order. It may be that nobody waits for this one any more.
+            await asyncio.wait((self._forgetting,))
         if self.find(key).begins:
             raise JournalError(
                 f"the call {key} is AT_MOST_ONCE and has begun: it can't be forgotten"
             )
-        await self._send((), [key])
+        self._forgets += 1
+        recorded = await self._send(
+            worker_pb2.Recording(forget=(key,), forget_number=self._forgets)
+        )
+        if recorded.HasField("failure"):
+            raise NonRetryable(recorded.failure.message, kind=recorded.failure.kind)
 
     async def settled(self) -> None:
         """Wait until all that was sent is answered, though nobody waits for it any more."""
         if self._unsettled:
             await asyncio.wait(set(self._unsettled))
 
-    async def _send(
-        self, entries: Sequence[types_pb2.JournalEntry], forget: Sequence[str]
-    ) -> worker_pb2.Recorded:
-        future = self._services.record(self._assignment, entries, forget)
+    async def _send(self, recording: worker_pb2.Recording) -> worker_pb2.Recorded:
+        future = self._services.record(self._assignment, recording)
         self._unsettled.add(future)
+        if recording.forget:
+            self._forgetting = future
         # Who is cancelled meanwhile doesn't take it back: the answer is taken in all the same.
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(partial(self._settle, waiter, entries, forget))
+        future.add_done_callback(partial(self._settle, waiter, recording))
         await waiter
         recorded = future.result()
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
@@ -213,30 +231,25 @@ class Journal:
     def _settle(
         self,
         waiter: asyncio.Future[None],
-        entries: Sequence[types_pb2.JournalEntry],
-        forget: Sequence[str],
+        recording: worker_pb2.Recording,
         future: asyncio.Future[worker_pb2.Recorded],
     ) -> None:
         self._unsettled.discard(future)
         if not future.cancelled() and future.exception() is None:
-            self._take_answer(entries, forget, future.result())
+            self._take_answer(recording, future.result())
         if not waiter.done():
             waiter.set_result(None)
 
-    def _take_answer(
-        self,
-        entries: Sequence[types_pb2.JournalEntry],
-        forget: Sequence[str],
-        recorded: worker_pb2.Recorded,
-    ) -> None:
+    def _take_answer(self, recording: worker_pb2.Recording, recorded: worker_pb2.Recorded) -> None:
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
             self.record.cancelled = True
             return
-        for key in forget:
-            self._calls.pop(key, None)
-            self._asked.pop(key, None)
+        if not recorded.HasField("failure"):
+            for key in recording.forget:
+                self._calls.pop(key, None)
+                self._asked.pop(key, None)
         now = self._runtime.monotonic()
-        for entry, state in zip(entries, recorded.entries, strict=False):
+        for entry, state in zip(recording.entries, recorded.entries, strict=False):
             if state.status == worker_pb2.ENTRY_STATUS_ACCEPTED:
                 self._keep(entry, now + seconds_of(state.remaining))
         self.budget_spent = recorded.budget_spent

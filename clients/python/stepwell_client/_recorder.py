@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 
 from stepwell_client._decisions import NonRetryable
 from stepwell_client._limits import (
@@ -18,7 +17,7 @@ from stepwell_client._limits import (
     RESULT_TOO_LARGE,
 )
 from stepwell_client._log_buffer import ExecutionKey
-from stepwell_client.v1 import types_pb2, worker_pb2
+from stepwell_client.v1 import worker_pb2
 
 
 class _Pending:
@@ -45,23 +44,17 @@ class Recorder:
         self,
         key: ExecutionKey,
         token: str,
-        entries: Sequence[types_pb2.JournalEntry],
-        forget: Sequence[str],
+        recording: worker_pb2.Recording,
     ) -> asyncio.Future[worker_pb2.Recorded]:
-        """Queue a recording; the future resolves once it is answered or given up.
+        """Queue a recording of a lease; the future resolves once it is answered or given up.
 
         Raises NonRetryable where no message can carry it: its stream would end, again and again.
         """
         self._numbers += 1
         delivery_id = f"r{self._numbers}"
-        recording = worker_pb2.Recording(
-            delivery_id=delivery_id,
-            run_id=key[0],
-            execution_id=key[1],
-            lease_token=token,
-            entries=entries,
-            forget=forget,
-        )
+        recording.delivery_id = delivery_id
+        recording.run_id, recording.execution_id = key
+        recording.lease_token = token
         if (size := recording.ByteSize()) > OUTCOME_BYTES_MAX:
             raise NonRetryable(
                 f"what is to be recorded has {size:,} bytes; {OUTCOME_BYTES_MAX:,} is the most",

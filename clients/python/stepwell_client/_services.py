@@ -102,8 +102,7 @@ class WorkerServices:
     def record(
         self,
         assignment: worker_pb2.Assignment,
-        entries: Sequence[types_pb2.JournalEntry],
-        forget: Sequence[str],
+        recording: worker_pb2.Recording,
     ) -> asyncio.Future[worker_pb2.Recorded]:
         lease = self._lease_of(assignment)
         if lease is None or lease.abandoned or lease.lost or lease.reported:
@@ -114,9 +113,9 @@ class WorkerServices:
             return answered
         self._heartbeats.note_activity(lease)
         self._wake.set()
-        answered = self._state.recorder.add(lease.key, lease.token, entries, forget)
-        lease.begun_calls.update(one.key for one in entries if one.mark == BEGIN)
-        answered.add_done_callback(partial(_note_ends, lease, entries))
+        answered = self._state.recorder.add(lease.key, lease.token, recording)
+        lease.begun_calls.update(one.key for one in recording.entries if one.mark == BEGIN)
+        answered.add_done_callback(partial(_note_ends, lease, recording.entries))
         return answered
 
     async def _read(

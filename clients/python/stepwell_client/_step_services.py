@@ -46,11 +46,11 @@ class StepServices(Protocol):
     def record(
         self,
         assignment: worker_pb2.Assignment,
-        entries: Sequence[types_pb2.JournalEntry],
-        forget: Sequence[str],
+        recording: worker_pb2.Recording,
     ) -> asyncio.Future[worker_pb2.Recorded]:
         """Write entries into the step's journal, or drop calls from it; the future resolves once that is durable.
 
+        The recording names no lease yet.
         Sent again until it is answered; given up only with the lease. With a lease that is LOST nothing was written.
         """
         ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from stepwell.core.port import JournalPage
 from stepwell.core.records.recorded import RecordAnswer
@@ -13,7 +12,7 @@ from stepwell.engine.recorder import NewEntries
 from stepwell.wire import to_message
 from stepwell.wire.recordings import fill_recorded, read_entries
 from stepwell_client import LeaseLost
-from stepwell_client.v1 import types_pb2, worker_pb2
+from stepwell_client.v1 import worker_pb2
 
 
 def lost() -> worker_pb2.Recorded:
@@ -25,21 +24,21 @@ async def write_entries(
     executor: Executor,
     tenant_id: str,
     assignment: worker_pb2.Assignment,
-    entries: Sequence[types_pb2.JournalEntry],
-    forget: Sequence[str],
+    recording: worker_pb2.Recording,
 ) -> worker_pb2.Recorded:
-    """Write entries of a step, and return the answer once they are kept.
+    """Write entries of a step, or drop calls, and return the answer once that is kept.
 
     Raises:
         StoreError: they may be written or not; write the same again.
     """
-    read, refused = read_entries(entries)
+    read, refused = read_entries(recording.entries)
     new = NewEntries(
         assignment.run.run_id,
         assignment.execution.execution_id,
         assignment.lease_token,
         read,
-        tuple(forget),
+        tuple(recording.forget),
+        recording.forget_number,
     )
     waiting: asyncio.Future[RecordAnswer | Exception] = asyncio.get_running_loop().create_future()
 

@@ -405,16 +405,14 @@ class InProcessWorker:
     def record(
         self,
         assignment: worker_pb2.Assignment,
-        entries: Sequence[types_pb2.JournalEntry],
-        forget: Sequence[str],
+        recording: worker_pb2.Recording,
     ) -> asyncio.Future[worker_pb2.Recorded]:
-        return self._runtime.spawn(self._record(assignment, entries, forget), name="record")
+        return self._runtime.spawn(self._record(assignment, recording), name="record")
 
     async def _record(
         self,
         assignment: worker_pb2.Assignment,
-        entries: Sequence[types_pb2.JournalEntry],
-        forget: Sequence[str],
+        recording: worker_pb2.Recording,
     ) -> worker_pb2.Recorded:
         step = self._step_of(assignment)
         if step is None:
@@ -423,7 +421,7 @@ class InProcessWorker:
         tenant_id = self._presence.tenant_id
         try:
             return await self._until_answered(
-                lambda: write_entries(self._executor, tenant_id, assignment, entries, forget)
+                lambda: write_entries(self._executor, tenant_id, assignment, recording)
             )
         except LeaseLost:
             return lost()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from stepwell.core.loop import budgets
 from stepwell.core.loop.signals import Forget
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.transition import ReplyStatus
+from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.port import Recorded, Recording, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StepwellError, StoreRefused
@@ -51,6 +52,8 @@ class NewEntries(NamedTuple):
     token: str
     entries: Sequence[Entry]
     forget: Sequence[str] = ()
+    forget_number: int = 0
+    """Grows with each of an execution that drops calls: one that comes again drops nothing."""
 
 
 Answered = Callable[[RecordAnswer | Exception], None]
@@ -117,30 +120,37 @@ class Recorder:
         """Write entries under a lease that isn't known here, or after calls were dropped."""
         try:
             state = await leased_state(self._store, self._runs, key, one.execution_id, one.token)
-            if state is None or not await self._forget(key, state, one):
+            if state is not None and one.forget:
+                reply = await self._forget(key, state, one)
+                if reply.status is ReplyStatus.REFUSED:
+                    answered(_refused(one, reply.reason, reply.message))
+                    return
+                if reply.status is ReplyStatus.LEASE_LOST:
+                    state = None
+            if state is None:
                 await self._answer_lost(key, answered)
             else:
                 self._write(key, state, one, answered)
         except Exception as error:  # noqa: BLE001 - whoever asked is told
             _answer_error(one, error, answered)
 
-    async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> bool:
-        """Drop calls from the journal, except those that have begun; False: the lease is lost."""
+    async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> Reply:
+        """Drop calls from the journal, and return the reply to that."""
         step = journal_in(state, state.open[one.execution_id].execution)
-        if step is None or not one.forget:
-            return True
+        if step is None:
+            return LEASE_LOST
         found = await entries_of(self._store, key, step, one.forget)
-        for call, entries in found.items():
-            forget = Forget(
-                execution_id=one.execution_id, token=one.token, call=call, entries=tuple(entries)
-            )
-            try:
-                reply = await self._runs.post(key, forget)
-            except NotFound:
-                return False
-            if reply.status is ReplyStatus.LEASE_LOST:
-                return False
-        return True
+        forget = Forget(
+            execution_id=one.execution_id,
+            token=one.token,
+            number=one.forget_number,
+            calls=tuple(found),
+            entries=tuple(chain.from_iterable(found.values())),
+        )
+        try:
+            return await self._runs.post(key, forget)
+        except NotFound:
+            return LEASE_LOST
 
     def _write(self, key: RunKey, state: RunState, one: NewEntries, answered: Answered) -> None:
         row = state.open[one.execution_id]
@@ -224,12 +234,20 @@ def _answer_error(one: NewEntries, error: Exception, answered: Answered) -> None
         answered(error)
         return
     if isinstance(error, StoreRefused):
-        failure = Failure(kind=error.reason, message=error.message, retryable=False)
+        answered(_refused(one, error.reason, error.message))
     else:
         log.error("entries were not taken", run_id=one.run_id, exc_info=error)
-        what = "the server could not take it; its log says why"
-        failure = Failure(kind="INTERNAL", message=what, retryable=False)
-    answered(RecordAnswer(live=True, entries=[failure] * len(one.entries)))
+        answered(_refused(one, "INTERNAL", "the server could not take it; its log says why"))
+
+
+def _refused(one: NewEntries, kind: str, message: str) -> RecordAnswer:
+    """Return the answer to entries of which none was taken, or to calls of which none was dropped."""
+    failure = Failure(kind=kind, message=message, retryable=False)
+    return RecordAnswer(
+        live=True,
+        entries=[failure] * len(one.entries),
+        failure=failure if one.forget else None,
+    )
 
 
 def _recording(

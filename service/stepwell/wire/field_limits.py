@@ -335,6 +335,7 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "delivery_id": chars(limits.TOKEN_CHARS_MAX),
         "entries": _ITEMS,
         "forget": many(limits.FORGOTTEN_CALLS_MAX, _CALL),
+        "forget_number": number(0),
     },
     "ReadJournalRequest": {**_LEASE, "cursor": _CURSOR},
     "ReadResultsRequest": {

@@ -79,16 +79,18 @@ def fill_recorded(
     add = recorded.entries.add
     for state in states:
         fill_state(state, add())
+    if answer.failure is not None:
+        fill_failure(answer.failure, recorded.failure)
     if answer.remaining_budget != NO_BUDGET:
         fill(answer.remaining_budget, recorded.remaining_budget)
         recorded.budget_spent = answer.budget_spent
 
 
 def fill_state(state: Kept | Failure, message: worker_pb2.EntryState) -> None:
-    """Put what became of one entry into its message; failures are cut, so that a thousand find room in a message."""
+    """Put what became of one entry into its message."""
     if isinstance(state, Failure):
         message.status = worker_pb2.ENTRY_STATUS_REJECTED
-        fill(cut_failure(state, limits.ENTRY_FAILURE_BYTES_MAX), message.failure)
+        fill_failure(state, message.failure)
     elif not state.accepted:
         message.status = worker_pb2.ENTRY_STATUS_MISMATCH
         fill(_MISMATCH, message.failure)
@@ -96,3 +98,8 @@ def fill_state(state: Kept | Failure, message: worker_pb2.EntryState) -> None:
         message.status = worker_pb2.ENTRY_STATUS_ACCEPTED
         if state.remaining_ms:
             put_ms(message.remaining, state.remaining_ms)
+
+
+def fill_failure(failure: Failure, message: types_pb2.Failure) -> None:
+    """Put the failure of an entry, or of a recording, into its message, cut: so a thousand find room in one."""
+    fill(cut_failure(failure, limits.ENTRY_FAILURE_BYTES_MAX), message)

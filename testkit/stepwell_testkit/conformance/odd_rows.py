@@ -363,6 +363,7 @@ def _execution() -> Execution:
         messages=BEYOND_FLOAT,
         unknown_call=ODD,
         recorded=BEYOND_FLOAT,
+        forget_number=LARGEST,
         offered_us=1,
         leased_us=2,
         ended_us=LARGEST,

@@ -78,7 +78,7 @@ class Calls:
         assert model.run is not None
         name = name_of(model.run, task)
         self._place = Place((run.tenant_id, run.run_id), name, task.journal.generation)
-        self._made = self._said = 0
+        self._made = self._said = self._forgets = 0
         self._last: Entry | None = None
         """The entry that was sent last, until it is answered."""
 
@@ -144,8 +144,8 @@ class Calls:
         await self._plain(key)
         return None
 
-    async def _plain(self, key: str, *, may_say: bool = True) -> None:
-        says = self._messages() if may_say and self._rng.happens(0.6) else ()
+    async def _plain(self, key: str) -> None:
+        says = self._messages() if self._rng.happens(0.6) else ()
         end = Entry(key=key, name="plain", usage=ONE, value=self._value(), messages=says)
         self._run(end)
         await self._work()
@@ -225,10 +225,10 @@ class Calls:
         self._remaining_ms[entry.key] = kept.remaining_ms
 
     async def _forget(self, key: str) -> None:
+        self._forgets += 1
         await self._send(forget=(key,))
         self._entries = {name: one for name, one in self._entries.items() if name[0] != key}
-        # Where the network brings the drop again, later, it takes this run's entry, too.
-        await self._plain(key, may_say=False)
+        await self._plain(key)
 
     async def _send(
         self, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
@@ -240,6 +240,7 @@ class Calls:
             token=self._assignment.token,
             entries=entries,
             forget=forget,
+            forget_number=self._forgets if forget else 0,
         )
         answer = await self._ask(
             "record", partial(Replica.record, tenant_id=run.tenant_id, one=one)

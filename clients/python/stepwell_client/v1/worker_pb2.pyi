@@ -539,20 +539,22 @@ class ReadResultsResponse(_message.Message):
     def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., next: _Optional[int] = ...) -> None: ...
 
 class Recording(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "entries", "forget")
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "entries", "forget", "forget_number")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
+    FORGET_NUMBER_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
     run_id: str
     execution_id: str
     lease_token: str
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.JournalEntry]
     forget: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ...) -> None: ...
+    forget_number: int
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., forget_number: _Optional[int] = ...) -> None: ...
 
 class EntryState(_message.Message):
     __slots__ = ("status", "failure", "remaining")
@@ -565,18 +567,20 @@ class EntryState(_message.Message):
     def __init__(self, status: _Optional[_Union[EntryStatus, str]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., remaining: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Recorded(_message.Message):
-    __slots__ = ("delivery_id", "lease", "entries", "remaining_budget", "budget_spent")
+    __slots__ = ("delivery_id", "lease", "entries", "remaining_budget", "budget_spent", "failure")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     REMAINING_BUDGET_FIELD_NUMBER: _ClassVar[int]
     BUDGET_SPENT_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
     lease: LeaseState
     entries: _containers.RepeatedCompositeFieldContainer[EntryState]
     remaining_budget: _types_pb2.Budget
     budget_spent: bool
-    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[LeaseState, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryState, _Mapping]]] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., budget_spent: bool = ...) -> None: ...
+    failure: _types_pb2.Failure
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[LeaseState, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryState, _Mapping]]] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., budget_spent: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
 
 class RecordRequest(_message.Message):
     __slots__ = ("recordings",)

@@ -131,6 +131,7 @@ class ExecutionFields(ReportFields, total=False):
     begun: bool
     unknown_us: int
     unknown_call: str
+    forget_number: int
     offered_us: int
     leased_us: int
     ended_us: int

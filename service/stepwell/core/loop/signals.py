@@ -269,17 +269,19 @@ class AppendMessages(Record, frozen=True, kw_only=True):
 
 
 class Forget(Record, frozen=True, kw_only=True):
-    """Drop a call from the journal of a step that is still running.
+    """Drop calls from the journal of a step that is still running.
 
-    Its messages go with it, unless the conversation has them already; its usage still counts.
+    Their messages go with them, unless the conversation has them already; their usage still counts.
     """
 
     execution_id: str
     token: str
-    call: str
-    """Its key in the step's journal."""
+    number: int
+    """Grows with each that its execution sends; one that was carried out already does nothing."""
+    calls: tuple[str, ...]
+    """Their keys in the step's journal, each once."""
     entries: tuple[JournalWrite, ...] = ()
-    """Its entries in the journal's generation, as the caller found them in the store."""
+    """Their entries in the journal's generation, as the caller found them in the store."""
 
 
 class Begin(Record, frozen=True, kw_only=True):

@@ -87,25 +87,28 @@ def refusal(unknown: Execution, command: Resolve) -> Reply | None:
 
 
 def forget(draft: Draft, one: Forget) -> Reply:
-    """Drop a call from the journal of a step that is still running; one that has begun stays."""
+    """Drop calls from the journal of a step that is still running, once; none of them where one has begun."""
     execution = leased_by(draft, one.execution_id, one.token)
     if execution is None or execution.status is not ExecutionStatus.LEASED:
         return LEASE_LOST
-    if any(entry.entry.mark is JournalMark.BEGIN for entry in one.entries):
-        return refused(
-            "CALL_BEGUN", f"the AT_MOST_ONCE call {one.call!r} has begun: it can't be forgotten"
-        )
-    if not one.entries:
+    if one.number <= execution.forget_number:
         return UNCHANGED
-    draft.event(
-        EventType.JOURNAL_FORGOTTEN,
-        task_id=execution.task_id,
-        execution_id=one.execution_id,
-        message=one.call,
-    )
+    for each in one.entries:
+        if each.entry.mark is JournalMark.BEGIN:
+            what = f"the AT_MOST_ONCE call {each.entry.key!r} has begun: it can't be forgotten"
+            return refused("CALL_BEGUN", what)
+    # Of calls without entries, too: their number keeps a repetition from dropping what comes later.
+    for call in one.calls:
+        draft.event(
+            EventType.JOURNAL_FORGOTTEN,
+            task_id=execution.task_id,
+            execution_id=one.execution_id,
+            message=call,
+        )
+    draft.change_execution(execution, forget_number=one.number)
     draft.forgotten += one.entries
     journal = journal_at(draft, execution.task_id)
-    if one.call in journal.answered:
-        answered = tuple(call for call in journal.answered if call != one.call)
+    answered = tuple(call for call in journal.answered if call not in one.calls)
+    if answered != journal.answered:
         put_journal(draft, execution.task_id, replace(journal, answered=answered))
     return Reply()

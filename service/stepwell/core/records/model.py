@@ -398,6 +398,8 @@ class Execution(StoredRecord, frozen=True, kw_only=True):
     """With UNKNOWN_OUTCOME, the call within the step of which nobody knows what became. Empty: the task's effect."""
     recorded: int = 0
     """Number of journal entries that it recorded, once it ended."""
+    forget_number: int = 0
+    """The number of its worker's last message that dropped calls from the journal; a repeated one does nothing."""
     offered_us: int = 0
     leased_us: int = 0
     ended_us: int = 0

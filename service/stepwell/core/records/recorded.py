@@ -31,3 +31,5 @@ class RecordAnswer(NamedTuple):
     budget_spent: bool = False
     cancelled: bool = False
     """The lease is lost because the run was cancelled."""
+    failure: Failure | None = None
+    """Why no call was dropped that was to be. None: nothing stood against it."""

@@ -19,7 +19,13 @@ from stepwell.engine.journals import JournalAsked
 from stepwell.engine.recorder import NewEntries
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts
-from stepwell.wire.recordings import failure_of, fill_recorded, fill_state, read_entries
+from stepwell.wire.recordings import (
+    failure_of,
+    fill_failure,
+    fill_recorded,
+    fill_state,
+    read_entries,
+)
 from stepwell.wire.validate import Faults, violations
 from stepwell_client.v1 import worker_pb2 as pb
 
@@ -50,11 +56,21 @@ def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Ans
     if item.forget and item.entries:
         # Sent again, it would drop what it wrote the first time.
         faults.add("forget", "is there beside entries; limit: a recording has one of the two")
+    if bool(item.forget) != (item.forget_number > 0):
+        what = f"is {item.forget_number}; limit: 1 or more with forget, otherwise 0"
+        faults.add("forget_number", what)
     if faults:
         asyncio.get_running_loop().call_soon(answered, _refused(item, faults))
         return
     entries, refused = read_entries(item.entries)
-    new = NewEntries(item.run_id, item.execution_id, item.lease_token, entries, tuple(item.forget))
+    new = NewEntries(
+        item.run_id,
+        item.execution_id,
+        item.lease_token,
+        entries,
+        tuple(item.forget),
+        item.forget_number,
+    )
     executor.record(tenant_id, new, partial(_answer, item, refused, answered))
 
 
@@ -86,6 +102,8 @@ def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
     failure = failure_of(faults)
     for _ in range(min(len(item.entries), limits.ITEMS_PER_MESSAGE_MAX)):
         fill_state(failure, recorded.entries.add())
+    if item.forget:
+        fill_failure(failure, recorded.failure)
     return recorded
 
 
