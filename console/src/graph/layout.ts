@@ -6,11 +6,16 @@ export interface LayoutRequest {
   edges: [from: string, to: string][];
 }
 
+export interface Point {
+  x: number;
+  y: number;
+}
+
 export interface Layout {
   id: number;
   width: number;
   height: number;
   /** The centres of the nodes. */
-  nodes: Record<string, { x: number; y: number }>;
-  edges: { from: string; to: string; points: { x: number; y: number }[] }[];
+  nodes: Record<string, Point>;
+  edges: { from: string; to: string; points: Point[] }[];
 }

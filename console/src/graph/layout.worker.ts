@@ -1,6 +1,6 @@
 // Lays graphs out, apart from the thread that answers a person's input.
 import { graphlib, layout } from "@dagrejs/dagre";
-import type { Layout, LayoutRequest } from "./layout.ts";
+import type { Layout, LayoutRequest, Point } from "./layout.ts";
 
 // Beyond this the crossing of edges can't be followed by eye; a layout without it is quick.
 const EDGES_MAX = 3_000;
@@ -20,12 +20,12 @@ onmessage = (event: MessageEvent<LayoutRequest>) => {
     height: size.height ?? 0,
     nodes: Object.fromEntries(
       graph.nodes().map((name: string) => {
-        const { x, y } = graph.node(name) as { x: number; y: number };
+        const { x, y } = graph.node(name) as Point;
         return [name, { x, y }];
       }),
     ),
     edges: graph.edges().map((edge: { v: string; w: string }) => {
-      const { points } = graph.edge(edge) as { points: { x: number; y: number }[] };
+      const { points } = graph.edge(edge) as { points: Point[] };
       return { from: edge.v, to: edge.w, points };
     }),
   };

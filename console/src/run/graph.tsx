@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RunStore } from "../api/runStore.ts";
 import { type Task, TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
-import type { Layout, LayoutRequest } from "../graph/layout.ts";
+import type { Layout, LayoutRequest, Point } from "../graph/layout.ts";
 import { criticalPath, fold, type Graph, type GraphNode, type GraphTask, NODES_MAX } from "../graph/plan.ts";
 import type { RunView } from "../model/runView.ts";
 import { ms, number, span, word } from "../model/text.ts";
@@ -144,15 +144,27 @@ function Edges({ layout, graph, path }: { layout: Layout; graph: Graph; path: Se
         <path
           key={JSON.stringify([edge.from, edge.to])}
           class={critical.has(edge.from) && critical.has(edge.to) ? "critical" : ""}
-          d={curve(edge.points)}
+          d={curve(line(edge, layout))}
         />
       ))}
     </g>
   );
 }
 
+/** The points of an edge, from the middle of one node's right side to that of another's left side. */
+function line({ from, to, points }: Layout["edges"][number], layout: Layout): Point[] {
+  const start = layout.nodes[from]!;
+  const end = layout.nodes[to]!;
+  return [
+    { x: start.x + WIDTH / 2, y: start.y },
+    // Between neighbouring layers there is one point, and the curve does without it.
+    ...(points.length > 3 ? points.slice(1, -1) : []),
+    { x: end.x - WIDTH / 2, y: end.y },
+  ];
+}
+
 /** A smooth line through the points. */
-function curve(points: { x: number; y: number }[]): string {
+function curve(points: Point[]): string {
   const [first, ...rest] = points;
   if (!first) return "";
   let text = `M${first.x},${first.y}`;

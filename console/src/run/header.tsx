@@ -45,18 +45,7 @@ export function Header({ store }: { store: RunStore }) {
       </div>
       {(waits || questions > 0) && (
         <p class="note">
-          {waits && `Waits: ${waits}`}
-          {run.blockedRunId && (
-            <>
-              {" "}
-              (<a href={runPath(run.blockedRunId)}>see it</a>)
-            </>
-          )}
-          {run.blockedSinceTime && ms(run.blockedSinceTime) > 0 && (
-            <>
-              , since <Time at={ms(run.blockedSinceTime)} />
-            </>
-          )}{" "}
+          {waits && <Waiting run={run} waits={waits} />}
           {questions > 0 && (
             <a href={`/inbox?run=${encodeURIComponent(spec.runId)}`}>Answer {count(questions, "question")}</a>
           )}
@@ -72,6 +61,26 @@ export function Header({ store }: { store: RunStore }) {
       <Budgets run={run} now={current} />
       <More run={run} />
     </header>
+  );
+}
+
+function Waiting({ run, waits }: { run: Run; waits: string }) {
+  const since = ms(run.blockedSinceTime);
+  return (
+    <>
+      Waits: {waits}
+      {run.blockedRunId && (
+        <>
+          {" "}
+          (<a href={runPath(run.blockedRunId)}>see it</a>)
+        </>
+      )}
+      {since > 0 && (
+        <>
+          , since <Time at={since} />
+        </>
+      )}{" "}
+    </>
   );
 }
 

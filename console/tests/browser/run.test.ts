@@ -41,6 +41,18 @@ test("the head says how the run stands, what it waits for and what is used of it
   await head.getByText("Details").click();
 });
 
+test("a run that works on while it asks says only what can be answered", async () => {
+  const busy = await world.start("busy", [{ id: "slow", type: "slow" }, { id: "ask", type: "approve" }]);
+  await until("it asks", async () => (await world.api.listInputs({ runId: busy })).inputs.length > 0);
+  const other = await world.open(`/runs/${busy}`);
+  const note = other.locator(".run-head .note");
+  await note.getByText("Answer 1 question").waitFor();
+  assert.equal(await note.textContent(), "Answer 1 question");
+  await world.api.cancelRun({ runId: busy });
+  await note.waitFor({ state: "detached" });
+  await other.close();
+});
+
 test("the graph has a node for each task, with its state, and opens the task", async () => {
   const graph = page.getByRole("region", { name: "Graph of the plan" });
   await graph.getByRole("link", { name: /Gather the numbers completed/ }).waitFor();
