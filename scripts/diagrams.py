@@ -1,12 +1,12 @@
-"""Draws the tables in docs/ from the code, or proves that they are fresh.
+"""Draws the tables and the picture of the loop in docs/ from the code, or proves that they are fresh.
 
-    .venv/bin/python scripts/diagrams.py            # draws them
-    .venv/bin/python scripts/diagrams.py --check    # says which are stale, exit code 1
+    .venv/bin/python -m scripts.diagrams            # draws them
+    .venv/bin/python -m scripts.diagrams --check    # says which are stale, exit code 1
 
 A page holds regions, and only what stands in them is drawn:
 
-    <!-- drawn from core/table.py: begin phases -->
-    <!-- drawn from core/table.py: end phases -->
+    <!-- drawn from core/table.py: begin steps -->
+    <!-- drawn from core/table.py: end steps -->
 
 What a state means is its docstring in core/states.py; where there is none, its comment in types.proto.
 """
@@ -26,6 +26,8 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
+from scripts import pictures
+from scripts.commands_page import commands
 
 from stepwell import config
 from stepwell.core.loop import table
@@ -242,6 +244,7 @@ DRAWN: dict[tuple[str, str], Callable[[], str]] = {
     ("core/table.py", "executions"): moves_of(states.ExecutionStatus, table.EXECUTION_MOVES),
     ("core/limits.py", "limits"): limit_rows,
     ("config.py", "settings"): settings,
+    ("cli/app.py", "commands"): commands,
     ("rpc/scopes.py", "scopes"): scope_rows,
     ("sql/views.py", "words"): shown_words,
 } | {
@@ -273,16 +276,16 @@ def main() -> int:
     # Where the state lies must not depend on who draws.
     os.environ.pop("XDG_STATE_HOME", None)
     stale: list[str] = []
-    for path in PAGES:
+    for path in (*PAGES, pictures.LOOP):
         page = path.read_text(encoding="utf-8")
-        fresh = drawn(page)
+        fresh = pictures.loop() if path == pictures.LOOP else drawn(page)
         if fresh == page:
             continue
         stale.append(str(path.relative_to(TOP)))
         if not check:
             path.write_text(fresh, encoding="utf-8")
     if check and stale:
-        sys.stderr.write(f"stale: {', '.join(stale)}; run: python scripts/diagrams.py\n")
+        sys.stderr.write(f"stale: {', '.join(stale)}; run: python -m scripts.diagrams\n")
         return 1
     return 0
 

@@ -1,14 +1,10 @@
-"""Draws docs/pictures/loop.svg from the moves of the loop, or proves that it is fresh.
-
-    .venv/bin/python -m scripts.pictures            # draws it
-    .venv/bin/python -m scripts.pictures --check    # says whether it is stale, exit code 1
+"""Draws docs/pictures/loop.svg from the moves of the loop; called by scripts/diagrams.py.
 
 A site of the documents loads nothing from elsewhere, so a diagram is a picture of our own.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -66,18 +62,3 @@ def _detour(rows: int, start: int, end: int, why: str) -> str:
     if rows > 0:
         return f'{way}<text x="{edge + 10}" y="{leave - 6}">{escape(why)}</text>'
     return f'{way}<text class="left" x="{away - 8}" y="{(leave + reach) // 2}">{escape(why)}</text>'
-
-
-def main() -> int:
-    """Draw, or check."""
-    if "--check" not in sys.argv[1:]:
-        LOOP.write_text(loop(), encoding="utf-8")
-        return 0
-    if LOOP.read_text(encoding="utf-8") == loop():
-        return 0
-    sys.stderr.write("stale: docs/pictures/loop.svg; run: python -m scripts.pictures\n")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""docs/protocol.md lists the errors, kinds of failure and methods that the code has."""
+"""The documents list the errors and methods that the code has."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
+import stepwell_client
 from stepwell.rpc import scopes, status
 from stepwell.wire.field_limits import FIELD_LIMITS
+from stepwell_client import StepwellClientError
 from tests.docs.pages import TOP
 
 PAGE = (TOP / "docs" / "protocol.md").read_text(encoding="utf-8")
+ERRORS = (TOP / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 _SERVED = (
     "service/stepwell/core",
     "service/stepwell/app",
@@ -60,13 +63,13 @@ def test_every_reason_that_the_code_gives_is_explained() -> None:
     missing = {
         where: reason
         for reason, where in _reasons()
-        if f"`{reason}`" not in PAGE and reason not in _INNER
+        if f"`{reason}`" not in ERRORS and reason not in _INNER
     }
-    assert not missing, "docs/protocol.md does not explain them"
+    assert not missing, "docs/reference/errors.md does not explain them"
 
 
 def test_every_reason_that_is_explained_is_given() -> None:
-    section = PAGE.partition("## Errors")[2].partition("**Calling again.**")[0]
+    section = ERRORS.partition("## Of calls")[2].partition("## Kinds of failure")[0]
     table = [line.split("|") for line in section.splitlines() if line.startswith("|")]
     explained = {word for row in table[2:] for word in re.findall(r"`([A-Z_]+)`", row[2])}
     given = {reason for reason, _ in _reasons()}
@@ -74,9 +77,22 @@ def test_every_reason_that_is_explained_is_given() -> None:
     assert explained <= given
 
 
+def test_every_error_says_what_to_do() -> None:
+    rows = [line.strip("|").split(" | ") for line in ERRORS.splitlines() if line.startswith("|")]
+    assert rows
+    assert [row for row in rows if not row[-1].strip(" |")] == []
+
+
+def test_every_error_of_the_python_library_is_explained() -> None:
+    errors = [one for one in vars(stepwell_client).values() if isinstance(one, type)]
+    reasons = {one.reason for one in errors if issubclass(one, StepwellClientError)}
+    assert len(reasons) > 10
+    assert {reason for reason in reasons if f"`{reason}`" not in ERRORS} == set()
+
+
 @pytest.mark.parametrize("code", sorted({code.name for code in status.CODES.values()}))
 def test_every_status_code_that_is_given_is_explained(code: str) -> None:
-    assert f"| `{code}` |" in PAGE
+    assert f"| `{code}` |" in ERRORS
 
 
 def test_every_method_that_is_served_is_listed() -> None:

@@ -28,7 +28,7 @@ SLEEP = "time.sleep(10)"
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     assert SLEEP in AGENT
-    # What no test kills needs not be slow.
+    # What no test kills need not be slow.
     agent = AGENT.replace(SLEEP, "time.sleep(0.1)")
     (tmp_path / "agent.py").write_text(agent, encoding="utf-8")
     (tmp_path / "client.py").write_text(CLIENT, encoding="utf-8")
