@@ -97,9 +97,8 @@ def _warning(client: SyncClient, run: types_pb2.Run) -> Generator[None]:
 
     def warn() -> None:
         with suppress(StepwellClientError):
-            now = client.get(run.spec.run_id)
-            if now.status not in ENDED and now.blocked_on == BlockedKind.WORKER:
-                note(describe.blocked(now, exact=True))
+            if text := missing_worker(client, run.spec.run_id):
+                note(text)
 
     # Workers that connect at this moment are not missed.
     timer = threading.Timer(_WARN_AFTER_S, warn)
@@ -109,6 +108,13 @@ def _warning(client: SyncClient, run: types_pb2.Run) -> Generator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def missing_worker(client: SyncClient, run_id: str) -> str:
+    """Return which worker the run waits for and how to start one; empty: it has one, or has ended."""
+    run = client.get(run_id)
+    is_missing = run.status not in ENDED and run.blocked_on == BlockedKind.WORKER
+    return describe.blocked(run, exact=True) if is_missing else ""
 
 
 def _events(

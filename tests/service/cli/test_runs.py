@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.cli.world import Row, Terminal, end, plan_file, read_until
+from stepwell_client import RunStatus
+from tests.service.cli.world import Row, Terminal, end, plan_file, read_until, working
 
 
 def start(terminal: Terminal, *arguments: str) -> str:
@@ -174,6 +175,24 @@ def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
     read_until(watching.stderr, "no worker serves queue 'nobody'; start one: stepwell worker")
     read_until(watching.stdout, "started: alone")
     end(watching, signal.SIGINT)
+
+
+def test_worker_that_connects_in_time_is_not_missed(terminal: Terminal) -> None:
+    from stepwell.cli.follow import missing_worker
+    from stepwell_client import SyncClient
+
+    plan = plan_file(terminal.folder, [{"id": "ask", "type": "ask"}])
+    run_id = terminal("run", "--detach", "-q", "late", "--plan", plan).out.strip()
+    token = terminal.folder / "state" / "stepwell" / "token"
+    with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
+        before = missing_worker(client, run_id)
+        with working(terminal, "--queue", "late", "--id", "late"):
+            while client.get(run_id).status == RunStatus.QUEUED:
+                pass
+            after = missing_worker(client, run_id)
+
+    assert before.startswith("no worker serves queue 'late'")
+    assert after == ""
 
 
 def test_show_shows_the_tree_the_details_and_the_answer(terminal: Terminal) -> None:
