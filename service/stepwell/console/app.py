@@ -15,7 +15,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from stepwell.console import wire
-from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive
+from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive, gone
 from stepwell.console.pages import HEADERS, Pages
 from stepwell.console.reply import Response, Scope, Send
 from stepwell.console.sessions import Sessions
@@ -73,6 +73,9 @@ class App:
             else:
                 await response.json(500, wire.error_of(status.internal(error_id)))
             del error
+        if response.is_cut:
+            # Until the server knows of it, it takes an unfinished response for a fault.
+            await gone(receive)
 
     def _with_headers(self, send: Callable[[dict[str, Any]], Awaitable[None]]) -> Send:
         async def sending(message: dict[str, Any]) -> None:

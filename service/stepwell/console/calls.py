@@ -167,20 +167,21 @@ class Calls:
     async def _until_gone(self, call: Any, receive: Receive, response: Response) -> None:
         """Await a call to its end; cancel it once the client has gone."""
         work = self._runtime.spawn(call, name="call by HTTP")
-        gone = self._runtime.spawn(_gone(receive), name="client by HTTP")
+        left = self._runtime.spawn(gone(receive), name="client by HTTP")
         try:
-            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, left), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            response.is_gone = gone.done()
-            for task in (work, gone):
+            response.is_gone = left.done()
+            for task in (work, left):
                 if not task.done():
                     task.cancel()
-            await asyncio.wait((work, gone))
+            await asyncio.wait((work, left))
         with suppress(asyncio.CancelledError):
             work.result()
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Wait until the connection is closed; what comes of the request's body is dropped."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -35,6 +35,8 @@ from stepwell.rpc.tls import server_context
 _NEXT_PORTS = 20
 """The number of ports that are tried from the default one on."""
 _LAST_WORDS_S = 1
+_REQUEST_S = 60.0
+"""A connection without a call is cut when for so long no whole head of a request has come."""
 _TLS_NAMES = "console.tls_cert and console.tls_key"
 
 
@@ -138,7 +140,7 @@ async def serving(
     )
     config = uvicorn.Config(
         app,
-        http=_Connection,
+        http=_connections(runtime),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -181,9 +183,28 @@ class _Http(uvicorn.Server):
         self.listens.set()
 
 
-class _Connection(H11Protocol):
-    """Lets the application cut the connection of a client that reads no more."""
+def _connections(runtime: Runtime) -> type[H11Protocol]:
+    """Return the class of connections."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        super().connection_made(transport)
-        self.app_state: dict[str, Any] = {**self.app_state, "abort": transport.abort}
+    class Connection(H11Protocol):
+        """Lets the application cut a client that reads no more, and cuts one that never asks."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.app_state: dict[str, Any] = {**self.app_state, "abort": transport.abort}
+            self._waiting = runtime.spawn(self._wait_for_requests(), name="console connection")
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._waiting.cancel()
+            super().connection_lost(exc)
+
+        async def _wait_for_requests(self) -> None:
+            while True:
+                # None before the first request, which the annotation doesn't say.
+                before: Any = self.cycle
+                await runtime.sleep(_REQUEST_S)
+                if self.cycle is before and (before is None or before.response_complete):
+                    self.transport.abort()
+                    return
+
+    return Connection

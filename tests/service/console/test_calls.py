@@ -24,7 +24,7 @@ from tests.service.console.conftest import Console, new_console
 from tests.service.console.http import FORMS, HttpRefusal, encoded, envelope, refusal_of
 from tests.service.test_watch import finished
 from tests.support.methods import STORE
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 START = "/stepwell.v1.Orchestrator/StartRun"
 WATCH = "/stepwell.v1.Orchestrator/WatchRuns"
@@ -317,7 +317,9 @@ async def test_drain_ends_streams_by_a_message_and_refuses_calls(console: Consol
 
 
 @pytest.mark.parametrize("name", ["WatchRuns", "ListRuns"])
-async def test_reader_that_stalls_is_cut_off(console: Console, name: str) -> None:
+async def test_reader_that_stalls_is_cut_off(
+    console: Console, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     for number in range(40):
         await console.client.start(goal="x" * limits.GOAL_BYTES_MAX, request_id=f"{number}")
     is_stream = name == "WatchRuns"
@@ -350,6 +352,54 @@ async def test_reader_that_stalls_is_cut_off(console: Console, name: str) -> Non
         while part := await loop.sock_recv(stalled, 1 << 20):
             size += len(part)
         assert size < 20 * limits.GOAL_BYTES_MAX
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("head", ["", "POST / HTTP/1.1\r\nHost: localhost\r\nX-Slow: 1"])
+async def test_client_that_sends_no_request_is_cut_off_and_a_stream_is_not(
+    console: Console, head: str
+) -> None:
+    watch = console.http.stream("Orchestrator/WatchRuns", opb.WatchRunsRequest())
+    async with aclosing(watch):
+        assert await anext(watch) is None
+        host, port = console.http.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(head.encode())
+        await writer.drain()
+        closed = asyncio.ensure_future(reader.read())
+
+        async def is_closed() -> bool:
+            # Half of the time that a connection may be without a request.
+            console.world.runtime.skip(30_000)
+            return closed.done()
+
+        await until(is_closed)
+        assert await closed == b""
+        writer.close()
+        run = await console.client.start(goal="seen by the stream that is still there")
+        async with asyncio.timeout(PATIENCE_S):
+            async for message in watch:
+                if run.spec.run_id in str(message):
+                    break
+            else:
+                pytest.fail("the stream was cut, too")
+
+
+@pytest.mark.parametrize("path", [START, "/session"])
+async def test_body_that_does_not_come_ends_the_connection(
+    console: Console, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    host, port = console.http.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Authorization: {ME[0][1]}\r\nContent-Length: 100\r\n\r\n"
+    )
+    writer.write(head.encode() + b'{"goal": "the rest')
+    async with asyncio.timeout(PATIENCE_S):
+        assert await reader.read() == b""
+    writer.close()
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 
 async def test_other_tokens_of_the_server_are_taken(console: Console) -> None:
