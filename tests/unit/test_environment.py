@@ -164,6 +164,20 @@ async def test_a_question_expires_when_its_time_is_skipped_and_not_before() -> N
         assert (await run.read()).failure.kind == "DENIED"
 
 
+async def test_sleep_of_two_weeks_passes_at_once() -> None:
+    agent = Agent("patient")
+
+    @agent.task("remind")
+    async def remind(ctx: TaskContext) -> str:
+        await ctx.sleep(14 * 24 * 3_600)
+        return "reminded"
+
+    async with Environment(agent) as env:
+        run = await env.start(plan=[Task("a", "remind")])
+        assert await run.result() == {"a": "reminded"}
+        assert (await run.history()).attempts("a") == ("SUSPENDED", "COMPLETED")
+
+
 async def test_a_run_is_paused_resumed_and_cancelled() -> None:
     async with Environment(asking()) as env:
         run = await env.start(plan=[Task("a")])

@@ -23,7 +23,7 @@ from stepwell.core.loop.signals import (
 )
 from stepwell.core.port import Store
 from stepwell.core.records.model import InputRequest, Payload, Run
-from stepwell.core.records.states import RunStatus
+from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
 from stepwell.engine.executor import Executor
 from stepwell.wire import to_record
@@ -85,8 +85,8 @@ class EnvironmentRun:
         for _ in range(HOPS_MAX):
             due_ms = await self._ground.settle()
             run = await self.read()
-            # One that waits for a person is left where it is: its expiry is for `skip`.
-            if run.ended or run.status in _WAITS:
+            # One that waits for a person is left where it is: its expiry is for `skip`. A sleep passes.
+            if run.ended or (run.status in _WAITS and run.blocked_on is not BlockedKind.TIMER):
                 return run
             if due_ms < 0:
                 raise NothingHappens(
