@@ -45,10 +45,15 @@ BUDGETS = Page("budgets", 1, (blocks(DOCS / "budgets.md", "text")[0].text,))
 CONTROL = Page("control", 1, ("['page a', 'page b']\n",))
 FORKS = Page("forks", 7)
 QUEUES = Page("queues", 1, ("a report about topic 0\n", "20\n"))
+RATE_LIMITS = Page("how-to/rate-limits", 1)
 RETENTION = Page("retention", 1, ("0 True\n",))
 PAGES = (
-    *(BUDGETS, CONTROL, FORKS, QUEUES, RETENTION),
+    *(BUDGETS, CONTROL, FORKS, QUEUES, RATE_LIMITS, RETENTION),
     Page("effects", 4, ("{'charge': 'charged 4711, says task:charge#1'}",), works=True),
+    Page("how-to/idempotent-effects", 1),
+    Page("how-to/large-results", 1),
+    Page("how-to/stream-tokens", 1, ("Roses are red.\nRoses are red.\n",)),
+    Page("how-to/timers", 1),
     Page("journal", 4),
     Page("logs", 2),
     Page("people", 5, works=True),
@@ -139,7 +144,9 @@ async def test_the_commands_of_the_page_run(page: Page, terminal: Terminal) -> N
             assert (answer.code, answer.err) == (0, said), words
 
 
-@pytest.mark.parametrize("page", [BUDGETS, QUEUES, RETENTION], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [BUDGETS, QUEUES, RATE_LIMITS, RETENTION], ids=lambda page: page.name
+)
 def test_the_settings_of_the_page_are_settings(page: Page) -> None:
     found = blocks(page.path, "toml")
     assert found
