@@ -97,10 +97,11 @@ class App:
             return
         method, path = scope["method"], scope["path"]
         is_call = path.startswith(PREFIX)
+        is_posted = is_call or path in ("/session", "/session/code")
         if method in ("GET", "HEAD") and not is_call:
             await self._pages.serve(scope, response)
-        elif method != "POST" or not (is_call or path in ("/session", "/session/code")):
-            allowed = "POST" if is_call else "GET, HEAD"
+        elif method != "POST" or not is_posted:
+            allowed = "POST" if is_call else "GET, HEAD, POST" if is_posted else "GET, HEAD"
             await _refuse(response, 405, f"{path} takes {allowed}", ("allow", allowed))
         elif not _is_own(headers.get("origin"), host):
             await _refuse(response, 403, "a page of another origin may not call")

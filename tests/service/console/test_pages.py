@@ -89,6 +89,23 @@ async def test_every_response_carries_the_headers_that_guard_a_page(console: Con
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/session", "GET, HEAD, POST"),
+        ("DELETE", "/runs", "GET, HEAD"),
+        ("POST", "/runs", "GET, HEAD"),
+        ("OPTIONS", "/stepwell.v1.Orchestrator/ListRuns", "POST"),
+        ("GET", "/stepwell.v1.Orchestrator/ListRuns", "POST"),
+    ],
+)
+async def test_other_methods_are_refused_with_those_that_are_taken(
+    console: Console, method: str, path: str, allowed: str
+) -> None:
+    answer = await console.http.client.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize(
     ("host", "code"),
     [
         ("127.0.0.1", 200),
