@@ -174,6 +174,8 @@ export class World {
   async logIn(page: Page, token = this.token): Promise<void> {
     await page.fill("input[type=password]", token);
     await page.click("button[type=submit]");
+    // Going on to another address at once would end the request.
+    await page.waitForSelector("header.top");
   }
 
   async shot(page: Page, name: string): Promise<void> {
