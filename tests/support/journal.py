@@ -151,11 +151,11 @@ class JournaledStep:
         self.tries_from = 1
 
     async def attempt(
-        self, function: Any, *, strict: bool = False, **step: Any
+        self, function: Any, *, strict: bool = False, manual_begin: bool = False, **step: Any
     ) -> worker_pb2.Outcome:
         """Run a task's function once more."""
         agent = Agent()
-        agent.task(strict=strict)(function)
+        agent.task(strict=strict, manual_begin=manual_begin)(function)
         self.attempts += 1
         made = assignment(journal=self.services.page(), tries_from=self.tries_from, **step)
         made.execution.attempt = self.attempts

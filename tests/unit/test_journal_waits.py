@@ -20,7 +20,7 @@ from stepwell_client import (
 )
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2
-from tests.support.journal import JournaledServices, JournaledStep, calls_of, result_of
+from tests.support.journal import JournaledStep, calls_of, result_of
 from tests.support.steps import assignment
 
 END = types_pb2.JOURNAL_MARK_END
@@ -214,21 +214,66 @@ async def test_waiting_is_refused_in_an_at_most_once_task_that_has_begun(how: st
     assert "AT_MOST_ONCE task" in outcome.failed.failure.message
 
 
-async def test_an_at_most_once_task_may_wait_before_it_begins() -> None:
-    agent = Agent()
+BEGINS = {"effect": types_pb2.EFFECT_AT_MOST_ONCE, "manual_begin": True}
 
-    @agent.task(manual_begin=True)
+
+async def test_an_at_most_once_task_may_wait_before_it_begins() -> None:
     async def work(ctx: TaskContext) -> None:
         await ctx.sleep(DAY)
 
-    runner = AgentRunner(agent)
-    step = assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE)
-    try:
-        outcome = await runner.run(step, JournaledServices())
-    finally:
-        runner.close()
+    assert len(calls_of(await JournaledStep().attempt(work, **BEGINS))) == 1
 
-    assert len(calls_of(outcome)) == 1
+
+async def test_an_at_most_once_task_does_not_begin_while_another_branch_waits() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> None:
+        await asyncio.gather(ctx.ask("Go on?", key="q"), ctx.begin())
+
+    failure = (await step.attempt(work, **BEGINS)).failed.failure
+    assert (failure.kind, failure.retryable) == (JournalError.__name__, False)
+    assert "'q'" in failure.message
+    assert step.services.begun == []
+
+
+async def test_a_sleep_that_is_being_recorded_while_its_task_begins_is_refused() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> None:
+        await asyncio.gather(ctx.sleep(DAY), ctx.begin())
+
+    failure = (await step.attempt(work, **BEGINS)).failed.failure
+    assert failure.kind == JournalError.__name__
+    assert len(step.services.begun) == 1
+
+
+async def test_a_task_that_waits_for_a_budget_begins_or_is_suspended() -> None:
+    async def outcome_of(turns: int) -> bool:
+        """Let a task begin after so many turns of the loop; return whether it has."""
+        step = JournaledStep(budget_spent=True)
+
+        async def later(ctx: TaskContext) -> int:
+            await ctx.call("first", one)
+            return await ctx.call("second", one)
+
+        async def begin(ctx: TaskContext) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await ctx.begin()
+
+        async def work(ctx: TaskContext) -> int:
+            return (await asyncio.gather(later(ctx), begin(ctx)))[0]
+
+        outcome = await step.attempt(work, **BEGINS)
+        if step.services.begun:
+            assert result_of(outcome) == 1
+        else:
+            assert len(calls_of(outcome)) == 1
+        return bool(step.services.begun)
+
+    begun = [await outcome_of(turns) for turns in range(40)]
+    assert begun == sorted(begun, reverse=True)
+    assert {True, False} == set(begun)
 
 
 async def test_a_spent_budget_does_not_hold_back_an_at_most_once_task_that_has_begun() -> None:

@@ -267,13 +267,19 @@ class StepContext(OutputContext, JournalContext):
     async def begin(self) -> None:
         """Report that an AT_MOST_ONCE step starts, and wait until that is committed.
 
-        Called for you before the function, unless it was declared with `manual_begin`. Raises
-        LeaseLost: don't start.
+        Called for you before the function, unless it was declared with `manual_begin`.
+
+        Raises:
+            LeaseLost: don't start.
+            JournalError: another branch of the step sleeps or asks; don't start.
         """
         self._check_suspended()
         task = self._assignment.task
         is_task = self._assignment.execution.kind == types_pb2.STEP_KIND_TASK
-        self._record.begun = is_task and task.effect == types_pb2.EFFECT_AT_MOST_ONCE
+        if is_task and task.effect == types_pb2.EFFECT_AT_MOST_ONCE:
+            if (calls := calls_of(self)) is not None:
+                calls.waits.begin()
+            self._record.begun = True
         try:
             await self._services.begin(self._assignment)
         except LeaseLost:

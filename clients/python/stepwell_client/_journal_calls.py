@@ -127,6 +127,7 @@ class Calls:
         else:
             left = held.until - self.runtime.monotonic()
         if left > SHORT_SECONDS:
+            self._check_wait(frame, "sleep")  # The task may have begun meanwhile.
             until = self.runtime.monotonic() + left
             await self.waits.wait(Wait(key, until=until), frame.activity)
         elif left > 0:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 
 from stepwell_client._activities import Activities, Activity
-from stepwell_client._errors import LeaseLost, Suspended
+from stepwell_client._errors import JournalError, LeaseLost, Suspended
 from stepwell_client._failures import find_in
 from stepwell_client._runtime import Runtime
 from stepwell_client._step_output import AttemptRecord
@@ -152,6 +152,19 @@ class Waits:
             if wait.ask is None and math.isinf(wait.until) and not wait.future.done():
                 wait.future.set_result(None)
 
+    def begin(self) -> None:
+        """Let calls go on that wait for a budget: the step begins, and is handed back no more.
+
+        Raises JournalError where it would be, because a branch waits for something else.
+        """
+        for wait, _ in self._open.values():
+            if not wait.is_pause and (wait.ask is not None or wait.until < math.inf):
+                raise JournalError(
+                    f"ctx.begin while another branch of the task waits at {wait.key!r}: the task would be "
+                    "handed back while nobody knows what became of it. Begin after that"
+                )
+        self.budget_raised()
+
     def end(self, reason: Callable[[], BaseException]) -> None:
         """End all waits, and let nothing of the step begin any more: each raises what `reason` makes."""
         self._ended = self._ended or reason
@@ -168,7 +181,9 @@ class Waits:
 
     @property
     def _may_suspend(self) -> bool:
-        return any(not wait.is_pause for wait, _ in self._open.values())
+        # Calls that waited for a budget when their task began are open until they go on.
+        waits = any(not wait.is_pause for wait, _ in self._open.values())
+        return waits and not self._record.begun
 
     async def _suspend_in_quiet(self) -> None:
         """Suspend the step after a time of quiet; whatever begins or ends later is watched anew."""
