@@ -70,8 +70,12 @@ class StaleEntriesTaken(MutantStore):
         ]
 
 
+_NOT_DONE = (ExecutionStatus.LOST, ExecutionStatus.RELEASED, ExecutionStatus.SUSPENDED)
+"""Ends of leases after which the next attempt goes on from what was recorded."""
+
+
 class _ForgetsWithTheLease(MutantStore):
-    """Drops what was recorded under a lease once that is lost."""
+    """Drops what was recorded under a lease once that ends before its step is done."""
 
     mark = JournalMark.END
 
@@ -94,15 +98,15 @@ class _ForgetsWithTheLease(MutantStore):
         )
 
     def _lost(self, commit: Commit) -> list[JournalWrite]:
-        lost = [one for one in commit.executions if one.status is ExecutionStatus.LOST]
+        lost = [one for one in commit.executions if one.status in _NOT_DONE]
         return [write for one in lost for write in self._recorded.get(one.execution_id, ())]
 
 
 class EndsForgottenWithTheLease(_ForgetsWithTheLease):
-    """Drops the values that were recorded under a lease once that is lost: their calls are made again."""
+    """Drops the values that were recorded under a lease once that ends before its step is done: they are made again."""
 
 
 class BeginsForgottenWithTheLease(_ForgetsWithTheLease):
-    """Drops the begins that were recorded under a lease once that is lost: their calls may be made again."""
+    """Drops the begins that were recorded under a lease once that ends before its step is done."""
 
     mark = JournalMark.BEGIN

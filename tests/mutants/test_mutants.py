@@ -21,9 +21,10 @@ from tests.support.proofs.sizes import Scale, scale
 
 TOP = Path(__file__).parents[2]
 QUICK = (
-    *("acknowledged-before-commit", "event-misses-a-field", "fence-dropped", "lease-never-expires"),
-    *("monotonic-clock-stopped", "progress-overtakes", "refused-tried-again", "results-misplaced"),
-    *("stages-not-kept", "stale-result-accepted", "tenant-forgotten", "token-counter-restarts"),
+    *("acknowledged-before-commit", "ends-forgotten", "event-misses-a-field", "fence-dropped"),
+    *("lease-never-expires", "monotonic-clock-stopped", "progress-overtakes"),
+    *("refused-tried-again", "results-misplaced", "stages-not-kept", "stale-result-accepted"),
+    *("tenant-forgotten", "token-counter-restarts"),
 )
 """At least one for each port, played with every test run."""
 FAMILIES = {"S": 20, "E": 10, "L": 5, "C": 3, "T": 5, "D": 4, "R": 2, "A": 1, "K": 1, "J": 5}
