@@ -81,7 +81,9 @@ class Replicas:
         run = await handle.wait()
         assert run.status == RunStatus.SUCCEEDED
         # By the run's own times: a wait at another replica than the one that ends it hears of it later.
-        return run.ended_time.ToNanoseconds() / 1e9 - run.created_time.ToNanoseconds() / 1e9
+        assert run.ended_time is not None
+        assert run.created_time is not None
+        return (run.ended_time - run.created_time).total_seconds()
 
 
 def _target(program: Program) -> str:

@@ -103,7 +103,8 @@ class Watch:
 async def _made(handle: RunHandle, after: int) -> dict[int, float]:
     """Return the seconds at which each event of an ended run was decided, by its number."""
     async with handle.watch(after) as events:
-        return {event.number: event.time.ToMicroseconds() / 1e6 async for event in events}
+        times = {event.number: event.time async for event in events}
+    return {number: time.timestamp() for number, time in times.items() if time is not None}
 
 
 def _delays(stories: Sequence[Sequence[Arrival]], made: Mapping[int, float]) -> list[float]:

@@ -6,10 +6,11 @@ view folds them as they come, and the proof at the end folds them again as the s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from stepwell_client import EventType, ExecutionStatus, Phase, RunStatus, StepKind, word
-from stepwell_client.v1 import types_pb2
+from stepwell_client import Event, EventType, ExecutionStatus, Phase, RunStatus, StepKind
 
 OPEN = frozenset({ExecutionStatus.READY, ExecutionStatus.LEASED})
 
@@ -22,7 +23,7 @@ class Attempt:
     """The task's id; for other steps their kind."""
     number: int
     is_task: bool
-    status: int = ExecutionStatus.READY
+    status: ExecutionStatus = ExecutionStatus.READY
     worker: str = ""
     leased: int = 0
     """The number of the event that gave it to a worker; 0: none did."""
@@ -47,8 +48,8 @@ class History:
     """The number of the last event."""
     gaps: list[int] = field(default_factory=list[int])
     """Numbers out of order: there are none unless something is broken."""
-    status: int = RunStatus.QUEUED
-    phase: int = Phase.PLANNING
+    status: RunStatus = RunStatus.QUEUED
+    phase: Phase = Phase.PLANNING
     iteration: int = 1
     planned: int = 0
 
@@ -57,40 +58,35 @@ class History:
         """The number of completed tasks."""
         return len(self.completed)
 
-    def add(self, event: types_pb2.Event) -> None:
+    def add(self, event: Event) -> None:
         """Add the next event."""
         if event.number != self.last + 1:
             self.gaps.append(event.number)
         self.last = event.number
         if event.type == EventType.TASK_COMPLETED:
             self.completed.setdefault(event.task_id, []).append(event.number)
-        if event.run.HasField("status"):
-            self.status = event.run.status
-        if event.run.HasField("phase"):
-            self.phase = event.run.phase
-        if event.run.HasField("iteration"):
-            self.iteration = event.run.iteration
-        if event.run.HasField("counts"):
-            self.planned = event.run.counts.total
-        for change in event.executions:
-            self._take_execution(event, change)
+        self.status = event.run.get("status", self.status)
+        self.phase = event.run.get("phase", self.phase)
+        self.iteration = event.run.get("iteration", self.iteration)
+        if "counts" in event.run:
+            self.planned = event.run["counts"].total
+        for execution_id, changes in event.executions.items():
+            self._take_execution(event, execution_id, changes)
 
-    def _take_execution(self, event: types_pb2.Event, change: types_pb2.ExecutionChange) -> None:
-        attempt = self.attempts.get(change.execution_id)
+    def _take_execution(self, event: Event, execution_id: str, changes: Mapping[str, Any]) -> None:
+        attempt = self.attempts.get(execution_id)
         if attempt is None:
-            kind = word(StepKind, change.kind).lower()
-            attempt = Attempt(
-                change.task_id or kind, change.attempt or 1, change.kind == StepKind.TASK
-            )
-            self.attempts[change.execution_id] = attempt
-        if change.worker_id:
-            attempt.worker = change.worker_id
-        if change.HasField("status"):
-            attempt.status = change.status
-            if change.status == ExecutionStatus.LEASED:
+            kind = changes["kind"]
+            step = changes.get("task_id") or kind.name.lower()
+            attempt = Attempt(step, changes.get("attempt", 1), kind == StepKind.TASK)
+            self.attempts[execution_id] = attempt
+        attempt.worker = changes.get("worker_id") or attempt.worker
+        if "status" in changes:
+            attempt.status = changes["status"]
+            if attempt.status == ExecutionStatus.LEASED:
                 attempt.leased = event.number
-                attempt.since = event.time.seconds + event.time.nanos / 1e9
-            elif change.status not in OPEN:
+                attempt.since = event.time.timestamp() if event.time is not None else 0.0
+            elif attempt.status not in OPEN:
                 attempt.ended = event.number
 
     def in_flight(self, at: int | None = None) -> list[Attempt]:

@@ -16,8 +16,7 @@ from rich.tree import Tree
 from examples.demo.history import History
 from examples.demo.processes import Program
 from examples.demo.text import plain
-from stepwell_client import EventType, Phase, word
-from stepwell_client.v1 import types_pb2
+from stepwell_client import Event, EventType, Phase, word
 
 QUIET_SECONDS_MAX = 1.5
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -73,7 +72,7 @@ class Screen:
         line = clock.append(message, style or "default")
         self._console.print(line, no_wrap=True, overflow="ellipsis")
 
-    def print_event(self, event: types_pb2.Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print a line about an event that has a phrase."""
         if event.type not in _ALWAYS and (self._console.is_terminal or event.type not in _PHRASES):
             return
@@ -81,7 +80,7 @@ class Screen:
         about = attempt.step if attempt else event.task_id
         if event.type in _ENDS:
             about = ""
-        words = [f"#{event.number:<3} ", about, _PHRASES[EventType(event.type)]]
+        words = [f"#{event.number:<3} ", about, _PHRASES[event.type]]
         if attempt and attempt.number > 1:
             words.append(f"(attempt {attempt.number})")
         detail = event.message or self._titles.get(event.task_id, "")

@@ -130,9 +130,9 @@ class Stage(ABC):
             async for event in events:
                 self.history.add(event)
                 if event.plan_revision:
-                    async for entry in self.client.tasks(self.run_id):
-                        self.titles[entry.spec.task_id] = entry.spec.title
-                        self.types[entry.spec.task_id] = entry.spec.type
+                    async for task in self.client.tasks(self.run_id):
+                        self.titles[task.id] = task.definition.title
+                        self.types[task.id] = task.definition.type
                 self.screen.print_event(event)
                 self._changed.set()
 

@@ -30,9 +30,15 @@ from examples.researcher.library import list_files
 from examples.researcher.models import NoModel, weights
 from examples.researcher.prompts import TEXTS_MIN
 from examples.researcher.report import count_reports
-from stepwell_client import NonRetryable, RunHandle, RunStatus, word
-from stepwell_client.v1 import orchestrator_pb2 as pb
-from stepwell_client.v1 import types_pb2
+from stepwell_client import (
+    JournalEntry,
+    JournalMark,
+    NonRetryable,
+    Question,
+    Run,
+    RunHandle,
+    RunStatus,
+)
 
 GOAL = "How did people get water before there were taps?"
 TASK = "research"
@@ -90,7 +96,7 @@ class Demo(Stage):
 
     async def _answer(self) -> None:
         """Wait for the question, and answer it: as the person at the terminal does, else with the first choice."""
-        questions: list[pb.RunInput] = []
+        questions: list[Question] = []
         while not questions:
             if self.is_over:
                 return
@@ -99,9 +105,9 @@ class Demo(Stage):
             await asyncio.sleep(LOOK_SECONDS)
             questions = [one async for one in self.client.inputs(self.run_id)]
         [question] = questions
-        self.screen.print(f"a person is asked: {question.request.prompt}", "bold")
-        answer = await self._ask_here(question.request.prompt) or FIRST
-        await self.client.answer(self.run_id, question.request.input_id, answer)
+        self.screen.print(f"a person is asked: {question.prompt}", "bold")
+        answer = await self._ask_here(question.prompt) or FIRST
+        await self.client.answer(self.run_id, question.id, answer)
         self.screen.print(f"answered: {answer}", "bold")
 
     async def _ask_here(self, prompt: str) -> str:
@@ -150,7 +156,7 @@ class Demo(Stage):
         run = await self.client.get(self.run_id)
         history = await read_history(self.client, self.run_id)
         entries = [entry async for entry in self.client.journal(self.run_id)]
-        ends = [entry for entry in entries if entry.entry.mark == types_pb2.JOURNAL_MARK_END]
+        ends = [entry for entry in entries if entry.mark == JournalMark.END]
         lines = self.ledger.read()
         counted = tallies(lines)
         effects = self._effects(lines)
@@ -162,7 +168,7 @@ class Demo(Stage):
         for violation in found:
             put(f"VIOLATED: {violation}", style="bold red")
         if not found:
-            asked = sum(one.entry.name == "ask" for one in ends)
+            asked = sum(one.name == "ask" for one in ends)
             put(
                 f"Checked {some(len(lines), 'line')} of the ledger against "
                 f"{some(len(ends), 'recorded call')}: no call was made again that had been acknowledged, none "
@@ -191,22 +197,22 @@ class Demo(Stage):
     def _broken(
         self,
         lines: Sequence[Line],
-        ends: Sequence[types_pb2.StoredEntry],
+        ends: Sequence[JournalEntry],
         effects: Mapping[str, int],
-        run: types_pb2.Run,
+        run: Run,
     ) -> list[str]:
         """Return what isn't as promised."""
-        made = {one.entry.key: one.execution_id for one in ends if one.entry.name != "ask"}
+        made = {one.key: one.execution_id for one in ends if one.name != "ask"}
         found = violations(lines, made)
         found += [
             f"{key} took effect {times} times" for key, times in effects.items() if times != 1
         ]
-        usage = sum(one.entry.usage.input_tokens + one.entry.usage.output_tokens for one in ends)
+        usage = sum(one.usage.input_tokens + one.usage.output_tokens for one in ends)
         if usage != run.usage.input_tokens + run.usage.output_tokens:
             found.append(f"the journal has {usage} tokens, and the run's usage is {run.usage}")
         if run.status != RunStatus.SUCCEEDED:
-            status = word(RunStatus, run.status)
-            found.append(f"the run {status}: {plain(run.failure.message)}")
+            why = run.reason if run.failure is None else run.failure.message
+            found.append(f"the run {run.status}: {plain(why)}")
         if len(self.kills) < 2:
             found.append("the run was over before worker and server had been killed")
         return found

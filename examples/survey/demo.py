@@ -25,7 +25,7 @@ from examples.demo.stage import Stage, main, state_folder
 from examples.demo.text import plain, some
 from examples.survey.agent import PARTS_WANTED, Request, Survey
 from examples.survey.tree import deal
-from stepwell_client import RunHandle, RunStatus, word
+from stepwell_client import RunHandle, RunStatus
 
 
 class Demo(Stage):
@@ -80,8 +80,8 @@ class Demo(Stage):
                 style="green",
             )
         if run.status != RunStatus.SUCCEEDED:
-            status = word(RunStatus, run.status)
-            put(f"The run {status}: {plain(run.failure.message)}", style="bold red")
+            why = run.reason if run.failure is None else run.failure.message
+            put(f"The run {run.status}: {plain(why)}", style="bold red")
         else:
             survey: Survey = await self.client.run(self.run_id).result(Survey)
             show_report(self.console, self.report, survey.markdown)

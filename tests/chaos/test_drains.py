@@ -59,9 +59,9 @@ class Commander:
                 continue
             run_id = self._rnd.choice(self.runs[-4:])
             try:
-                paused = await self._client.pause(run_id, request_id=str(uuid4()))
+                paused = await self._client.calls.pause(run_id, request_id=str(uuid4()))
                 self.acknowledged[run_id, EventType.RUN_PAUSED] += paused.changed
-                resumed = await self._client.resume(run_id, request_id=str(uuid4()))
+                resumed = await self._client.calls.resume(run_id, request_id=str(uuid4()))
                 self.acknowledged[run_id, EventType.RUN_RESUMED] += resumed.changed
             except FailedPrecondition:
                 # A run that has ended meanwhile can't be paused, and nothing is lost by that.
@@ -83,7 +83,7 @@ class Commander:
             for run_id in self.runs:
                 # One may have been left paused.
                 with suppress(FailedPrecondition):
-                    await self._client.resume(run_id)
+                    await self._client.calls.resume(run_id)
 
     def check(self, findings: Findings) -> int:
         """Each acknowledged command is in its run's log; returns how many those are."""

@@ -91,7 +91,7 @@ async def test_J5_a_begun_call_is_settled_by_a_person_and_never_by_itself(
         assert unknown.status == types_pb2.EXECUTION_STATUS_UNKNOWN_OUTCOME
         assert unknown.unknown_call == "charge"
         resolution = Done("paid by hand") if done else NotDone("the bank knows of none")
-        await client.resolve(run.id, unknown.execution_id, resolution, call="charge")
+        await client.resolve(run.id, unknown.id, resolution, call="charge")
         result = (await run.result())["a"]
 
     assert result == ("thought 0, paid by hand" if done else "thought 0, paid")
@@ -112,7 +112,7 @@ async def test_a_resting_step_needs_no_worker_and_outlives_the_server(place: Pla
         asked: list[str] = []
 
         async def asks() -> bool:
-            asked[:] = [one.request.input_id async for one in run.inputs()]
+            asked[:] = [one.id async for one in run.inputs()]
             return bool(asked)
 
         await until(asks)
@@ -122,7 +122,7 @@ async def test_a_resting_step_needs_no_worker_and_outlives_the_server(place: Pla
         entries = [one async for one in run.journal(values=True)]
 
     assert gates.ran() == Counter({"think-0": 1})
-    assert task.task.spent == 0
-    names = [one.entry.name for one in entries]
+    assert task.spent == 0
+    names = [one.name for one in entries]
     assert names[:2] == ["think", "sleep"]
     assert len(entries) == 3

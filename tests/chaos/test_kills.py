@@ -23,7 +23,7 @@ from random import Random
 import pytest
 
 from stepwell.core.records.states import ExecutionStatus
-from stepwell_client import Client, Plan, RunStatus
+from stepwell_client import Client, Plan
 from tests.chaos.faults.storm import Storm
 from tests.chaos.load.follower import Follower
 from tests.chaos.load.manual_worker import MANUAL, ManualWorker
@@ -133,7 +133,7 @@ class _Story:
         """
         for run_id in self.acknowledged:
             run = await waited(client, run_id)
-            while run.status == RunStatus.FAILED and run.failure.kind == "POISON":
+            while run.failure is not None and run.failure.kind == "POISON":
                 await client.resume(run_id)
                 run = await waited(client, run_id)
 

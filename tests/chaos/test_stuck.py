@@ -57,7 +57,7 @@ async def test_L5_other_runs_advance_while_a_transaction_is_stuck(
                 assert len(seen) == (await free.refresh()).last_event
                 # What is stuck can be read still, and its watch stands.
                 assert (await held.refresh()).status != RunStatus.SUCCEEDED
-                listed = [one.spec.run_id async for one in served.client.list()]
+                listed = [one.id async for one in served.client.list()]
                 assert sorted(listed) == sorted([held.id, free.id])
         async with served.worker(counting()):
             assert (await held.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED

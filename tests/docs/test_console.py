@@ -57,7 +57,7 @@ def test_console_opens_by_an_address_with_a_code(shell: Shell) -> None:
 def test_curl_calls_by_json_and_reads_a_stream(shell: Shell) -> None:
     address = _console(shell)
     with shell.client() as client:
-        run_id = client.start("shown by curl").run.spec.run_id
+        run_id = client.start("shown by curl").id
     listing = _by_curl(shell, address, _block("sh", "ListRuns"))
     listed = shell.run(shlex.join(["sh", "-c", listing]))
     assert [one["spec"]["runId"] for one in json.loads(listed.stdout)["runs"]] == [run_id]
@@ -68,7 +68,7 @@ def test_curl_calls_by_json_and_reads_a_stream(shell: Shell) -> None:
     following = shell.start(shlex.join(["sh", "-c", f"{token}\n{stream}"]))
     shell.until(lambda: '"progress"' in shell.said(following), following)
     with shell.client() as client:
-        later = client.start("while curl follows").run.spec.run_id
+        later = client.start("while curl follows").id
     shell.until(lambda: later in shell.said(following), following)
     for line in shell.said(following).splitlines():
         assert json.loads(line)

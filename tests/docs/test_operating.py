@@ -72,8 +72,8 @@ def test_a_store_in_a_process_of_its_own(shell: Shell) -> None:
     assert address is not None
     assert "POWER" in shell.said(server)
     with SyncClient(address[1], token_file=shell.token_file) as client:
-        run = client.start("kept elsewhere", plan=[Task("one")]).run
-        assert client.get(run.spec.run_id).spec.goal == "kept elsewhere"
+        run = client.start("kept elsewhere", plan=[Task("one")])
+        assert run.refresh().goal == "kept elsewhere"
     assert (shell.folder / "stepwell.db").is_file()
 
 
@@ -119,7 +119,7 @@ def test_a_backup_of_a_running_server_is_a_store(shell: Shell) -> None:
     assert copy is not None
     server = shell.serve("stepwell serve --store sqlite:///stepwell.db")
     with shell.client() as client:
-        run_id = client.start("kept", plan=[Task("one")]).run.spec.run_id
+        run_id = client.start("kept", plan=[Task("one")]).id
         uri = copy["uri"].replace("file:", f"file:{shell.folder}/")
         sql = copy["sql"].replace("'", f"'{shell.folder}/", 1)
         with closing(sqlite3.connect(uri, uri=True)) as connection:

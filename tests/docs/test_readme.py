@@ -48,10 +48,10 @@ def test_the_commands_at_the_top_are_targets_of_the_makefile() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
-def test_the_agent_has_twenty_lines_and_the_client_five() -> None:
+def test_the_agent_has_twenty_lines_and_the_client_four() -> None:
     agent, _, _ = AGENT.partition('if __name__ == "__main__":')
     assert len([line for line in agent.splitlines() if line]) <= 20
-    assert len([line for line in CLIENT.splitlines() if line]) == 5
+    assert len([line for line in CLIENT.splitlines() if line]) == 4
 
 
 def test_every_terminal_is_entered_and_what_is_installed_is_here() -> None:
@@ -120,11 +120,11 @@ def test_serve_keeps_its_state_by_itself(shell: Shell) -> None:
     server = shell.serve("stepwell serve")
     assert "POWER" in shell.said(server)
     with shell.client() as client:
-        run_id = client.start("kept", plan=[Task("one", "quick")]).run.spec.run_id
+        run_id = client.start("kept", plan=[Task("one", "quick")]).id
     stop(server, signal.SIGKILL)
     shell.serve("stepwell serve")
     with shell.client() as client:
-        assert client.get(run_id).spec.goal == "kept"
+        assert client.get(run_id).goal == "kept"
 
 
 # --- all pages -------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ async def test_the_test_models_requests_and_tools_outlive_their_worker(place: Pl
         gates.open("test-find-a")
         place.start_worker(AGENT)
         assert (await run.result())["a"] == '{"find":"seen a"}'
-        names = Counter([one.entry.name async for one in run.journal()])
+        names = Counter([one.name async for one in run.journal()])
         usage = (await run.refresh()).usage
 
     assert gates.ran() == Counter({"test-find-a": 2})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.cli import describe
 from stepwell.cli.event_lines import line
-from stepwell_client import RunView
+from stepwell_client.toolkit import MessageView
 from stepwell_client.v1 import types_pb2
 
 BACK, LOST = types_pb2.EXECUTION_STATUS_RELEASED, types_pb2.EXECUTION_STATUS_LOST
@@ -12,7 +12,7 @@ ENDS = (BACK, LOST, BACK, BACK, BACK)
 
 
 def test_what_was_handed_back_is_no_attempt_to_people() -> None:
-    view = RunView(types_pb2.Run())
+    view = MessageView(types_pb2.Run())
     for number, status in enumerate((*ENDS, types_pb2.EXECUTION_STATUS_LEASED), 1):
         one = types_pb2.Execution(
             execution_id=f"task:a#{number}",

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from stepwell.cli.live import LiveTree
-from stepwell_client import RunView
+from stepwell_client.toolkit import MessageView
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from stepwell_testkit.runtime import ManualRuntime
 
@@ -32,7 +32,7 @@ class Screen:
     ) -> None:
         self.runtime = ManualRuntime()
         self.silent_s = 0.0
-        self.view = RunView(types_pb2.Run(status=types_pb2.RUN_STATUS_RUNNING, iteration=1))
+        self.view = MessageView(types_pb2.Run(status=types_pb2.RUN_STATUS_RUNNING, iteration=1))
         self.view.run.stages.append(STEP)
         self.view.run.spec.run_id = "3f2a9c1e-0000-4000-8000-000000000000"
         self.view.run.spec.max_iterations = 5

@@ -34,7 +34,7 @@ from stepwell_client import (
     word,
 )
 from stepwell_client.toolkit import Backoff, Connection, Runtime, from_rpc_error, is_local
-from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 
 class Colour(enum.Enum):
@@ -302,11 +302,13 @@ def test_malformed_error_details_are_ignored(data: bytes) -> None:
 
 def test_the_enums_are_those_of_the_protocol() -> None:
     module = sys.modules[stepwell_client.RunStatus.__module__]
+    files = (types_pb2.DESCRIPTOR, orchestrator_pb2.DESCRIPTOR)
+    enums = {name: one for file in files for name, one in file.enum_types_by_name.items()}
 
     for name, mine in vars(module).items():
         if not (isinstance(mine, type) and issubclass(mine, enum.IntEnum) and list(mine)):
             continue
-        descriptor = types_pb2.DESCRIPTOR.enum_types_by_name[name]
+        descriptor = enums[name]
         prefix = descriptor.values[0].name.removesuffix("UNSPECIFIED")
         theirs = {value.name.removeprefix(prefix): value.number for value in descriptor.values}
         assert {item.name: item.value for item in mine} == theirs

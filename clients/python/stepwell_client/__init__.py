@@ -1,15 +1,17 @@
 """Client and agent library for Stepwell: start and watch runs, or serve steps as a worker.
 
-`Client` and `SyncClient` talk to the Orchestrator service. `Agent` collects functions, and `Worker`
-serves them. `RunView` folds a run's events into its rows. `stepwell_client.execution` runs an agent's steps
-without a worker; `stepwell_client.toolkit` has the parts that servers and command lines build on;
-`stepwell_client.v1` has the protocol's messages, which the clients return as they are.
+`Client` and `SyncClient` talk to the Orchestrator service, with the same words; what they return are frozen
+records. `Agent` collects functions, and `Worker` serves them. `RunView` folds a run's events into its rows.
+`stepwell_client.execution` runs an agent's steps without a worker; `stepwell_client.toolkit` has the parts that
+servers and command lines build on, among them clients that return the protocol's messages, of
+`stepwell_client.v1`.
 """
 
 from __future__ import annotations
 
 from stepwell_client._agent import Agent
-from stepwell_client._client import Client, RunHandle, Watch
+from stepwell_client._blocking import SyncWatch
+from stepwell_client._client import Client, RunHandle
 from stepwell_client._connect import DEFAULT_TARGET, Security, default_token_file
 from stepwell_client._context import (
     PlanContext,
@@ -43,14 +45,19 @@ from stepwell_client._enums import (
     Finding,
     FinishReason,
     ForkMode,
+    ForkViolationKind,
     InputKind,
+    InputStatus,
+    JournalMark,
     LogKind,
     OnFailure,
     PauseReason,
     Phase,
+    PlanTrigger,
     RunStatus,
     StepKind,
     TaskStatus,
+    WaitKind,
     word,
 )
 from stepwell_client._errors import (
@@ -82,48 +89,93 @@ from stepwell_client._errors import (
     Violation,
     WorkerReplaced,
 )
-from stepwell_client._payloads import decode, encode
+from stepwell_client._history_records import (
+    Event,
+    JournalEntry,
+    LogEntry,
+    Message,
+    Question,
+    ServerInfo,
+    StoreInfo,
+)
+from stepwell_client._payloads import Payload, decode, encode
 from stepwell_client._plans import Budget, Plan, PlanLike, Retry, Task
-from stepwell_client._reads import ExecutionRecord, RunResults
-from stepwell_client._requests import ForkOptions, StartOptions
+from stepwell_client._reads import ExecutionRecord
+from stepwell_client._record_parts import (
+    AttemptCounts,
+    Counts,
+    FailureRecord,
+    Record,
+    Session,
+    Usage,
+    Wait,
+    WaitingStep,
+)
 from stepwell_client._results import Results, StepResults
+from stepwell_client._run_records import (
+    Checkpoint,
+    Execution,
+    ForkCheck,
+    ForkViolation,
+    PlanRevision,
+    Purged,
+    Result,
+    Run,
+    RunResults,
+    RunTask,
+    RunUpdate,
+)
 from stepwell_client._run_view import RunView
 from stepwell_client._serve import serve
-from stepwell_client._sync import SyncClient, SyncWatch
+from stepwell_client._streams import Watch
+from stepwell_client._sync import SyncClient, SyncRunHandle
 from stepwell_client._worker import Worker
 
 __all__ = [
     "DEFAULT_TARGET",
     "ENDED",
     "Agent",
+    "AttemptCounts",
     "BlockedKind",
     "Budget",
+    "Checkpoint",
     "Client",
     "Continue",
+    "Counts",
     "CursorOutOfRange",
     "DeadlineExceeded",
     "DecodeError",
     "Done",
     "Durability",
     "Effect",
+    "Event",
     "EventType",
+    "Execution",
     "ExecutionRecord",
     "ExecutionStatus",
     "ExpiryAction",
     "FailedPrecondition",
     "Failure",
+    "FailureRecord",
     "Finding",
     "Finish",
     "FinishReason",
+    "ForkCheck",
     "ForkIncompatible",
     "ForkMode",
-    "ForkOptions",
+    "ForkViolation",
+    "ForkViolationKind",
     "InputKind",
+    "InputStatus",
     "InvalidRequest",
+    "JournalEntry",
     "JournalError",
+    "JournalMark",
     "JournalMismatch",
     "LeaseLost",
+    "LogEntry",
     "LogKind",
+    "Message",
     "Misconfigured",
     "NeedsInput",
     "NonRetryable",
@@ -133,35 +185,48 @@ __all__ = [
     "NotSecured",
     "OnFailure",
     "PauseReason",
+    "Payload",
     "PermissionDenied",
     "Phase",
     "Plan",
     "PlanContext",
     "PlanLike",
+    "PlanRevision",
+    "PlanTrigger",
+    "Purged",
+    "Question",
     "ReconcileContext",
+    "Record",
     "ReflectContext",
     "Release",
     "Replan",
     "RequestIdReused",
     "ResourceExhausted",
+    "Result",
     "Results",
     "Retry",
+    "Run",
     "RunFailed",
     "RunHandle",
     "RunNotFound",
     "RunPurged",
     "RunResults",
     "RunStatus",
+    "RunTask",
+    "RunUpdate",
     "RunView",
     "Security",
     "ServerError",
-    "StartOptions",
+    "ServerInfo",
+    "Session",
     "StepContext",
     "StepKind",
     "StepResults",
     "StepwellClientError",
+    "StoreInfo",
     "Suspended",
     "SyncClient",
+    "SyncRunHandle",
     "SyncWatch",
     "SynthesizeContext",
     "Task",
@@ -171,7 +236,11 @@ __all__ = [
     "Unavailable",
     "Undecided",
     "UnknownOutcome",
+    "Usage",
     "Violation",
+    "Wait",
+    "WaitKind",
+    "WaitingStep",
     "Watch",
     "Worker",
     "WorkerReplaced",

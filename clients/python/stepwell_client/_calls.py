@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from stepwell_client._connect import Connection
+from stepwell_client._cursors import Cursor
 from stepwell_client._errors import DeadlineExceeded, Unauthenticated, Unavailable
 from stepwell_client._outages import Retries
 from stepwell_client._runtime import Runtime
@@ -40,7 +41,19 @@ class CallsBase(ABC):
         ...
 
     @abstractmethod
-    async def _sleep(self, seconds: float) -> None: ...
+    def open_stream(self, cursor: Cursor[Any, Any, Any], timeout_seconds: float | None) -> Any:
+        """Open the next stream of a watch, and return the call."""
+        ...
+
+    @abstractmethod
+    async def next_message(self, call: Any) -> Any:
+        """Return the next message of a stream; None: the stream is over."""
+        ...
+
+    @abstractmethod
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for some seconds."""
+        ...
 
     async def _call(
         self,
@@ -69,7 +82,7 @@ class CallsBase(ABC):
                     raise
                 renewed = True
                 continue
-            await self._sleep(pause)
+            await self.sleep(pause)
 
     async def _pages(
         self, method: str, request: Callable[[str], Message], field: str

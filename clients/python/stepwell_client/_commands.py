@@ -1,4 +1,4 @@
-"""Calls that change something: start and fork runs, steer them, answer their questions, remove them.
+"""Calls that change something, with the protocol's messages: start, fork, steer and remove runs, answer questions.
 
 Each but the removals carries a request id, so it may be repeated: the second request finds what the first has
 done. So it goes on for the client's `reconnect_seconds` while no server answers. A read, which its caller can
@@ -10,6 +10,7 @@ credential; `on_behalf_of` (`executor_id` of a start or fork,
 
 from __future__ import annotations
 
+import math
 from typing import Any, Unpack
 
 from google.protobuf.message import Message
@@ -40,12 +41,17 @@ class CommandCalls(CallsBase):
         """Make a call that carries a request id: again while no server answers, as long as the client has patience."""
         return await self._call(method, request, patience_seconds=self._retries.reconnect_seconds)
 
-    async def _start(self, goal: str, options: StartOptions) -> pb.StartRunResponse:
+    async def start(self, goal: str = "", **options: Unpack[StartOptions]) -> pb.StartRunResponse:
+        """Start a run; return when its first commit is durable. Waits for a server that is coming up."""
         request = start_request(goal, options, self.runtime.new_id())
-        patience = options.get("server_seconds", self._retries.reconnect_seconds)
+        wanted = options.get("server_seconds")
+        patience = self._retries.reconnect_seconds if wanted is None else wanted
+        if patience == math.inf:
+            patience = None
         return await self._call("StartRun", request, patience_seconds=patience)
 
-    async def _fork(self, run_id: str, options: ForkOptions) -> pb.ForkRunResponse:
+    async def fork(self, run_id: str, **options: Unpack[ForkOptions]) -> pb.ForkRunResponse:
+        """Start a run from a version of another one; completed tasks are kept."""
         request = fork_request(run_id, options, self.runtime.new_id())
         return await self._command("ForkRun", request)
 

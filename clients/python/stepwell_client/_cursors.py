@@ -8,7 +8,7 @@ each read the streams; the meaning of the messages stands here, once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 import grpc
 
@@ -37,7 +37,7 @@ class WatchOptions(TypedDict, total=False):
 
     types: Iterable[EventType]
     task_ids: Iterable[str]
-    progress_interval: Span
+    progress_interval: Span | None
 
 
 class WatchRunsOptions(TypedDict, total=False):
@@ -46,7 +46,7 @@ class WatchRunsOptions(TypedDict, total=False):
     pipeline: str
     statuses: Iterable[RunStatus]
     labels: dict[str, str]
-    progress_interval: Span
+    progress_interval: Span | None
 
 
 class LogOptions(TypedDict, total=False):
@@ -55,7 +55,7 @@ class LogOptions(TypedDict, total=False):
     task_id: str
     execution_id: str
     kinds: Iterable[LogKind]
-    progress_interval: Span
+    progress_interval: Span | None
 
 
 class Cursor(Generic[RequestT, MessageT, Item]):
@@ -74,6 +74,13 @@ class Cursor(Generic[RequestT, MessageT, Item]):
         """This stream is of no more use."""
         self.received_at = retries.runtime.monotonic()
         """The time of the last message by the runtime's clock; before the first one, that of the beginning."""
+        self.run: types_pb2.Run | None = None
+        """The run as it ended; None before the end, and for watches of more than one run's events."""
+
+    @property
+    def position(self) -> Any:
+        """The position after the last item, for another watch that goes on after it."""
+        raise NotImplementedError
 
     def request(self) -> RequestT:
         """Return the request for the next stream."""
@@ -141,8 +148,10 @@ class RunCursor(
         self._complete = not self._request.types and not self._request.task_ids
         self.after = after
         """The number of the last event that was handed on or filtered out."""
-        self.run: types_pb2.Run | None = None
-        """The run as it ended; None before the end of the watch."""
+
+    @property
+    def position(self) -> int:
+        return self.after
 
     def request(self) -> orchestrator_pb2.WatchRunRequest:
         self._request.after = self.after
@@ -194,6 +203,10 @@ class RunsCursor(
         self.cursor = cursor
         """The position, for another watch that goes on after it."""
 
+    @property
+    def position(self) -> str:
+        return self.cursor
+
     def request(self) -> orchestrator_pb2.WatchRunsRequest:
         self._request.cursor = self.cursor
         return self._request
@@ -239,6 +252,10 @@ class LogCursor(
         )
         self.cursor = cursor
         """The position, for another call that goes on after it."""
+
+    @property
+    def position(self) -> str:
+        return self.cursor
 
     def request(self) -> orchestrator_pb2.ReadLogsRequest:
         self._request.cursor = self.cursor

@@ -1,18 +1,27 @@
 """The protocol's enums, with the numbers of the wire.
 
-A field of a message compares equal with its member (`run.status == RunStatus.SUCCEEDED`), and
-`RunStatus(run.status)` prints as its name. A number that only a newer server knows has no member:
-`word` returns a name for it all the same.
+A field of a message compares equal with its member (`message.status == RunStatus.SUCCEEDED`), and
+`RunStatus(message.status)` prints as its name. A number that only a newer server knows is accepted, too,
+and has itself as its name.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Self
 
 
 class Word(IntEnum):
     """The base of the enums: a number that prints as its name."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        """Return a member for a number that only a newer server knows; it is not listed with the others."""
+        if not isinstance(value, int):
+            return None
+        made = int.__new__(cls, value)
+        made._name_, made._value_ = str(value), value
+        return made
 
     def __str__(self) -> str:
         return self.name
@@ -211,6 +220,16 @@ class Effect(Word):
     AT_MOST_ONCE = 2
 
 
+class InputStatus(Word):
+    """Status of a question. Only an OPEN one can be answered."""
+
+    UNSPECIFIED = 0
+    OPEN = 1
+    ANSWERED = 2
+    EXPIRED = 3
+    CANCELLED = 4
+
+
 class InputKind(Word):
     """Kind of answer that a question wants."""
 
@@ -219,6 +238,49 @@ class InputKind(Word):
     INPUT = 2
     CHOICE = 3
     AUTH = 4
+
+
+class PlanTrigger(Word):
+    """The origin of a revision of a run's plan."""
+
+    UNSPECIFIED = 0
+    PLANNED = 1
+    CONTINUED = 2
+    REPLANNED = 3
+    CALLER = 4
+    FORK = 5
+
+
+class ForkViolationKind(Word):
+    """The way in which a fork doesn't fit its run."""
+
+    UNSPECIFIED = 0
+    TASK_REMOVED = 1
+    TASK_ADDED = 2
+    DEFINITION_CHANGED = 3
+    DEPENDENCY_CHANGED = 4
+    EFFECT_REPEATED = 5
+    ROLE_MISSING = 6
+    PLAN_MISSING = 7
+
+
+class JournalMark(Word):
+    """The part of a call within a step that an entry of a journal records."""
+
+    UNSPECIFIED = 0
+    END = 1
+    BEGIN = 2
+    TRY = 3
+    WAIT = 4
+
+
+class WaitKind(Word):
+    """The thing that a suspended step waits for."""
+
+    UNSPECIFIED = 0
+    SLEEP = 1
+    INPUT = 2
+    BUDGET = 3
 
 
 class ExpiryAction(Word):
@@ -245,12 +307,9 @@ ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
 """The statuses that end a run."""
 
 
-def word(kind: type[IntEnum], number: int) -> str:
+def word(kind: type[Word], number: int) -> str:
     """Return an enum number's name, or the number itself where only a newer server knows it."""
-    try:
-        return kind(number).name
-    except ValueError:
-        return str(int(number))
+    return kind(number).name
 
 
 def to_wire(value: int) -> Any:

@@ -28,6 +28,33 @@ BYTES = "application/octet-stream"
 _VIOLATIONS_MAX = 100
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Payload:
+    """The bytes of an input, a result or an answer. Given where a value is wanted, they are sent as they are."""
+
+    data: bytes = b""
+    media_type: str = JSON
+
+    def __repr__(self) -> str:
+        return f"Payload({len(self.data):,} bytes, {self.media_type!r})"
+
+    @property
+    def value(self) -> Any:
+        """The value: JSON loaded, text decoded, anything else as bytes."""
+        return self.decode()
+
+    def decode(self, kind: Any = Any) -> Any:
+        """Return the value as the type wants it, such as a dataclass or a pydantic model.
+
+        Raises DecodeError, with the paths of the fields at fault, where it doesn't fit.
+        """
+        return decode(self.message(), kind)
+
+    def message(self) -> types_pb2.Payload:
+        """Return it as the protocol's message."""
+        return types_pb2.Payload(data=self.data, media_type=self.media_type)
+
+
 def default_form(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
@@ -55,7 +82,7 @@ _encoder = json.JSONEncoder(
 
 
 def encode(value: object) -> types_pb2.Payload | None:
-    """Return a value as a payload; None has none. A Payload is returned as it is.
+    """Return a value as the protocol's payload; None has none. A payload stays as it is.
 
     Raises TypeError or ValueError where the value has no JSON form.
     """
@@ -68,6 +95,8 @@ def encode(value: object) -> types_pb2.Payload | None:
 
 def encode_into(value: object, payload: types_pb2.Payload) -> None:
     """Write a value that isn't None into an empty payload; raises as `encode` does."""
+    if isinstance(value, Payload):
+        value = value.message()
     if isinstance(value, types_pb2.Payload):
         payload.CopyFrom(value)
         return

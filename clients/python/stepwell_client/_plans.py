@@ -10,6 +10,7 @@ from google.protobuf import duration_pb2
 
 from stepwell_client._enums import Effect, OnFailure, to_wire
 from stepwell_client._payloads import encode
+from stepwell_client._record_parts import Record
 from stepwell_client._texts import storable
 from stepwell_client.v1 import types_pb2
 
@@ -40,8 +41,8 @@ def seconds_of(span: duration_pb2.Duration) -> float:
     return span.seconds + span.nanos / 1e9
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Retry:
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Retry(Record):
     """A retry policy, of a task or of a call within a step. Fields that are None are left to the server.
 
     A call takes the same defaults, and has no `max_losses`: it is made again for as long as its step is.
@@ -84,8 +85,8 @@ class Retry:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Budget:
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Budget(Record):
     """A run's limits. 0 or None: no limit."""
 
     input_tokens: int = 0
@@ -110,8 +111,8 @@ class Budget:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+@dataclass(frozen=True, slots=True, repr=False)
+class Task(Record):
     """A node of a plan."""
 
     id: str

@@ -1,20 +1,17 @@
-"""Calls that read: runs, tasks, results, plans, conversations, questions."""
+"""Calls that read, with the protocol's messages: runs, tasks, results, plans, conversations, questions."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 from stepwell_client._calls import CALL_SECONDS, CallsBase
-from stepwell_client._enums import ENDED, BlockedKind, RunStatus, TaskStatus
+from stepwell_client._enums import ENDED, BlockedKind, RunStatus
 from stepwell_client._errors import ServerError, Unavailable
 from stepwell_client._outages import Notices
-from stepwell_client._payloads import decode
 from stepwell_client._plans import duration
 from stepwell_client._requests import ListOptions, list_request
-from stepwell_client._results import Results
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
@@ -30,26 +27,13 @@ JOURNAL_POLL_SECONDS = 0.5
 """The pause between two reads of a journal that is followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunResults:
-    """Results of a run and of its tasks."""
+class ResultMessages(NamedTuple):
+    """Results of a run and of its tasks, as messages."""
 
     run_result: pb.Result | None
     """The run's own; None: it has not SUCCEEDED, or its tasks' results are the answer."""
     results: tuple[pb.Result, ...]
     """Results of its tasks, or of the executions asked for."""
-
-    @property
-    def tasks(self) -> Results:
-        """The results of completed tasks, decoded, by id."""
-        done = [item for item in self.results if item.status == TaskStatus.COMPLETED]
-        return Results({item.task_id: _payload(item) for item in done})
-
-    def answer(self, kind: Any = Any) -> Any:
-        """Return the run's own result, decoded; else a dict of its tasks' results."""
-        if self.run_result is None:
-            return dict(self.tasks)
-        return decode(_payload(self.run_result), kind)
 
 
 class ExecutionRecord(NamedTuple):
@@ -72,10 +56,6 @@ def _standstill(run: types_pb2.Run) -> str:
     if run.blocked_on == BlockedKind.WORKER:
         return f"waits for a worker of queue {run.spec.queue!r}; none is connected"
     return ""
-
-
-def _payload(result: pb.Result) -> types_pb2.Payload | None:
-    return result.payload if result.HasField("payload") else None
 
 
 class ReadCalls(CallsBase):
@@ -171,7 +151,7 @@ class ReadCalls(CallsBase):
                 return
             ended = (await self.get(run_id)).status in ENDED
             if not ended:
-                await self._sleep(JOURNAL_POLL_SECONDS)
+                await self.sleep(JOURNAL_POLL_SECONDS)
 
     async def record(self, run_id: str, execution_id: str) -> ExecutionRecord:
         """Return what an execution recorded of its work with a model: `ctx.record(…)`."""
@@ -197,7 +177,7 @@ class ReadCalls(CallsBase):
 
     async def results(
         self, run_id: str, *, task_ids: Sequence[str] = (), execution_ids: Sequence[str] = ()
-    ) -> RunResults:
+    ) -> ResultMessages:
         """Return the run's own result and those of its tasks, or of those asked for."""
         run_result: pb.Result | None = None
         results: list[pb.Result] = []
@@ -220,7 +200,7 @@ class ReadCalls(CallsBase):
             if result.execution_id in payloads:
                 result.payload.CopyFrom(payloads[result.execution_id])
             result.by_reference = False
-        return RunResults(run_result, tuple(results))
+        return ResultMessages(run_result, tuple(results))
 
     async def payloads(
         self, run_id: str, execution_ids: Sequence[str]
@@ -264,7 +244,7 @@ class ReadCalls(CallsBase):
             except Unavailable as error:
                 if left <= 0:
                     raise
-                await self._sleep(min(left, outage.pause(error)))
+                await self.sleep(min(left, outage.pause(error)))
                 continue
             outage.end()
             if response.ended or (until is not None and now() >= until):

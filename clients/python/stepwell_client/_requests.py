@@ -21,32 +21,32 @@ class StartOptions(TypedDict, total=False):
     """The kind of run that this is an instance of."""
     queue: str
     """The queue where its steps wait for workers; else the pipeline's name, else `default`."""
-    plan: PlanLike
+    plan: PlanLike | None
     """A plan of the caller's: no PLAN step is run."""
     stages: Sequence[StepKind]
     """With a plan: which of REFLECT and SYNTHESIZE the run has."""
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] | None
     executor_id: str
     """The name, for people, of whoever starts it."""
-    max_iterations: int
-    max_parallel: int
+    max_iterations: int | None
+    max_parallel: int | None
     priority: int
-    no_progress_limit: int
+    no_progress_limit: int | None
     """It pauses after so many iterations with the same plan and the same results; 0: never."""
     worker_version: str
     """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one; `any`: all."""
-    budget: Budget
-    step_retry: Retry
+    budget: Budget | None
+    step_retry: Retry | None
     """For PLAN, REFLECT and SYNTHESIZE."""
-    step_timeout: Span
-    start_delay: Span
+    step_timeout: Span | None
+    start_delay: Span | None
     request_id: str
     """Identifies the request: sent again, it returns the same run. Made where it is left out."""
     validate_only: bool
     """Check everything and start nothing."""
     server_seconds: float | None
-    """The time to wait for a server that doesn't answer; None: without end. Left out: the client's
-    `reconnect_seconds`."""
+    """The time to wait for a server that doesn't answer; None: the client's `reconnect_seconds`. `math.inf`: without
+    end."""
 
 
 class ForkOptions(TypedDict, total=False):
@@ -56,21 +56,21 @@ class ForkOptions(TypedDict, total=False):
     """The version of the run to fork; left out: its last one."""
     mode: ForkMode
     """STRICT, the default: the plan is the one in force. PATCH: it may be another."""
-    plan: PlanLike
+    plan: PlanLike | None
     """A plan instead of the one in force."""
     replan: bool
     """Make another plan before anything else is done."""
-    goal: str
+    goal: str | None
     input: object
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] | None
     """Added to the run's labels, or replacing them by key."""
     queue: str
     executor_id: str
     """The name, for people, of whoever forks it."""
-    max_iterations: int
-    max_parallel: int
-    priority: int
-    budget: Budget
+    max_iterations: int | None
+    max_parallel: int | None
+    priority: int | None
+    budget: Budget | None
     """The fork's own budget."""
     worker_version: str
     """As in `StartOptions`; left out: the run's."""
@@ -85,7 +85,7 @@ class ListOptions(TypedDict, total=False):
     pipeline: str
     queue: str
     executor_id: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] | None
     blocked_on: Iterable[BlockedKind]
     parent_run_id: str
     """Forks of this run."""
@@ -99,7 +99,7 @@ class PurgeOptions(TypedDict, total=False):
 
     statuses: Iterable[RunStatus]
     """SUCCEEDED, FAILED or CANCELLED."""
-    older_than: Span
+    older_than: Span | None
     """Runs that ended at least so long ago."""
     pipeline: str
     max_runs: int

@@ -4,7 +4,7 @@ An event is a complete delta, so a reader that applies a run's events in order h
 and its questions as they were after each of them. Only the definitions of a new plan's tasks are read from
 the server:
 
-    view = RunView.before_events(run)
+    view = RunView.before_events(client.get(run_id))
     for event in client.watch(run_id):
         if view.lacks_tasks(event):
             view.add_tasks(client.tasks(run_id))
@@ -14,108 +14,78 @@ the server:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
 
-from google.protobuf.message import Message
-
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client._enums import ExecutionStatus, Phase, RunStatus, TaskStatus
+from stepwell_client._history_records import Event, Question
+from stepwell_client._record_parts import AttemptCounts, Counts, Usage
+from stepwell_client._run_records import Execution, Run, RunTask
 
 
 class RunView:
     """A run with its tasks, executions and questions, as of the last event that was applied."""
 
-    def __init__(self, run: types_pb2.Run) -> None:
-        """Begin with a run as a server returned it; a copy of it is kept."""
-        self.run = types_pb2.Run()
-        self.run.CopyFrom(run)
-        self.specs: dict[str, types_pb2.TaskSpec] = {}
-        """The definitions of the tasks, by task id."""
-        self.tasks: dict[str, types_pb2.Task] = {}
+    def __init__(self, run: Run) -> None:
+        """Begin with a run as a client returned it."""
+        self.run = run
+        self.tasks: dict[str, RunTask] = {}
         """The tasks by id, in the order of plan revision, then of the plan."""
-        self.executions: dict[str, types_pb2.Execution] = {}
+        self.executions: dict[str, Execution] = {}
         """The attempts at all steps by id, in the order in which they were offered."""
-        self.inputs: dict[str, types_pb2.InputRequest] = {}
+        self.inputs: dict[str, Question] = {}
         """The questions to people, by id."""
-        self.iterations: dict[int, int] = {}
-        """The iteration of each plan revision."""
-        self.decisions: dict[str, str] = {}
-        """The decision of each reflection, by execution id."""
 
     @classmethod
-    def before_events(cls, run: types_pb2.Run) -> RunView:
+    def before_events(cls, run: Run) -> RunView:
         """Return the view of a run before its first event."""
         return cls(
-            types_pb2.Run(
-                spec=run.spec,
-                status=types_pb2.RUN_STATUS_QUEUED,
-                phase=types_pb2.PHASE_PLANNING,
+            replace(
+                run,
+                status=RunStatus.QUEUED,
+                phase=Phase.PLANNING,
                 iteration=1,
+                version=0,
+                last_event=0,
+                plan_revision=0,
+                counts=Counts(),
+                usage=Usage(),
+                attempts=AttemptCounts(),
+                failure=None,
+                result_id="",
+                ended_time=None,
             )
         )
 
-    def add_tasks(self, entries: Iterable[orchestrator_pb2.TaskEntry]) -> None:
+    def add_tasks(self, tasks: Iterable[RunTask]) -> None:
         """Add tasks as the server lists them; of those that are here only the definition."""
-        for entry in entries:
-            task_id = entry.task.task_id
-            self.specs[task_id] = entry.spec
-            self.tasks.setdefault(task_id, entry.task)
+        for task in tasks:
+            known = self.tasks.get(task.id)
+            self.tasks[task.id] = (
+                task if known is None else replace(known, definition=task.definition)
+            )
 
-    def add_executions(self, executions: Iterable[types_pb2.Execution]) -> None:
-        """Add executions as the server lists them, after the tasks."""
-        for execution in executions:
-            self.executions[execution.execution_id] = execution
-            task = self.tasks.get(execution.task_id)
-            if task is not None:
-                before = self.iterations.get(task.revision, execution.iteration)
-                self.iterations[task.revision] = min(before, execution.iteration)
+    def add_executions(self, executions: Iterable[Execution]) -> None:
+        """Add executions as the server lists them."""
+        self.executions |= {one.id: one for one in executions}
 
-    def lacks_tasks(self, event: types_pb2.Event) -> bool:
+    def lacks_tasks(self, event: Event) -> bool:
         """Return whether the event accepts a plan whose tasks have not been added."""
-        if not event.plan_revision:
-            return False
         return event.plan_revision > max((one.revision for one in self.tasks.values()), default=0)
 
-    def apply(self, event: types_pb2.Event) -> None:
+    def apply(self, event: Event) -> None:
         """Bring the rows to their state after the event."""
-        run = self.run
-        run.version, run.last_event = event.version, event.number
-        _merge(event.run, run)
-        if event.plan_revision:
-            self.iterations[event.plan_revision] = run.iteration
-        for change in event.tasks:
-            task = self.tasks.get(change.task_id)
-            if task is None:
-                task = types_pb2.Task(task_id=change.task_id, status=types_pb2.TASK_STATUS_PENDING)
-                self.tasks[change.task_id] = task
-            _merge(change, task)
-        for change in event.executions:
-            execution = self.executions.get(change.execution_id)
+        self.run = replace(self.run, version=event.version, last_event=event.number, **event.run)
+        for task_id, changes in event.tasks.items():
+            task = self.tasks.get(task_id) or RunTask(id=task_id, status=TaskStatus.PENDING)
+            self.tasks[task_id] = replace(task, **changes)
+        for execution_id, changes in event.executions.items():
+            execution = self.executions.get(execution_id)
             if execution is None:
-                if not change.kind:
+                if "kind" not in changes:
                     continue  # It was offered before this view began.
                 # Fields that an event leaves out have their defaults: a first attempt, READY.
-                execution = types_pb2.Execution(
-                    status=types_pb2.EXECUTION_STATUS_READY, iteration=1, attempt=1
+                execution = Execution(
+                    id=execution_id, status=ExecutionStatus.READY, iteration=1, attempt=1
                 )
-                self.executions[change.execution_id] = execution
-            _merge(change, execution)
-        for request in event.inputs:
-            self.inputs[request.input_id] = request
-        if event.type == types_pb2.EVENT_TYPE_REFLECTION_ACCEPTED:
-            self.decisions[event.execution_id] = event.message
-
-
-_LISTS = {"stages": "stages", "waits": "waits", "step_waits": "waits"}
-"""Lists with presence: the message that stands between, and its field."""
-
-
-def _merge(change: Any, row: Any) -> None:
-    """Write the fields of a change into a row."""
-    for field, value in change.ListFields():
-        if (items := _LISTS.get(field.name)) is not None:
-            del getattr(row, field.name)[:]
-            getattr(row, field.name).extend(getattr(value, items))
-        elif isinstance(value, Message):
-            getattr(row, field.name).CopyFrom(value)
-        else:
-            setattr(row, field.name, value)
+            self.executions[execution_id] = replace(execution, **changes)
+        self.inputs |= {one.id: one for one in event.inputs}

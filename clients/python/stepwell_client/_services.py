@@ -198,7 +198,7 @@ class WorkerServices:
         self, assignment: worker_pb2.Assignment
     ) -> Sequence[types_pb2.Message]:
         run_id, task_id = assignment.run.run_id, assignment.execution.task_id
-        return [one async for one in self._client.messages(run_id, task_id=task_id)]
+        return [one async for one in self._client.calls.messages(run_id, task_id=task_id)]
 
 
 def _note_ends(

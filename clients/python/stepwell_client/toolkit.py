@@ -11,24 +11,44 @@ from stepwell_client._connect import Connection, CurrentChannel, is_local
 from stepwell_client._cursors import RunCursor
 from stepwell_client._enums import to_wire
 from stepwell_client._log_buffer import ExecutionKey, LogBuffer
+from stepwell_client._message_client import MessageClient
+from stepwell_client._message_view import MessageView
 from stepwell_client._plans import plan_draft
+from stepwell_client._reading import RECORDS, read_event, read_question, read_task
+from stepwell_client._reading import read as read_record
+from stepwell_client._reading import readers as field_readers
+from stepwell_client._reads import ResultMessages
+from stepwell_client._requests import ForkOptions, StartOptions
 from stepwell_client._runtime import Runtime
 from stepwell_client._status import from_rpc_error
+from stepwell_client._sync_messages import SyncMessageClient
 
 BACKOFFS = (CALLS, SAVES, STREAMS, LOGS)
 """All back-offs of this process's clients and workers; changed, they make it more or less patient."""
 
 __all__ = [
     "BACKOFFS",
+    "RECORDS",
     "Backoff",
     "Connection",
     "CurrentChannel",
     "ExecutionKey",
+    "ForkOptions",
     "LogBuffer",
+    "MessageClient",
+    "MessageView",
+    "ResultMessages",
     "RunCursor",
     "Runtime",
+    "StartOptions",
+    "SyncMessageClient",
+    "field_readers",
     "from_rpc_error",
     "is_local",
     "plan_draft",
+    "read_event",
+    "read_question",
+    "read_record",
+    "read_task",
     "to_wire",
 ]

@@ -17,7 +17,8 @@ from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.text import SHORT_CHARS, short_id
-from stepwell_client import NotFound, Security, StepwellClientError, SyncClient
+from stepwell_client import NotFound, Security, StepwellClientError
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -99,7 +100,9 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
     def run(where: Connection, **arguments: Any) -> int:
         address = where.target or "the server"
         try:
-            with SyncClient(where.target, token_file=where.token_file, **where.security) as client:
+            with SyncMessageClient(
+                where.target, token_file=where.token_file, **where.security
+            ) as client:
                 address = client.connection.target
                 return command(client, **arguments)
         except StepwellClientError as error:
@@ -108,7 +111,7 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
     return connecting(run)
 
 
-def run_id(client: SyncClient, text: str) -> str:
+def run_id(client: SyncMessageClient, text: str) -> str:
     """Return the whole run id for a text that is one, or the beginning of one."""
     prefix = text.strip()
     if _UUID.fullmatch(prefix):
@@ -129,7 +132,7 @@ def run_id(client: SyncClient, text: str) -> str:
     raise CliError(f"{more} runs' ids begin with {prefix}: {listed}; type some more of it")
 
 
-def _beginning_with(client: SyncClient, prefix: str) -> list[str]:
+def _beginning_with(client: SyncMessageClient, prefix: str) -> list[str]:
     """Return the newest ids that begin so: one more than a message lists."""
     runs = client.list(run_id_prefix=prefix, page_size=_LISTED_MAX + 1)
     return [run.spec.run_id for run in islice(runs, _LISTED_MAX + 1)]
@@ -163,7 +166,7 @@ def name_of(run: types_pb2.Run) -> str:
     return short_id(run.spec.run_id)
 
 
-def check_task(client: SyncClient, run_id: str, task_id: str) -> None:
+def check_task(client: SyncMessageClient, run_id: str, task_id: str) -> None:
     """Raise CliError for the id of a task that the run never had; an empty id is allowed."""
     if task_id and all(one.task.task_id != task_id for one in client.tasks(run_id)):
         name = short_id(run_id)

@@ -12,11 +12,11 @@ from stepwell_client import (
     PauseReason,
     Phase,
     RunStatus,
-    RunView,
     StepKind,
     TaskStatus,
     word,
 )
+from stepwell_client.toolkit import MessageView
 from stepwell_client.v1 import types_pb2
 
 STATUS_STYLES: dict[int, str] = {
@@ -75,7 +75,7 @@ def failure(one: types_pb2.Failure) -> str:
     return one_line(": ".join(part for part in (one.kind, one.message) if part))
 
 
-def where(view: RunView) -> str:
+def where(view: MessageView) -> str:
     """Return the phase and the iteration."""
     run = view.run
     phase = "" if run.phase == Phase.DONE else word(Phase, run.phase).lower()
@@ -118,7 +118,7 @@ def attempts(run: types_pb2.Run) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in counted if number)
 
 
-def attempt_of(view: RunView, one: types_pb2.Execution) -> int:
+def attempt_of(view: MessageView, one: types_pb2.Execution) -> int:
     """Return which attempt at its step this is, for people: those that were handed back are none.
 
     Their own numbers, which are never used again, count all.
@@ -232,7 +232,7 @@ def pause(run: types_pb2.Run) -> str:
     return f"{why}: {reason}" if reason else why
 
 
-def ending(view: RunView, took: str) -> str:
+def ending(view: MessageView, took: str) -> str:
     """Return the sentence with which a command that followed a run ends."""
     run = view.run
     text = {

@@ -6,17 +6,18 @@ from collections.abc import Callable
 
 from stepwell.cli import describe
 from stepwell.cli.text import US, count, lines, micros, one_line, short_id, span
-from stepwell_client import EventType, RunView, StepKind
+from stepwell_client import EventType, StepKind
+from stepwell_client.toolkit import MessageView
 from stepwell_client.v1 import types_pb2
 
 _SUBJECT_CHARS = 28
 _TRACE_LINES_MAX = 30
 _OF_THE_RUN = (EventType.PLAN_ACCEPTED, EventType.RUN_SUCCEEDED, EventType.RUN_FAILED)
 
-Formatter = Callable[[RunView, types_pb2.Event], str]
+Formatter = Callable[[MessageView, types_pb2.Event], str]
 
 
-def line(view: RunView, event: types_pb2.Event) -> str:
+def line(view: MessageView, event: types_pb2.Event) -> str:
     """Return the line for an event that was just applied to the view; empty: it has none."""
     formatter = _FORMATTERS.get(event.type)
     text = formatter(view, event) if formatter is not None else ""
@@ -47,7 +48,7 @@ def _caller(event: types_pb2.Event) -> str:
     return f" (by {name})" if name else ""
 
 
-def _subject(view: RunView, event: types_pb2.Event) -> str:
+def _subject(view: MessageView, event: types_pb2.Event) -> str:
     if event.task_id:
         return f"task {one_line(event.task_id)}"
     step = view.executions.get(event.execution_id)
@@ -59,7 +60,7 @@ def _subject(view: RunView, event: types_pb2.Event) -> str:
 def _with_message(phrase: str) -> Formatter:
     """Return the formatter of an event whose message is appended to a phrase."""
 
-    def formatted(view: RunView, event: types_pb2.Event) -> str:
+    def formatted(view: MessageView, event: types_pb2.Event) -> str:
         del view
         message = one_line(event.message)
         return f"{phrase}: {message}" if message else phrase
@@ -67,7 +68,7 @@ def _with_message(phrase: str) -> Formatter:
     return formatted
 
 
-def _leased(view: RunView, event: types_pb2.Event) -> str:
+def _leased(view: MessageView, event: types_pb2.Event) -> str:
     one = view.executions.get(event.execution_id)
     if one is None:
         return "taken by a worker"
@@ -78,7 +79,7 @@ def _leased(view: RunView, event: types_pb2.Event) -> str:
     return f"taken by {one_line(one.worker_id)}{attempt}"
 
 
-def _completed(view: RunView, event: types_pb2.Event) -> str:
+def _completed(view: MessageView, event: types_pb2.Event) -> str:
     task = view.tasks.get(event.task_id)
     began = micros(task.started_time) if task is not None else 0
     took = f" in {span(micros(event.time) - began)}" if began else ""
@@ -86,40 +87,40 @@ def _completed(view: RunView, event: types_pb2.Event) -> str:
     return f"completed{took} ({counts.completed:,} of {counts.total:,})"
 
 
-def _deduplicated(view: RunView, event: types_pb2.Event) -> str:
+def _deduplicated(view: MessageView, event: types_pb2.Event) -> str:
     counts = view.run.counts
     return f"{describe.deduplicated(event.message)} ({counts.completed:,} of {counts.total:,})"
 
 
-def _retry(view: RunView, event: types_pb2.Event) -> str:
+def _retry(view: MessageView, event: types_pb2.Event) -> str:
     for one in event.executions:
         delay_us = one.delay.seconds * US + one.delay.nanos // 1_000
         return f"will be tried again in {span(delay_us)}" if delay_us else "will be tried again"
     return "will be tried again" if view.run else ""
 
 
-def _planned(view: RunView, event: types_pb2.Event) -> str:
+def _planned(view: MessageView, event: types_pb2.Event) -> str:
     tasks = sum(task.revision == event.plan_revision for task in view.tasks.values())
     reason = one_line(event.message)
     return f"plan {event.plan_revision}: {count(tasks, 'task')}" + (f", {reason}" if reason else "")
 
 
-def _ended(view: RunView, event: types_pb2.Event) -> str:
+def _ended(view: MessageView, event: types_pb2.Event) -> str:
     return describe.ending(view, span(describe.took_us(view.run, micros(event.time))))
 
 
-def _blocked(view: RunView, event: types_pb2.Event) -> str:
+def _blocked(view: MessageView, event: types_pb2.Event) -> str:
     del event
     cause = describe.blocked(view.run, exact=False)
     return f"waits: {cause}" if cause else ""
 
 
-def _started(view: RunView, event: types_pb2.Event) -> str:
+def _started(view: MessageView, event: types_pb2.Event) -> str:
     del event
     return f"started: {one_line(view.run.spec.goal) or '(no goal)'}"
 
 
-def _forked(view: RunView, event: types_pb2.Event) -> str:
+def _forked(view: MessageView, event: types_pb2.Event) -> str:
     del event
     run = view.run
     return f"forked from {describe.parent(run)}, {describe.tasks(run)} kept"

@@ -22,12 +22,11 @@ from stepwell_client import (
     ENDED,
     BlockedKind,
     RunStatus,
-    RunView,
     StepwellClientError,
-    SyncClient,
     SyncWatch,
     Unavailable,
 )
+from stepwell_client.toolkit import MessageView, SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 _WARN_AFTER_S = 2.0
@@ -39,11 +38,11 @@ _CONTINUES = "the run goes on; follow it again: stepwell watch "
 class _Display(Protocol):
     """A way to show a run's events."""
 
-    def during(self, client: SyncClient) -> AbstractContextManager[object]:
+    def during(self, client: SyncMessageClient) -> AbstractContextManager[object]:
         """Return a context manager around the watching."""
         ...
 
-    def show(self, view: RunView, event: types_pb2.Event) -> None:
+    def show(self, view: MessageView, event: types_pb2.Event) -> None:
         """Show an event that was applied to the view."""
         ...
 
@@ -51,19 +50,24 @@ class _Display(Protocol):
         """Leave the state that was reached on the screen: the watching is over, or was interrupted."""
         ...
 
-    def close(self, client: SyncClient, view: RunView) -> None:
+    def close(self, client: SyncMessageClient, view: MessageView) -> None:
         """Show the run's state at the end."""
         ...
 
 
 def follow(
-    client: SyncClient, run: types_pb2.Run, *, shown_after: int = 0, keep: bool = False, json: bool
+    client: SyncMessageClient,
+    run: types_pb2.Run,
+    *,
+    shown_after: int = 0,
+    keep: bool = False,
+    json: bool,
 ) -> Exit:
     """Follow a run until it ends or stands still; return the exit code of its status.
 
     `shown_after`: events up to this one are not shown. `keep`: follow on while it waits or is paused.
     """
-    view = RunView.before_events(run)
+    view = MessageView.before_events(run)
     lock = threading.Lock()
     with client.watch(run.spec.run_id, progress_interval=PROGRESS_S) as watch:
         display = _display(view, lock, watch, json=json)
@@ -92,7 +96,7 @@ def follow(
 
 
 @contextmanager
-def _warning(client: SyncClient, run: types_pb2.Run) -> Generator[None]:
+def _warning(client: SyncMessageClient, run: types_pb2.Run) -> Generator[None]:
     """Warn that no worker serves the run, if that is still so after a moment: no event shows it."""
 
     def warn() -> None:
@@ -110,7 +114,7 @@ def _warning(client: SyncClient, run: types_pb2.Run) -> Generator[None]:
         timer.cancel()
 
 
-def missing_worker(client: SyncClient, run_id: str) -> str:
+def missing_worker(client: SyncMessageClient, run_id: str) -> str:
     """Return which worker the run waits for and how to start one; empty: it has one, or has ended."""
     run = client.get(run_id)
     is_missing = run.status not in ENDED and run.blocked_on == BlockedKind.WORKER
@@ -118,7 +122,7 @@ def missing_worker(client: SyncClient, run_id: str) -> str:
 
 
 def _events(
-    client: SyncClient, watch: RunWatch, view: RunView, *, keep: bool
+    client: SyncMessageClient, watch: RunWatch, view: MessageView, *, keep: bool
 ) -> Iterator[types_pb2.Event]:
     """Yield events until the run has ended, or until it stands still and all were yielded."""
     run_id = view.run.spec.run_id
@@ -132,7 +136,7 @@ def _events(
             return
 
 
-def _display(view: RunView, lock: threading.Lock, watch: RunWatch, *, json: bool) -> _Display:
+def _display(view: MessageView, lock: threading.Lock, watch: RunWatch, *, json: bool) -> _Display:
     if json:
         return _JsonLines()
     out = console()
@@ -145,18 +149,18 @@ def _display(view: RunView, lock: threading.Lock, watch: RunWatch, *, json: bool
 class _JsonLines:
     """`{"event": …}` for each event, and `{"run": …, "result": …}` as the last line."""
 
-    def during(self, client: SyncClient) -> AbstractContextManager[object]:
+    def during(self, client: SyncMessageClient) -> AbstractContextManager[object]:
         del client
         return nullcontext()
 
     def leave(self) -> None:
         pass  # All of it was printed.
 
-    def show(self, view: RunView, event: types_pb2.Event) -> None:
+    def show(self, view: MessageView, event: types_pb2.Event) -> None:
         del view
         put_json({"event": document(event)}, compact=True)
 
-    def close(self, client: SyncClient, view: RunView) -> None:
+    def close(self, client: SyncMessageClient, view: MessageView) -> None:
         run = client.get(view.run.spec.run_id)
         last: dict[str, object] = {"run": document(run)}
         if run.status == RunStatus.SUCCEEDED:
@@ -170,32 +174,32 @@ class _Lines:
     def __init__(self, out: Console) -> None:
         self._out = out
 
-    def during(self, client: SyncClient) -> AbstractContextManager[object]:
+    def during(self, client: SyncMessageClient) -> AbstractContextManager[object]:
         del client
         return nullcontext()
 
     def leave(self) -> None:
         pass  # All of it was printed.
 
-    def show(self, view: RunView, event: types_pb2.Event) -> None:
+    def show(self, view: MessageView, event: types_pb2.Event) -> None:
         if text := event_lines.line(view, event):
             print(text, flush=True)
 
-    def close(self, client: SyncClient, view: RunView) -> None:
+    def close(self, client: SyncMessageClient, view: MessageView) -> None:
         _print_end(client, view, self._out)
 
 
 class _Tree(LiveTree):
     """The tree, drawn again and again in its place."""
 
-    def show(self, view: RunView, event: types_pb2.Event) -> None:
+    def show(self, view: MessageView, event: types_pb2.Event) -> None:
         pass  # The next drawing shows it.
 
-    def close(self, client: SyncClient, view: RunView) -> None:
+    def close(self, client: SyncMessageClient, view: MessageView) -> None:
         _print_end(client, view, self.out)
 
 
-def _print_end(client: SyncClient, view: RunView, out: Console) -> None:
+def _print_end(client: SyncMessageClient, view: MessageView, out: Console) -> None:
     """Print the result to standard output, and how to go on to standard error."""
     run, name = view.run, name_of(view.run)
     if run.status == RunStatus.SUCCEEDED:

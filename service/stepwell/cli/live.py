@@ -14,7 +14,8 @@ from rich.text import Text
 from stepwell.cli import task_tree
 from stepwell.cli.text import US, one_line, span
 from stepwell.core.port import Runtime
-from stepwell_client import ENDED, LogKind, RunView, StepwellClientError, SyncClient
+from stepwell_client import ENDED, LogKind, StepwellClientError
+from stepwell_client.toolkit import MessageView, SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 REFRESH_PER_SECOND = 8
@@ -66,7 +67,7 @@ class LiveTree:
     def __init__(
         self,
         out: Console,
-        view: RunView,
+        view: MessageView,
         lock: threading.Lock,
         runtime: Runtime,
         silence: Callable[[], float],
@@ -82,7 +83,7 @@ class LiveTree:
         self._again_at = 0.0
 
     @contextmanager
-    def during(self, client: SyncClient) -> Generator[None]:
+    def during(self, client: SyncMessageClient) -> Generator[None]:
         """Draw while the block lasts; then the place is empty again."""
         live = Live(
             console=self.out,

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from stepwell.cli.documents import json_value
 from stepwell.cli.text import count, json_safe, lines, one_line
-from stepwell_client import DecodeError, SyncClient, TaskStatus, decode
+from stepwell_client import DecodeError, TaskStatus, decode
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 _PREVIEW_TASKS = 20
@@ -21,7 +22,7 @@ RunResult = orchestrator_pb2.Result | dict[str, orchestrator_pb2.Result]
 """The run's own result; without one, those of its completed tasks, by id."""
 
 
-def read(client: SyncClient, run: types_pb2.Run) -> RunResult:
+def read(client: SyncMessageClient, run: types_pb2.Run) -> RunResult:
     """Read the run's result, or its tasks' results where it has none of its own."""
     run_id = run.spec.run_id
     if run.result_id:

@@ -10,7 +10,8 @@ from stepwell.cli import connect, describe
 from stepwell.cli.connect import Connection
 from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.text import one_line
-from stepwell_client import SyncClient, TaskStatus, word
+from stepwell_client import TaskStatus, word
+from stepwell_client.toolkit import SyncMessageClient
 
 ITEMS_MAX = 50
 _WORDS_CHARS = 60
@@ -47,12 +48,12 @@ def tasks(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         ]
 
 
-def _client(context: typer.Context) -> SyncClient:
+def _client(context: typer.Context) -> SyncMessageClient:
     """Return a client for the options that stand on the line so far."""
     above = context.parent.params if context.parent is not None else {}
     where = Connection.of(
         {name: context.params.get(name) or above.get(name) for name in CONNECTION}
     )
-    return SyncClient(
+    return SyncMessageClient(
         where.target, token_file=where.token_file, reconnect_seconds=0, **where.security
     )

@@ -12,7 +12,8 @@ from stepwell.cli.exits import CliError
 from stepwell.cli.terminal import console
 from stepwell.cli.text import count, lines, micros, one_line, short_id, span
 from stepwell.cli.written import call_lines, log_head, log_text, message_head
-from stepwell_client import ExecutionRecord, ExecutionStatus, SyncClient, TaskStatus, word
+from stepwell_client import ExecutionRecord, ExecutionStatus, TaskStatus, word
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 Item = TypeVar("Item")
@@ -38,7 +39,7 @@ class TaskPage(NamedTuple):
     """All, or the last ones: one more than are shown."""
 
 
-def read(client: SyncClient, run_id: str, name: str, *, whole: bool) -> TaskPage:
+def read(client: SyncMessageClient, run_id: str, name: str, *, whole: bool) -> TaskPage:
     """Read the task or execution of that id; `whole`: all that it wrote, not only the last of it.
 
     Raises CliError where the run has neither.

@@ -13,7 +13,15 @@ from rich.text import Text
 from stepwell.cli import describe
 from stepwell.cli.describe import Sign
 from stepwell.cli.text import US, count, micros, one_line, short_id, span
-from stepwell_client import ENDED, BlockedKind, ExecutionStatus, RunView, StepKind, TaskStatus, word
+from stepwell_client import (
+    ENDED,
+    BlockedKind,
+    ExecutionStatus,
+    StepKind,
+    TaskStatus,
+    word,
+)
+from stepwell_client.toolkit import MessageView
 from stepwell_client.v1 import types_pb2
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -64,7 +72,7 @@ class Row(NamedTuple):
     """The status that it is counted under where it is left out."""
 
 
-def rows(view: RunView, now_us: int, said: Mapping[str, str] = NOTHING_SAID) -> list[Row]:
+def rows(view: MessageView, now_us: int, said: Mapping[str, str] = NOTHING_SAID) -> list[Row]:
     """Return all rows, in order. `said`: what attempts under way wrote last, by execution id."""
     made = [_step_row(view, one, now_us) for one in _last_attempts(view)]
     attempts = {
@@ -97,7 +105,7 @@ def chosen(all_rows: Sequence[Row], rows_max: int) -> tuple[list[Row], str]:
 
 
 def render(
-    view: RunView,
+    view: MessageView,
     console: Console,
     now_us: int,
     *,
@@ -139,7 +147,9 @@ def render(
     return Group(*parts)
 
 
-def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -> Iterator[Text]:
+def _head(
+    view: MessageView, now_us: int, *, fancy: bool, live: bool, exact: bool
+) -> Iterator[Text]:
     run = view.run
     yield Text(
         one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis"
@@ -165,7 +175,7 @@ def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -
         yield Text(why, style="red")
 
 
-def _bar(view: RunView, *, fancy: bool) -> Text:
+def _bar(view: MessageView, *, fancy: bool) -> Text:
     """Return how far the iteration has come: its tasks and, as one step each, the stages after them."""
     run = view.run
     tasks = [
@@ -193,7 +203,7 @@ def _bar(view: RunView, *, fancy: bool) -> Text:
     return bar
 
 
-def _question(view: RunView) -> str:
+def _question(view: MessageView) -> str:
     """Return the question that the run waits for; empty: it waits for none that is known here."""
     if view.run.blocked_on != BlockedKind.INPUT:
         return ""
@@ -204,7 +214,7 @@ def _question(view: RunView) -> str:
     return f"a person is asked: {one_line(is_open[0].prompt)}{more}"
 
 
-def _last_attempts(view: RunView) -> list[types_pb2.Execution]:
+def _last_attempts(view: MessageView) -> list[types_pb2.Execution]:
     """Return the newest attempt at each PLAN, REFLECT, SYNTHESIZE and RECONCILE step."""
     last: dict[tuple[int, int, str], types_pb2.Execution] = {}
     for one in view.executions.values():
@@ -216,7 +226,7 @@ def _last_attempts(view: RunView) -> list[types_pb2.Execution]:
     return list(last.values())
 
 
-def _step_row(view: RunView, one: types_pb2.Execution, now_us: int) -> Row:
+def _step_row(view: MessageView, one: types_pb2.Execution, now_us: int) -> Row:
     sign, rank, kind = describe.FAILED, 0, "failed"
     if one.status == ExecutionStatus.COMPLETED:
         sign, rank, kind = describe.DONE, 1, "completed"
@@ -246,7 +256,7 @@ def _step_row(view: RunView, one: types_pb2.Execution, now_us: int) -> Row:
 
 
 def _task_row(
-    view: RunView,
+    view: MessageView,
     task: types_pb2.Task,
     attempt: types_pb2.Execution | None,
     order: tuple[int, int, int],
@@ -279,7 +289,7 @@ def _task_row(
 
 
 def _task_note(
-    view: RunView,
+    view: MessageView,
     task: types_pb2.Task,
     attempt: types_pb2.Execution | None,
     now_us: int,
@@ -314,7 +324,7 @@ def _again(attempt: types_pb2.Execution, now_us: int) -> str:
     return f"again in {span(left)}" if delay_us and left > 0 else "ready for a worker"
 
 
-def _waits_for(view: RunView, task_id: str) -> str:
+def _waits_for(view: MessageView, task_id: str) -> str:
     spec = view.specs.get(task_id)
     settled = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.SKIPPED)
     names = [
@@ -334,7 +344,7 @@ def _with_attempt(note: str, attempt: int) -> str:
     return f"attempt {attempt}: {note}" if note else f"attempt {attempt}"
 
 
-def _nested(view: RunView) -> Iterator[tuple[str, int]]:
+def _nested(view: MessageView) -> Iterator[tuple[str, int]]:
     """Yield task ids with their indents: a task stands below the last one that it depends on."""
     places = {task_id: place for place, task_id in enumerate(view.tasks)}
     children: dict[str, list[str]] = {}

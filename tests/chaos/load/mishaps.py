@@ -131,7 +131,7 @@ class Mishaps:
         """Cancel the runs that are left."""
         async for run in self._client.list(statuses=UNFINISHED):
             with suppress(StepwellClientError):
-                await self._client.cancel(run.spec.run_id, reason="all is over")
+                await self._client.cancel(run.id, reason="all is over")
 
     async def _again(self, mishap: Mishap, pause_s: float) -> None:
         name = mishap.__name__.replace("_", " ")

@@ -10,8 +10,16 @@ from random import Random
 from uuid import uuid4
 
 from stepwell.core.records.events import Event
-from stepwell_client import Client, OnFailure, Plan, Retry, RunStatus, Task, Unavailable
-from stepwell_client.v1 import types_pb2
+from stepwell_client import (
+    Client,
+    OnFailure,
+    Plan,
+    Retry,
+    Run,
+    RunStatus,
+    Task,
+    Unavailable,
+)
 from tests.chaos.load.follower import Follower
 from tests.chaos.oracle.history import Acknowledged, Findings, check
 from tests.chaos.world.cluster import Cluster
@@ -82,7 +90,7 @@ async def ended(client: Client, runs: Sequence[str], seconds: float = 60.0) -> N
             assert run.status == RunStatus.SUCCEEDED, run.failure
 
 
-async def waited(client: Client, run_id: str) -> types_pb2.Run:
+async def waited(client: Client, run_id: str) -> Run:
     """Wait for a run's end while replicas and their store come and go."""
     while True:
         try:

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import Client, RunHandle, RunStatus
+from stepwell_client import (
+    Client,
+    Run,
+    RunHandle,
+    RunStatus,
+)
 from stepwell_client.v1 import types_pb2
 from tests.chaos.world.processes import Place
 from tests.support.patience import PATIENCE_S
@@ -40,9 +45,7 @@ async def place(tmp_path: Path, environment: dict[str, str]) -> AsyncIterator[Pl
         place.close()
 
 
-async def reached(
-    client: Client, handle: RunHandle, there: Callable[[types_pb2.Run], bool]
-) -> None:
+async def reached(client: Client, handle: RunHandle, there: Callable[[Run], bool]) -> None:
     """Follow the run until it stands where the test wants it."""
     async with asyncio.timeout(PATIENCE_S), handle.watch() as events:
         async for _ in events:
@@ -60,7 +63,7 @@ async def canonical(client: Client, run_id: str) -> dict[str, Any]:
         "phase": run.phase,
         "iteration": run.iteration,
         "revision": run.plan_revision,
-        "tasks": {one.task.task_id: one.task.status async for one in client.tasks(run_id)},
+        "tasks": {one.id: one.status async for one in client.tasks(run_id)},
         "results": dict(results.tasks),
         "result": results.answer(),
     }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from stepwell.config import BudgetSettings, BudgetsSettings
 from stepwell_client import (
     Agent,
     Budget,
+    EventType,
     FailedPrecondition,
     PauseReason,
+    Run,
     RunStatus,
     Task,
     TaskContext,
@@ -34,11 +38,11 @@ def spending(left: list[int]) -> Agent:
     return agent
 
 
-async def until_paused(served: Served, run_id: str) -> types_pb2.Run:
+async def until_paused(served: Served, run_id: str) -> Run:
     """Follow the run until it has been paused."""
     async with served.client.watch(run_id) as events:
         async for event in events:
-            if event.type == types_pb2.EVENT_TYPE_RUN_PAUSED:
+            if event.type == EventType.RUN_PAUSED:
                 break
     return await served.client.get(run_id)
 
@@ -76,4 +80,4 @@ async def test_a_tenants_default_holds_part_by_part_where_the_request_says_nothi
     run = await served.client.start(plan=CHAIN, budget=Budget(cost_micros=3, wall=9.0))
     budget = (await run.refresh()).budget
     assert (budget.input_tokens, budget.cost_micros, budget.tasks) == (20, 3, 50)
-    assert (budget.wall.ToMilliseconds(), budget.iterations) == (9_000, 0)
+    assert (budget.wall, budget.iterations) == (timedelta(seconds=9), 0)

@@ -67,7 +67,7 @@ async def test_a_killed_workers_conversation_goes_on(served: Served, tmp_path: P
         assert (await run.wait(60)).status == RunStatus.SUCCEEDED
     found = Notes(**(await run.results()).tasks["notes"])
     first, second = [one async for one in served.client.executions(run.id, task_id="notes")]
-    lines = run.logs(execution_id=second.execution_id, kinds=[LogKind.LINE])
+    lines = run.logs(execution_id=second.id, kinds=[LogKind.LINE])
     said = [entry.text async for entry in lines]
 
     assert found.notes == [note_on(paragraph) for paragraph in paragraphs_of(TEXT)]
@@ -75,6 +75,8 @@ async def test_a_killed_workers_conversation_goes_on(served: Served, tmp_path: P
     assert [path.stem for path in home.iterdir()] == [found.session_id] == [conversation.stem]
     assert len(conversation.read_text().splitlines()) == len(found.notes)
     assert first.status == ExecutionStatus.LOST
+    assert first.session is not None
+    assert second.session is not None
     assert first.session.session_id == second.session.session_id == found.session_id
     assert said == [f"goes on with conversation {found.session_id}"]
 

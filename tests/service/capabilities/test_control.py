@@ -53,7 +53,8 @@ async def test_failed_run_stays_failed_on_resume_unless_its_tasks_are_retried(
     await served.restart()
     async with served.worker(moody(set())):
         again = await served.client.get(run.id)
-        assert [one.status for one in (failed, kept.run, again)] == [RunStatus.FAILED] * 3
+        assert [one.status for one in (failed, kept, again)] == [RunStatus.FAILED] * 3
+        assert again.failure is not None
         assert again.failure.message == "a is broken"
         assert len([one async for one in served.client.executions(run.id)]) == 1
 
@@ -77,6 +78,7 @@ async def test_function_that_hangs_is_tried_again_after_its_idle_time_out(served
         assert await run.result() == {"a": 2}
     (first, _) = [one async for one in served.client.executions(run.id)]
     assert first.status == types_pb2.EXECUTION_STATUS_TIMED_OUT
+    assert first.failure is not None
     assert first.failure.message == "its function did nothing for 0.2 s"
 
 

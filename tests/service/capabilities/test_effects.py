@@ -15,10 +15,12 @@ from stepwell_client import (
     BlockedKind,
     Done,
     Effect,
+    Execution,
     ExecutionStatus,
     FailedPrecondition,
     NotDone,
     ReconcileContext,
+    Run,
     RunHandle,
     RunStatus,
     StepKind,
@@ -77,7 +79,7 @@ async def cut_off(served: Served, bank: Bank, **fields: object) -> AsyncIterator
         bank.go_on.set()
 
 
-async def until(run: RunHandle, seen: Callable[[types_pb2.Run], bool]) -> types_pb2.Run:
+async def until(run: RunHandle, seen: Callable[[Run], bool]) -> Run:
     async with asyncio.timeout(PATIENCE_S):
         async with run.watch() as watch:
             async for _ in watch:
@@ -87,12 +89,12 @@ async def until(run: RunHandle, seen: Callable[[types_pb2.Run], bool]) -> types_
     return await run.refresh()
 
 
-def is_unknown(run: types_pb2.Run) -> bool:
+def is_unknown(run: Run) -> bool:
     return run.blocked_on == BlockedKind.UNKNOWN_OUTCOME
 
 
-async def executions(served: Served, run: RunHandle) -> dict[str, types_pb2.Execution]:
-    return {one.execution_id: one async for one in served.client.executions(run.id)}
+async def executions(served: Served, run: RunHandle) -> dict[str, Execution]:
+    return {one.id: one async for one in served.client.executions(run.id)}
 
 
 async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Served) -> None:
@@ -126,10 +128,10 @@ async def test_a_person_settles_it_once(served: Served) -> None:
         assert found.status == RunStatus.WAITING
         row = (await executions(served, run))[ONCE]
         assert row.status == ExecutionStatus.UNKNOWN_OUTCOME
-        assert row.unknown_time.seconds
-        answer = await served.client.resolve(run.id, ONCE, NotDone(), request_id="once")
+        assert row.unknown_time is not None
+        answer = await served.client.calls.resolve(run.id, ONCE, NotDone(), request_id="once")
         assert answer.changed or not served.calm
-        again = await served.client.resolve(run.id, ONCE, NotDone(), request_id="once")
+        again = await served.client.calls.resolve(run.id, ONCE, NotDone(), request_id="once")
         assert not again.changed
         with pytest.raises(FailedPrecondition) as refused:
             await served.client.resolve(run.id, ONCE, NotDone())
@@ -160,7 +162,7 @@ async def test_invalid_resolution_is_refused(
     )
     metadata = served.client.connection.access.metadata
     with pytest.raises(grpc.RpcError, match=named):
-        await served.client.method("ResolveExecution")(request, metadata=metadata)
+        await served.client.calls.method("ResolveExecution")(request, metadata=metadata)
 
 
 async def test_another_run_of_the_pipeline_takes_the_result(served_everywhere: Served) -> None:
@@ -195,5 +197,5 @@ async def test_another_run_of_the_pipeline_takes_the_result(served_everywhere: S
         stranger = await start("q")
         await stranger.result()
         assert calls.count(stranger.id) == 2
-    tasks = {one.task.task_id: one.task async for one in served.client.tasks(second.id)}
+    tasks = {one.id: one async for one in served.client.tasks(second.id)}
     assert tasks["a"].deduplicated_from == f"{first.id}/task:a#1"

@@ -12,11 +12,11 @@ from stepwell_client import (
     InputKind,
     PauseReason,
     Retry,
+    Run,
     RunHandle,
     RunStatus,
     Task,
     TaskContext,
-    decode,
 )
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
@@ -61,7 +61,7 @@ def calling(model: Model) -> Agent:
     return agent
 
 
-async def until_waiting(run: RunHandle, *statuses: RunStatus) -> types_pb2.Run:
+async def until_waiting(run: RunHandle, *statuses: RunStatus) -> Run:
     async def waits() -> bool:
         return (await run.refresh()).status in (statuses or (RunStatus.WAITING,))
 
@@ -77,13 +77,13 @@ async def test_a_step_goes_on_from_its_calls_after_a_failure_and_two_answers(
         run = await served.client.start(plan=[Task("a", "write", retry=AT_ONCE)])
         waiting = await until_waiting(run)
         assert waiting.blocked_on == types_pb2.BLOCKED_KIND_INPUT
-        asked = {one.request.prompt: one.request async for one in run.inputs()}
+        asked = {one.prompt: one async for one in run.inputs()}
         assert {prompt: one.call for prompt, one in asked.items()} == {
             "Title?": "title",
             "Print?": "print",
         }
         for prompt, answer in (("Title?", "On bees"), ("Print?", True)):
-            await run.answer(asked[prompt].input_id, answer)
+            await run.answer(asked[prompt].id, answer)
         assert (await run.result())["a"] == ["BEES", "ANTS", "On bees", True]
 
     assert sorted(model.asked) == ["ants", "bees"]
@@ -92,7 +92,7 @@ async def test_a_step_goes_on_from_its_calls_after_a_failure_and_two_answers(
     assert statuses[0] == ExecutionStatus.FAILED
     assert statuses[-1] == ExecutionStatus.COMPLETED
     assert set(statuses[1:-1]) == {ExecutionStatus.SUSPENDED}
-    kept = {one.entry.key: decode(one.entry.value) async for one in run.journal(values=True)}
+    kept = {one.key: one.value and one.value.value async for one in run.journal(values=True)}
     assert kept == {"bees": "BEES", "ants": "ANTS", "title": "On bees", "print": True}
 
 
@@ -116,5 +116,5 @@ async def test_a_cancelled_run_has_no_open_questions_of_its_steps(served: Served
         await until_waiting(run)
         await run.cancel()
         assert (await run.wait()).status == RunStatus.CANCELLED
-        statuses = {one.request.status async for one in run.inputs()}
+        statuses = {one.status async for one in run.inputs()}
     assert statuses == {types_pb2.INPUT_STATUS_CANCELLED}

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from stepwell_client import Agent, BlockedKind, RunStatus, Task, TaskContext, TaskStatus
-from stepwell_client.v1 import types_pb2
+from stepwell_client import (
+    Agent,
+    BlockedKind,
+    Run,
+    RunStatus,
+    Task,
+    TaskContext,
+    TaskStatus,
+)
 from tests.service.capabilities.conftest import Served
 
 
@@ -11,7 +18,7 @@ async def test_run_that_a_task_started_is_shown_as_waiting_for_its_key_and_gives
     served_everywhere: Served,
 ) -> None:
     served = served_everywhere
-    agent, seen = Agent("nested"), list[types_pb2.Run]()
+    agent, seen = Agent("nested"), list[Run]()
 
     @agent.task("outer")
     async def outer(ctx: TaskContext) -> str:
@@ -33,6 +40,7 @@ async def test_run_that_a_task_started_is_shown_as_waiting_for_its_key_and_gives
         assert (await run.wait()).status == RunStatus.SUCCEEDED
     waiting, ended = seen[-2:]
     assert (waiting.blocked_on, waiting.blocked_run_id) == (BlockedKind.KEY, run.id)
+    assert ended.failure is not None
     assert (ended.status, ended.failure.kind) == (RunStatus.FAILED, "TOTAL_TIMEOUT")
-    (entry,) = [one async for one in served.client.tasks(ended.spec.run_id)]
-    assert entry.task.status == TaskStatus.FAILED
+    (entry,) = [one async for one in served.client.tasks(ended.id)]
+    assert entry.status == TaskStatus.FAILED

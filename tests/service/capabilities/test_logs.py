@@ -11,13 +11,13 @@ from stepwell_client import (
     Agent,
     Failure,
     InvalidRequest,
+    LogEntry,
     LogKind,
     Retry,
     RunNotFound,
     Task,
     TaskContext,
 )
-from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.service.conftest import NO_RUN
 from tests.support.patience import PATIENCE_S
@@ -25,12 +25,12 @@ from tests.support.patience import PATIENCE_S
 AT_ONCE = Retry(initial_backoff=0.0)
 
 
-async def read(served: Served, run_id: str, **options: object) -> list[types_pb2.LogEntry]:
+async def read(served: Served, run_id: str, **options: object) -> list[LogEntry]:
     async with served.client.logs(run_id, **options) as log:  # pyright: ignore[reportArgumentType] - a test's shorthand
         return [entry async for entry in log]
 
 
-def texts(entries: list[types_pb2.LogEntry]) -> list[str]:
+def texts(entries: list[LogEntry]) -> list[str]:
     return [entry.text for entry in entries]
 
 
@@ -84,7 +84,7 @@ async def test_foreign_cursor_or_run_is_refused(served: Served) -> None:
     await served.store.append_logs(TENANT, one.id, entry)
     async with served.client.logs(one.id) as log:
         assert [entry.text async for entry in log] == ["x"]
-    for cursor in (log.cursor.cursor, "nonsense", "!!!", "AAAAAAAAAAAAAAAAAAAA"):
+    for cursor in (log.position, "nonsense", "!!!", "AAAAAAAAAAAAAAAAAAAA"):
         with pytest.raises(InvalidRequest) as caught:
             await read(served, two.id, cursor=cursor)
         assert caught.value.reason == "CURSOR_INVALID"

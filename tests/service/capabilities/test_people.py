@@ -16,6 +16,7 @@ from stepwell_client import (
     InvalidRequest,
     NeedsInput,
     NotFound,
+    Question,
     RequestIdReused,
     Retry,
     RunHandle,
@@ -24,7 +25,6 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
-from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import NO_RUN
@@ -55,12 +55,12 @@ def agent_of(**question: Any) -> Agent:
     return agent
 
 
-async def open_inputs(run: RunHandle, count: int) -> list[pb.RunInput]:
+async def open_inputs(run: RunHandle, count: int) -> list[Question]:
     """Wait until the run asks so many questions."""
-    found: list[pb.RunInput] = []
+    found: list[Question] = []
 
     async def are_there() -> bool:
-        found[:] = [one async for one in run.inputs() if not one.request.ended_time.seconds]
+        found[:] = [one async for one in run.inputs() if one.ended_time is None]
         return len(found) == count
 
     await until(are_there)
@@ -73,7 +73,7 @@ async def asking(served: Served, **question: Any) -> AsyncIterator[tuple[RunHand
     async with served.worker(agent_of(**question)):
         run = await served.client.start("ask", plan=[Task("a", "ask", retry=Retry(max_attempts=1))])
         (one,) = await open_inputs(run, 1)
-        yield run, one.request.input_id
+        yield run, one.id
 
 
 # --- answers -------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ async def asking(served: Served, **question: Any) -> AsyncIterator[tuple[RunHand
 
 async def test_an_answer_is_given_once(served: Served) -> None:
     async with asking(served) as (run, input_id):
-        client = served.client
+        client = served.client.calls
         first = await client.answer(run.id, input_id, 1, request_id="one")
         again = await client.answer(run.id, input_id, 1, request_id="one")
         assert first.changed or not served.calm
@@ -101,7 +101,7 @@ async def test_one_of_two_concurrent_answers_counts(served_everywhere: Served) -
         clients = [served.client, served.new_client()]
         if served.store_kind != "sqlite":  # A file is one process's.
             clients[1] = served.new_client(target=(await served.replica()).addresses[0])
-        answers = [one.answer(run.id, input_id, n) for n, one in enumerate(clients)]
+        answers = [one.calls.answer(run.id, input_id, n) for n, one in enumerate(clients)]
         said = await asyncio.gather(*answers, return_exceptions=True)
         (late,) = [one for one in said if isinstance(one, FailedPrecondition)]
         (first,) = [one for one in said if not isinstance(one, BaseException)]
@@ -171,6 +171,7 @@ async def test_a_question_that_is_none_fails_its_attempt(
         run = await served.client.start("ask", plan=[Task("a", "ask", retry=Retry(max_attempts=1))])
         ended = await run.wait()
     assert ended.status == RunStatus.FAILED
+    assert ended.failure is not None
     assert ended.failure.kind == "INVALID_OUTCOME"
     assert [one.field for one in ended.failure.violations] == [f"needs_input.{field}"]
     assert [one async for one in run.inputs()] == []

@@ -31,7 +31,7 @@ async def test_a_record_is_read_by_pages_of_bytes_with_nothing_else(
     with pytest.raises(RunNotFound):
         await served.client.record(NO_RUN, "task:a#1")
 
-    read = served.client.method("GetRecord")
+    read = served.client.calls.method("GetRecord")
     metadata = served.client.connection.access.metadata
     request = pb.GetRecordRequest(run_id=run.id, execution_id="task:a#1", page_size=400_000)
     pages: list[pb.GetRecordResponse] = []

@@ -179,12 +179,12 @@ def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
 
 def test_worker_that_connects_in_time_is_not_missed(terminal: Terminal) -> None:
     from stepwell.cli.follow import missing_worker
-    from stepwell_client import SyncClient
+    from stepwell_client.toolkit import SyncMessageClient
 
     plan = plan_file(terminal.folder, [{"id": "ask", "type": "ask"}])
     run_id = terminal("run", "--detach", "-q", "late", "--plan", plan).out.strip()
     token = terminal.folder / "state" / "stepwell" / "token"
-    with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
+    with SyncMessageClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
         before = missing_worker(client, run_id)
         with working(terminal, "--queue", "late", "--id", "late"):
             while client.get(run_id).status == RunStatus.QUEUED:
@@ -423,40 +423,12 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
     assert type_in("--version").out.startswith("stepwell ")
 
 
-def test_followed_run_shows_what_the_server_has(terminal: Terminal) -> None:
-    """The tree is folded from events alone, so it must come to the rows."""
-    from stepwell_client import RunView, SyncClient
-
-    run_id = terminal("run", "--json", "--goal", "twice").run_id
-    token = terminal.folder / "state" / "stepwell" / "token"
-    with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
-        run = client.get(run_id)
-        view = RunView.before_events(run)
-        for event in client.watch(run_id):
-            if view.lacks_tasks(event):
-                view.add_tasks(client.tasks(run_id))
-            view.apply(event)
-        rows = {entry.task.task_id: entry.task for entry in client.tasks(run_id)}
-        executions = list(client.executions(run_id))
-
-    for name in ("status", "phase", "iteration", "counts", "result_id", "started_time", "version"):
-        assert getattr(view.run, name) == getattr(run, name), name
-    for task_id, task in view.tasks.items():
-        for name in ("status", "attempts", "started_time", "ended_time", "revision"):
-            assert getattr(task, name) == getattr(rows[task_id], name), (task_id, name)
-    assert [one.execution_id for one in executions] == list(view.executions)
-    for one in executions:
-        folded = view.executions[one.execution_id]
-        for name in ("kind", "task_id", "status", "attempt", "leased_time", "ended_time"):
-            assert getattr(folded, name) == getattr(one, name), (one.execution_id, name)
-
-
 def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
     from stepwell.cli import task_tree
-    from stepwell_client import RunView
+    from stepwell_client.toolkit import MessageView
     from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
-    view = RunView(types_pb2.Run(iteration=1))
+    view = MessageView(types_pb2.Run(iteration=1))
     states = [
         *(types_pb2.TASK_STATUS_COMPLETED for _ in range(4_000)),
         *(types_pb2.TASK_STATUS_RUNNING for _ in range(3)),

@@ -267,8 +267,8 @@ async def test_a_watch_over_lost_streams_has_no_gap_and_no_repeat(
 
     assert found == list(range(1, 11))
     assert [request.after for request in server.runs.requests] == [0, 2, 3, 3, 4, 5, 6, 8, 8]
-    assert watch.cursor.run is not None
-    assert watch.cursor.run.status == RunStatus.SUCCEEDED
+    assert watch.run is not None
+    assert watch.run.status == RunStatus.SUCCEEDED
 
 
 async def test_a_filtered_watch_goes_on_after_what_was_filtered_out(
@@ -315,7 +315,7 @@ async def test_a_watch_gives_up_on_a_server_that_does_not_come_back(server: Fake
         with pytest.raises(Unavailable):
             await numbers(watch)
 
-    assert watch.cursor.after == 1
+    assert watch.position == 1
     assert len(server.runs.requests) < 50
 
 
@@ -383,7 +383,7 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
 
     assert found == [1, 2, 3]
     assert [request.cursor for request in server.runs.requests] == ["now", "c2"]
-    assert watch.cursor.cursor == "c3"
+    assert watch.position == "c3"
 
 
 # Logs and messages.

@@ -32,7 +32,7 @@ async def test_a_handle_waits_for_a_status_and_for_the_next_question(
     assert f"{run.status}" == str(run.status) == "WAITING"
     found = await run.next_input()
     assert found is not None
-    assert found.request.input_id == "q"
+    assert found.id == "q"
     watched = [one.after for one in server.runs.requests if hasattr(one, "after")]
     assert watched == [4, 4]
 
@@ -59,7 +59,7 @@ async def test_handle_passes_a_commands_words_on(server: FakeServer, client: Cli
     paused = await run.pause(reason="lunch", on_behalf_of="ann")
     (request,) = server.runs.requests
     assert (request.run_id, request.reason, request.on_behalf_of) == (RUN_ID, "lunch", "ann")
-    assert (paused, run.status) == (run.message, RunStatus.PAUSED)
+    assert (paused, run.status) == (run.run, RunStatus.PAUSED)
 
 
 async def test_rehearsed_resume_leaves_the_handle_as_it_was(
@@ -70,4 +70,4 @@ async def test_rehearsed_resume_leaves_the_handle_as_it_was(
     )
     run = client.run(RUN_ID)
     rehearsed = await run.resume(validate_only=True)
-    assert (rehearsed.status, run.message) == (RunStatus.RUNNING, None)
+    assert (rehearsed.status, run.run) == (RunStatus.RUNNING, None)

@@ -14,7 +14,8 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import US, micros, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Budget, SyncClient
+from stepwell_client import Budget
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"budget": "stepwell budget 3f2a9c1e --tokens-out 200000 --cost 2.50"}
@@ -24,7 +25,7 @@ _MICROS = 1_000_000
 
 @connected
 def budget(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     tokens_in: Annotated[
         int,

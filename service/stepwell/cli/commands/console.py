@@ -31,7 +31,8 @@ from stepwell.rpc import logs
 from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import Credential, TokenAuthenticator, bearer_token, digest_of
 from stepwell.runtime import SystemRuntime
-from stepwell_client import StepwellClientError, SyncClient, toolkit
+from stepwell_client import StepwellClientError, toolkit
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2 as opb
 
 EXAMPLES = {"console": "stepwell console --target grpcs://stepwell.example.org:7878"}
@@ -64,7 +65,9 @@ def console(
     the server by gRPC, until Ctrl-C.
     """
     try:
-        with SyncClient(where.target, token_file=where.token_file, **where.security) as client:
+        with SyncMessageClient(
+            where.target, token_file=where.token_file, **where.security
+        ) as client:
             target = client.connection.target
             try:
                 info = client.server_info()

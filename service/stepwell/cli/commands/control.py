@@ -12,7 +12,14 @@ from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json, report
 from stepwell.cli.text import count, note, short_id
-from stepwell_client import Done, ExecutionStatus, Failure, NotDone, RunStatus, SyncClient
+from stepwell_client import (
+    Done,
+    ExecutionStatus,
+    Failure,
+    NotDone,
+    RunStatus,
+)
+from stepwell_client.toolkit import SyncMessageClient
 
 EXAMPLES = {
     "pause": "stepwell pause 3f2a9c1e --reason 'wait for the new model'",
@@ -28,7 +35,7 @@ EXAMPLES = {
 
 @connected
 def pause(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
@@ -45,7 +52,7 @@ def pause(
 
 @connected
 def cancel(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
@@ -62,7 +69,7 @@ def cancel(
 
 @connected
 def stop(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
@@ -81,7 +88,7 @@ def stop(
 
 @connected
 def retry(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     task: options.Task,
     fresh: Annotated[
@@ -110,7 +117,7 @@ def retry(
 
 @connected
 def skip(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     task: options.Task,
     dependents: Annotated[
@@ -136,7 +143,7 @@ def skip(
 
 @connected
 def resolve(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     execution: Annotated[
         str,
@@ -197,7 +204,7 @@ def resolve(
     return report(response, sentence, json=json)
 
 
-def _execution_id(client: SyncClient, run_id: str, name: str) -> str:
+def _execution_id(client: SyncMessageClient, run_id: str, name: str) -> str:
     """Return an execution's id; a task's name stands for its execution with an unknown outcome."""
     if "#" in name:
         return name
@@ -209,7 +216,7 @@ def _execution_id(client: SyncClient, run_id: str, name: str) -> str:
 
 @connected
 def rm(
-    client: SyncClient,
+    client: SyncMessageClient,
     runs: Annotated[
         list[str],
         typer.Argument(
@@ -238,7 +245,7 @@ def rm(
 
 @connected
 def purge(
-    client: SyncClient,
+    client: SyncMessageClient,
     older_than: Annotated[
         str,
         typer.Option(

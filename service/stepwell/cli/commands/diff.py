@@ -16,7 +16,8 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import RunStatus, SyncClient, TaskStatus, word
+from stepwell_client import RunStatus, TaskStatus, word
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 EXAMPLES = {"diff": "stepwell diff 3f2a9c1e 9b07d1aa"}
@@ -58,7 +59,7 @@ class _Row(NamedTuple):
 
 @connected
 def diff(
-    client: SyncClient,
+    client: SyncMessageClient,
     first: _A,
     second: _B,
     whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
@@ -83,7 +84,7 @@ def diff(
     return Exit.DONE
 
 
-def _read(client: SyncClient, run_id: str) -> _Side:
+def _read(client: SyncMessageClient, run_id: str) -> _Side:
     run = client.get(run_id)
     tasks = {entry.task.task_id: entry for entry in client.tasks(run_id, full_specs=True)}
     outputs = {one.task_id: one for one in client.results(run_id).results}

@@ -12,7 +12,8 @@ from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import count, micros, moment, note, one_line, short_id
-from stepwell_client import EventType, SyncClient, word
+from stepwell_client import EventType, word
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 EXAMPLES = {
@@ -24,7 +25,7 @@ _FINGERPRINT_CHARS = 10
 
 @connected
 def plans(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     tasks_of: Annotated[
         int | None,
@@ -56,7 +57,7 @@ def plans(
     return Exit.DONE
 
 
-def _tasks(client: SyncClient, run_id: str, revision: int) -> list[types_pb2.TaskSpec]:
+def _tasks(client: SyncMessageClient, run_id: str, revision: int) -> list[types_pb2.TaskSpec]:
     """Return a plan's tasks with their whole definitions, listed as of the version that brought the plan."""
     plans = list(client.plans(run_id, with_tasks=True))
     if revision > len(plans):
@@ -92,7 +93,7 @@ def _print_plans(plans: list[types_pb2.Plan]) -> None:
 
 @connected
 def checkpoints(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     json: options.Json = False,
 ) -> int:

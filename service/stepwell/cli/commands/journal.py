@@ -14,7 +14,8 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import note, short_id
 from stepwell.cli.written import call_lines
-from stepwell_client import SyncClient, Unavailable
+from stepwell_client import Unavailable
+from stepwell_client.toolkit import SyncMessageClient
 
 EXAMPLES = {"journal": "stepwell journal 3f2a9c1e fetch --follow"}
 _CONTINUES = "the run goes on; follow it again: stepwell journal --follow "
@@ -22,7 +23,7 @@ _CONTINUES = "the run goes on; follow it again: stepwell journal --follow "
 
 @connected
 def journal(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     task: Annotated[
         str,

@@ -15,7 +15,8 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient
+from stepwell_client import BlockedKind, ExecutionStatus, RunStatus
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"ls": "stepwell ls --status failed --label team=search"}
@@ -23,7 +24,7 @@ EXAMPLES = {"ls": "stepwell ls --status failed --label team=search"}
 
 @connected
 def ls(
-    client: SyncClient,
+    client: SyncMessageClient,
     status: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,7 +84,9 @@ def ls(
     return Exit.DONE
 
 
-def _unknown(client: SyncClient, runs: list[types_pb2.Run]) -> dict[str, types_pb2.Execution]:
+def _unknown(
+    client: SyncMessageClient, runs: list[types_pb2.Run]
+) -> dict[str, types_pb2.Execution]:
     """Return, by run, an execution with an unknown outcome that it waits for."""
     executions: dict[str, types_pb2.Execution] = {}
     for run in runs:

@@ -15,7 +15,8 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import lines, note, short_id
 from stepwell.cli.written import log_head, log_text, message_head
-from stepwell_client import LogKind, SyncClient, Unavailable
+from stepwell_client import LogKind, Unavailable
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {
@@ -27,7 +28,7 @@ _CONTINUES = "the run goes on; follow its log again: stepwell logs --follow "
 
 @connected
 def logs(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     task: Annotated[
         str, typer.Option("--task", metavar="ID", help="Only what attempts at this task wrote.")
@@ -102,7 +103,7 @@ class _LogPrinter:
 
 @connected
 def messages(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     task: Annotated[
         str,

@@ -19,7 +19,8 @@ from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import US, ago, micros, note, one_line, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ExpiryAction, InputKind, SyncClient, word
+from stepwell_client import ExpiryAction, InputKind, word
+from stepwell_client.toolkit import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
@@ -32,7 +33,7 @@ _YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": 
 
 @connected
 def inputs(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: Annotated[
         str,
         typer.Argument(
@@ -111,7 +112,7 @@ def _expiry(request: types_pb2.InputRequest, now_us: int) -> str:
 
 @connected
 def answer(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     words: Annotated[
         list[str] | None,

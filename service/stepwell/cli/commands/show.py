@@ -18,7 +18,8 @@ from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import console, put, put_json
 from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
-from stepwell_client import RunStatus, RunView, SyncClient
+from stepwell_client import RunStatus
+from stepwell_client.toolkit import MessageView, SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"show": "stepwell show 3f2a9c1e --result > report.md"}
@@ -28,7 +29,7 @@ _FORKS_MAX = 10
 
 @connected
 def show(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     task: Annotated[
         str,
@@ -72,7 +73,9 @@ def show(
     return _run(client, message, at=at, whole=whole, json=json)
 
 
-def _run(client: SyncClient, message: types_pb2.Run, *, at: int, whole: bool, json: bool) -> int:
+def _run(
+    client: SyncMessageClient, message: types_pb2.Run, *, at: int, whole: bool, json: bool
+) -> int:
     tasks = list(client.tasks(message.spec.run_id, full_specs=json, version=at))
     # Attempts are listed as of now: for an earlier version only the tasks are shown.
     executions = [] if at else list(client.executions(message.spec.run_id))
@@ -92,7 +95,7 @@ def _run(client: SyncClient, message: types_pb2.Run, *, at: int, whole: bool, js
         return Exit.DONE
     if at:
         note(f"as of version {at:,}")
-    view = RunView(message)
+    view = MessageView(message)
     view.add_tasks(tasks)
     view.add_executions(executions)
     view.inputs.update(questions)
@@ -114,7 +117,9 @@ def _run(client: SyncClient, message: types_pb2.Run, *, at: int, whole: bool, js
     return Exit.DONE
 
 
-def _task(client: SyncClient, run: types_pb2.Run, name: str, *, result: bool, json: bool) -> int:
+def _task(
+    client: SyncMessageClient, run: types_pb2.Run, name: str, *, result: bool, json: bool
+) -> int:
     page = task_page.read(client, run.spec.run_id, name, whole=json)
     if not result:
         if json:
@@ -128,10 +133,10 @@ def _task(client: SyncClient, run: types_pb2.Run, name: str, *, result: bool, js
     return Exit.DONE
 
 
-def _failures(client: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
+def _failures(client: SyncMessageClient, run: types_pb2.Run, *, json: bool) -> int:
     """Print the run's failed attempts, the oldest first."""
     name = connect.name_of(run)
-    view = RunView(run)
+    view = MessageView(run)
     view.add_executions(client.executions(run.spec.run_id))
     failed = [one for one in view.executions.values() if one.HasField("failure")]
     if json:
@@ -147,7 +152,7 @@ def _failures(client: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
     return Exit.DONE
 
 
-def _last_us(view: RunView) -> int:
+def _last_us(view: MessageView) -> int:
     """Return the latest time of the run and its tasks."""
     run = view.run
     moments = [run.created_time, run.started_time, run.ended_time, run.blocked_since_time]
@@ -156,12 +161,12 @@ def _last_us(view: RunView) -> int:
     return max(micros(one) for one in moments)
 
 
-def _questions(client: SyncClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:
+def _questions(client: SyncMessageClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:
     """Return the run's questions by id."""
     return {one.request.input_id: one.request for one in client.inputs(run.spec.run_id)}
 
 
-def _result(client: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
+def _result(client: SyncMessageClient, run: types_pb2.Run, *, json: bool) -> int:
     if run.status != RunStatus.SUCCEEDED:
         name = connect.name_of(run)
         raise CliError(
@@ -179,7 +184,7 @@ def _put_result(result: results.RunResult, *, json: bool) -> None:
         results.put_raw(result)
 
 
-def _forks(client: SyncClient, run_id: str) -> str:
+def _forks(client: SyncMessageClient, run_id: str) -> str:
     """Return the names of a run's newest forks."""
     names = [
         connect.name_of(run)

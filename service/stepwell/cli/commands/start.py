@@ -12,14 +12,8 @@ from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import count, note, one_line, short_id
-from stepwell_client import (
-    ForkIncompatible,
-    ForkMode,
-    ForkOptions,
-    StartOptions,
-    StepKind,
-    SyncClient,
-)
+from stepwell_client import ForkIncompatible, ForkMode, StepKind
+from stepwell_client.toolkit import ForkOptions, StartOptions, SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2
 
 EXAMPLES = {
@@ -106,7 +100,7 @@ _ForkRequestId = Annotated[
 
 @connected
 def run(
-    client: SyncClient,
+    client: SyncMessageClient,
     goal: Annotated[
         str, typer.Option("--goal", "-g", metavar="TEXT", help="What it is to reach.")
     ] = "",
@@ -193,7 +187,7 @@ def _detached(
 
 @connected
 def fork(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     at: _Version = 0,
     goal: Annotated[
@@ -308,7 +302,7 @@ def _print_check(response: orchestrator_pb2.ForkRunResponse, *, json: bool) -> i
 
 @connected
 def resume(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     retry_failed: Annotated[
         bool,
@@ -347,7 +341,7 @@ def resume(
 
 @connected
 def watch(
-    client: SyncClient,
+    client: SyncMessageClient,
     run: options.Run,
     after: Annotated[
         int,

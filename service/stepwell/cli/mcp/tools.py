@@ -17,16 +17,14 @@ from pydantic import Field
 from stepwell.cli.errors import explain, stands_still
 from stepwell.cli.mcp import shapes
 from stepwell_client import (
-    Client,
     ForkIncompatible,
     ForkMode,
-    ForkOptions,
     RunStatus,
-    StartOptions,
     StepwellClientError,
     TaskStatus,
     Unauthenticated,
 )
+from stepwell_client.toolkit import ForkOptions, MessageClient, StartOptions
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 WATCH_SECONDS_MAX = 60.0
@@ -66,11 +64,11 @@ def message_of(error: StepwellClientError, target: str) -> str:
 class Tools:
     """The tools, as methods. `connect` makes the client for a call of one."""
 
-    def __init__(self, connect: Callable[[Context[Any, Any]], Client]) -> None:
+    def __init__(self, connect: Callable[[Context[Any, Any]], MessageClient]) -> None:
         self._connect = connect
 
     @asynccontextmanager
-    async def _client(self, context: Context[Any, Any]) -> AsyncGenerator[Client]:
+    async def _client(self, context: Context[Any, Any]) -> AsyncGenerator[MessageClient]:
         """Connect for a call; the client's errors become messages for the model."""
         try:
             async with self._connect(context) as client:
@@ -110,9 +108,8 @@ class Tools:
         if plan is not None:
             options["plan"] = [one.task() for one in plan]
         async with self._client(context) as client:
-            run = await client.start(goal, **options)
-            message = run.message or await run.refresh()
-            return shapes.Started(run=shapes.summary(message), created=run.created)
+            started = await client.start(goal, **options)
+            return shapes.Started(run=shapes.summary(started.run), created=started.created)
 
     async def watch_run(
         self,
@@ -259,13 +256,13 @@ class Tools:
                 return checked
             options["request_id"] = request_id
             fork = await client.fork(run_id, **options)
-            made = shapes.summary(fork.message or await fork.refresh())
+            made = shapes.summary(fork.run)
             warnings = checked.warnings or list(fork.warnings)
             return checked.model_copy(update={"fork": made, "warnings": warnings})
 
 
 async def _events(
-    client: Client, run: types_pb2.Run, after: int, seconds: float
+    client: MessageClient, run: types_pb2.Run, after: int, seconds: float
 ) -> tuple[list[shapes.EventRow], bool]:
     """Return events from the one after `after` until the run stands still or the time is over; and whether there are more."""
     found: list[shapes.EventRow] = []
@@ -287,7 +284,7 @@ async def _events(
     return found, False
 
 
-async def _questions(client: Client, run: types_pb2.Run) -> list[shapes.Question]:
+async def _questions(client: MessageClient, run: types_pb2.Run) -> list[shapes.Question]:
     """Return the run's open questions, oldest first."""
     if run.status in (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED):
         return []
@@ -300,7 +297,7 @@ async def _questions(client: Client, run: types_pb2.Run) -> list[shapes.Question
     return found
 
 
-async def _only_question(client: Client, run_id: str) -> str:
+async def _only_question(client: MessageClient, run_id: str) -> str:
     """Return the id of the only open question."""
     asked = await _questions(client, await client.get(run_id))
     if not asked:
@@ -311,7 +308,7 @@ async def _only_question(client: Client, run_id: str) -> str:
     return asked[0].input_id
 
 
-async def _result(client: Client, run: types_pb2.Run) -> str | None:
+async def _result(client: MessageClient, run: types_pb2.Run) -> str | None:
     """Return the result of a run that has succeeded: its own, else those of its tasks by their ids."""
     if run.status != RunStatus.SUCCEEDED:
         return None
@@ -323,7 +320,7 @@ async def _result(client: Client, run: types_pb2.Run) -> str | None:
     return shapes.result_text({one.task_id: one for one in done})
 
 
-async def _shown_task(client: Client, run: types_pb2.Run, task_id: str) -> shapes.Shown:
+async def _shown_task(client: MessageClient, run: types_pb2.Run, task_id: str) -> shapes.Shown:
     """Return a task of a run with its input and result."""
     async for entry in client.tasks(run.spec.run_id, full_specs=True):
         if entry.task.task_id == task_id:
