@@ -16,16 +16,17 @@ from stepwell.core.records.errors import (
     StepwellError,
     StoreStopped,
 )
-from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell.embedded import Orchestrator, RunFailed, RunNotFound
 from stepwell_client import (
     Agent,
     Finish,
     ReflectContext,
     Retry,
+    RunStatus,
     SynthesizeContext,
     Task,
     TaskContext,
+    TaskStatus,
 )
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.runtime import ManualRuntime
@@ -68,7 +69,7 @@ async def test_a_run_returns_the_results_of_its_tasks() -> None:
     assert result.value == {"a": 2, "b": 4, "sum": 6}
     assert result.tasks["sum"].status is TaskStatus.COMPLETED
     assert result.tasks["sum"].attempts == 1
-    assert result.run.spec.goal == "add"
+    assert result.run.goal == "add"
 
 
 def chain(count: int) -> list[Task]:
@@ -130,7 +131,7 @@ async def test_input_labels_and_limits_reach_the_run() -> None:
     result = await Orchestrator("", agent, input=5, labels={"a": "b"}, **limits).run()
 
     assert result.value == {"only": [15, {"a": "b"}, 5]}
-    assert {name: getattr(result.run.spec, name) for name in limits} == limits
+    assert {name: getattr(result.run, name) for name in limits} == limits
 
 
 async def test_without_a_store_nothing_is_kept() -> None:
@@ -303,7 +304,9 @@ async def test_resume_of_a_run_that_succeeded_returns_its_result(store: Store) -
     orchestrator = Orchestrator("", agent, plan=[Task("one")], store=store)
     first = await orchestrator.run()
     assert first.run_id == orchestrator.run_id
-    assert await store.get_run("default", first.run_id) == first.run
+    row = await store.get_run("default", first.run_id)
+    assert row is not None
+    assert (row.version, row.spec.run_id) == (first.run.version, first.run.id)
 
     again = await (await Orchestrator.resume(first.run_id, agent, store=store)).run()
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from stepwell.core.records.errors import InvalidArgument
-from stepwell.core.records.states import PauseReason, RunStatus
 from stepwell.embedded import Orchestrator
-from stepwell_client import Agent, Budget, Task, TaskContext
+from stepwell_client import (
+    Agent,
+    Budget,
+    PauseReason,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 
 CHAIN = [Task("a"), Task("b", depends_on=["a"])]
 

@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.records.states import RunStatus
 from stepwell.embedded import Orchestrator, RunFailed
-from stepwell_client import Agent, Effect, InputKind, PlanContext, Retry, Task, TaskContext
+from stepwell_client import (
+    Agent,
+    Effect,
+    InputKind,
+    PlanContext,
+    Retry,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 
 QUICKLY = Retry(initial_backoff=0.001)
 
@@ -86,7 +94,7 @@ async def test_a_step_that_asks_goes_on_from_its_calls(threads: bool) -> None:
         asked = await orchestrator.inputs()
         assert sorted(one.prompt for one in asked) == prompts
         for one in asked:
-            await orchestrator.answer(one.input_id, "Ada" if one.prompt == "Title?" else True)
+            await orchestrator.answer(one.id, "Ada" if one.prompt == "Title?" else True)
     result = await orchestrator.run()
 
     assert result.value == {"w": [1, "Ada", True]}
@@ -104,7 +112,7 @@ async def test_an_answer_is_the_value_of_no_other_question_with_its_key() -> Non
     orchestrator = Orchestrator("work", agent, plan=[Task("w", "work")])
     assert (await orchestrator.run()).status is RunStatus.WAITING
     (asked,) = await orchestrator.inputs()
-    await orchestrator.answer(asked.input_id, True)
+    await orchestrator.answer(asked.id, True)
     with pytest.raises(RunFailed, match="JournalMismatch: the journal has the call ok"):
         await orchestrator.run()
 
@@ -123,7 +131,7 @@ async def test_a_planner_asks_and_goes_on() -> None:
     orchestrator = Orchestrator("work", agent)
     assert (await orchestrator.run()).status is RunStatus.WAITING
     (asked,) = await orchestrator.inputs()
-    await orchestrator.answer(asked.input_id, "t7")
+    await orchestrator.answer(asked.id, "t7")
     assert (await orchestrator.run()).value == {"t7": "t7"}
 
 

@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, NotFound
-from stepwell.core.records.states import RunStatus
 from stepwell.embedded import Orchestrator
-from stepwell_client import Agent, InputKind, NeedsInput, PlanContext, Task, TaskContext
+from stepwell_client import (
+    Agent,
+    InputKind,
+    NeedsInput,
+    PlanContext,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 from tests.support.patience import until
 
 
@@ -36,7 +43,7 @@ async def test_a_run_is_answered_between_two_calls_of_run(kept: bool, tmp_path: 
     asked = await orchestrator.inputs()
     assert sorted(one.prompt for one in asked) == ["a?", "b?"]
     for one in asked:
-        await orchestrator.answer(one.input_id, one.task_id.upper())
+        await orchestrator.answer(one.id, one.task_id.upper())
     assert await orchestrator.inputs() == ()
     result = await orchestrator.run()
     assert result.value == {"a": "A", "b": "B"}
@@ -62,7 +69,7 @@ async def test_a_run_is_answered_while_it_runs_and_makes_another_plan() -> None:
     running = asyncio.create_task(orchestrator.run())
     await until(asks)
     (one,) = await orchestrator.inputs()
-    await orchestrator.answer(one.input_id, None, replan=True, reason="more")
+    await orchestrator.answer(one.id, None, replan=True, reason="more")
     go_on.set()
     result = await running
     assert result.value == {"a": None, "work": None, "new": None}
@@ -75,15 +82,15 @@ async def test_invalid_answer_is_refused_as_by_a_server() -> None:
     await orchestrator.run()
     (one,) = await orchestrator.inputs()
     with pytest.raises(InvalidArgument) as invalid:
-        await orchestrator.answer(one.input_id, "z")
+        await orchestrator.answer(one.id, "z")
     assert [violation.field for violation in invalid.value.violations] == ["answer"]
     with pytest.raises(NotFound):
         await orchestrator.answer("input:task:b#1", "x")
     with pytest.raises(FailedPrecondition) as last:
-        await orchestrator.answer(one.input_id, "x", replan=True)
+        await orchestrator.answer(one.id, "x", replan=True)
     assert last.value.reason == "LAST_ITERATION"
-    await orchestrator.answer(one.input_id, "x")
+    await orchestrator.answer(one.id, "x")
     with pytest.raises(FailedPrecondition) as second:
-        await orchestrator.answer(one.input_id, "x")
+        await orchestrator.answer(one.id, "x")
     assert second.value.reason == "INPUT_ANSWERED"
     assert (await orchestrator.run()).value == {"a": "x"}

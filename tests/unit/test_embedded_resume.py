@@ -65,7 +65,7 @@ async def test_a_run_in_own_stores_goes_on_and_its_results_stay() -> None:
 
     assert calls == ["good", "bad", "last"]
     assert result.value == {"good": "good", "last": "last"}
-    assert (result.run.spec.goal, result.run.spec.max_iterations) == ("go", 7)
+    assert (result.run.goal, result.run.max_iterations) == ("go", 7)
     assert [row["status"] for row in store.get_tasks("r1")] == ["completed", "failed", "completed"]
     assert store.calls[0] == ("EXECUTING", 0, "last")
 

@@ -8,14 +8,16 @@ import threading
 import pytest
 
 from stepwell.core.port import ExecutionQuery, Store
+from stepwell.core.records import states
 from stepwell.core.records.errors import FailedPrecondition
-from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus
 from stepwell.embedded import Orchestrator, RunCancelled
 from stepwell_client import (
     Agent,
+    BlockedKind,
     Done,
     Effect,
     Retry,
+    RunStatus,
     Task,
     TaskContext,
 )
@@ -87,7 +89,7 @@ async def test_cancelled_call_releases_the_step_and_spends_no_attempt(store: Sto
 
     run = await store.get_run("default", run_id)
     assert run is not None
-    assert run.status is RunStatus.RUNNING
+    assert run.status is states.RunStatus.RUNNING
     result = await (await Orchestrator.resume(run_id, agent, store=store)).run()
     assert result.value == {"one": 2}
 
@@ -105,7 +107,7 @@ async def test_a_thread_that_goes_on_is_not_handed_back(store: Store) -> None:
     page = await store.page(ExecutionQuery(tenant_id="default", run_id=run_id))
     ends.set()
 
-    assert [one.status for one in page.items] == [ExecutionStatus.LEASED]
+    assert [one.status for one in page.items] == [states.ExecutionStatus.LEASED]
 
 
 async def test_begun_task_of_a_dead_process_is_resolved_by_a_person(store: Store) -> None:

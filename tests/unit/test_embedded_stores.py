@@ -10,13 +10,13 @@ from typing import Any, cast
 import pytest
 
 from stepwell.core.records.errors import AlreadyExists, RunNotFound
-from stepwell.core.records.states import RunStatus
 from stepwell.embedded import MemoryStore, Orchestrator, RunFailed, RunStore, SQLiteStore
 from stepwell.embedded.driver_stores import DriverStore
 from stepwell_client import (
     Budget,
     Effect,
     NeedsInput,
+    RunStatus,
     Task,
 )
 from stepwell_testkit.conformance.harness import turns

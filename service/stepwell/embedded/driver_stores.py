@@ -122,8 +122,7 @@ class DriverStore(Holder):
             if store is None or run is None:
                 return {}
             result = await read_result(store, run)
-        done = TaskStatus.COMPLETED
-        results = {key: one.value for key, one in result.tasks.items() if one.status is done}
+        results = result.task_values()
         return {**results, RESULT: result.value} if run.phase is Phase.DONE else results
 
     # --- inside ---------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from stepwell.app.start import MAX_ITERATIONS_DEFAULT
 from stepwell.core.loop.signals import Cancel, Fork, Pause, RaiseBudget
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
-from stepwell.core.records.model import InputRequest, Run, RunSpec
-from stepwell.core.records.states import RunStatus, StepKind
+from stepwell.core.records.model import Run, RunSpec
+from stepwell.core.records.states import StepKind
 from stepwell.embedded.arguments import (
     ACTOR,
     answer_command,
@@ -32,9 +32,11 @@ from stepwell.embedded.result import RunCancelled, RunFailed, RunResult
 from stepwell.embedded.store_calls import StoreCalls, check_stores
 from stepwell.embedded.stores import stores_of
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, encode
+from stepwell.wire import to_message
+from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, Question, RunStatus, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
+from stepwell_client.toolkit import read_question
 
 
 class Orchestrator:
@@ -229,9 +231,9 @@ class Orchestrator:
             StoreRefused: the store can't be opened; the message says what to do.
         """
         result = await self._drive.run()
-        if result.status is RunStatus.CANCELLED:
+        if result.status == RunStatus.CANCELLED:
             raise RunCancelled(result)
-        if result.status is RunStatus.FAILED:
+        if result.status == RunStatus.FAILED:
             raise RunFailed(result)
         return result
 
@@ -256,10 +258,12 @@ class Orchestrator:
         check_texts({"reason": reason})
         await self._drive.send(RaiseBudget(budget=budget_record(budget), reason=reason))
 
-    async def inputs(self) -> Sequence[InputRequest]:
+    async def inputs(self) -> Sequence[Question]:
         """Return the questions that the run waits for people to answer, oldest first."""
         async with self._drive.executor() as executor:
-            return await open_questions(executor.store, self._drive.tenant_id, self._drive.run_id)
+            run_id = self._drive.run_id
+            asked = await open_questions(executor.store, self._drive.tenant_id, run_id)
+        return tuple(read_question(to_message(one), run_id) for one in asked)
 
     async def answer(
         self,

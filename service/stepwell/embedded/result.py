@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from stepwell.core.port import Store, TaskQuery
-from stepwell.core.records import limits
-from stepwell.core.records.model import Failure, Payload, Run, Task
-from stepwell.core.records.states import RunStatus, TaskStatus
+from stepwell.core.records import limits, model
 from stepwell.wire import to_message
+from stepwell_client import FailureRecord, Payload, Run, RunStatus, TaskStatus, decode
 from stepwell_client import RunFailed as ClientRunFailed
-from stepwell_client import decode
+from stepwell_client.toolkit import read_record
 
 T = TypeVar("T")
 
@@ -26,7 +25,7 @@ class TaskResult:
     attempts: int
     payload: Payload | None = field(default=None, repr=False)
     """The bytes as the task left them; None: there are none."""
-    failure: Failure | None = None
+    failure: FailureRecord | None = None
     """Why it FAILED, where it did."""
 
     @property
@@ -48,7 +47,7 @@ class RunResult:
     """A run's status and its result."""
 
     run: Run
-    """The record, as of the last commit."""
+    """The run, as of the last commit."""
     tasks: Mapping[str, TaskResult] = field(repr=False)
     """Each task's result by its id, in the order of the plan."""
     payload: Payload | None = field(default=None, repr=False)
@@ -56,7 +55,7 @@ class RunResult:
 
     @property
     def run_id(self) -> str:
-        return self.run.spec.run_id
+        return self.run.id
 
     @property
     def status(self) -> RunStatus:
@@ -66,8 +65,10 @@ class RunResult:
     @property
     def value(self) -> Any:
         """The run's answer: what the synthesis returned; without one, the tasks' values by id."""
-        if self.run.result_id:
-            return _decoded(self.payload)
+        return _decoded(self.payload) if self.run.result_id else self.task_values()
+
+    def task_values(self) -> dict[str, Any]:
+        """Return the values of completed tasks by their ids."""
         done = TaskStatus.COMPLETED
         return {key: task.value for key, task in self.tasks.items() if task.status is done}
 
@@ -84,9 +85,9 @@ class RunFailed(ClientRunFailed):
     """The run FAILED. `result` has its record and its tasks' results; `resume` tries again."""
 
     def __init__(self, result: RunResult) -> None:
-        failure = result.run.failure
+        failure = result.run.failure or FailureRecord()
         message = failure.message or result.run.reason
-        super().__init__(result.run_id, result.run.status, failure.kind, message)
+        super().__init__(result.run_id, result.status.name, failure.kind, message)
         self.result = result
 
 
@@ -96,10 +97,10 @@ class RunCancelled(RunFailed):
     reason = "RUN_CANCELLED"
 
 
-async def read_result(store: Store, run: Run) -> RunResult:
+async def read_result(store: Store, run: model.Run) -> RunResult:
     """Return the result of a run and of its tasks."""
     tenant_id, run_id = run.spec.tenant_id, run.spec.run_id
-    tasks: list[Task] = []
+    tasks: list[model.Task] = []
     page = await store.page(
         TaskQuery(tenant_id=tenant_id, run_id=run_id, limit=limits.PAGE_SIZE_MAX)
     )
@@ -121,19 +122,28 @@ async def read_result(store: Store, run: Run) -> RunResult:
         for start in range(0, len(names), limits.PAYLOAD_KEYS_MAX):
             wanted = names[start : start + limits.PAYLOAD_KEYS_MAX]
             stored = await store.read_payloads(tenant_id, of_run, wanted)
-            payloads |= {one.key: one.payload for one in stored if one.payload is not None}
+            payloads |= {
+                one.key: read_record(to_message(one.payload), Payload)
+                for one in stored
+                if one.payload is not None
+            }
     results = {
         task.task_id: TaskResult(
             task_id=task.task_id,
-            status=task.status,
+            status=TaskStatus[task.status],
             attempts=task.attempts,
             payload=payloads.get(task.result_id),
-            failure=task.failure if task.failure != Failure() else None,
+            failure=(
+                read_record(to_message(task.failure), FailureRecord)
+                if task.failure != model.Failure()
+                else None
+            ),
         )
         for task in tasks
     }
-    return RunResult(run=run, tasks=results, payload=payloads.get(run.result_id))
+    made = read_record(to_message(run), Run)
+    return RunResult(run=made, tasks=results, payload=payloads.get(run.result_id))
 
 
 def _decoded(payload: Payload | None, kind: Any = Any) -> Any:
-    return decode(None if payload is None else to_message(payload), kind)
+    return decode(None if payload is None else payload.message(), kind)

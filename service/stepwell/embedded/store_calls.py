@@ -14,13 +14,13 @@ from typing import Any
 from stepwell.core.port import Store
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.model import Run
-from stepwell.core.records.states import Phase, RunStatus, TaskStatus
+from stepwell.core.records.states import Phase, TaskStatus
 from stepwell.embedded.driver_stores import TENANT, status_word, task_rows
 from stepwell.embedded.protocols import RESULT
 from stepwell.embedded.restored import Restored
 from stepwell.embedded.result import RunResult
 from stepwell.embedded.stores import Stores, find_run, getter_of, value_of
-from stepwell_client import Agent, LeaseLost, PlanLike, StepKind, decode
+from stepwell_client import Agent, LeaseLost, PlanLike, RunStatus, StepKind, decode
 from stepwell_client.execution import AgentRunner, StepServices
 from stepwell_client.toolkit import plan_draft
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -135,10 +135,10 @@ class StoreCalls:
         run = result.run
         async with self._lock:
             await self._catch_up(run.plan_revision, run.iteration - 1)
-            if run.status is RunStatus.SUCCEEDED:
+            if result.status == RunStatus.SUCCEEDED:
                 await self._save(RESULT, result.value)
                 await self._update(Phase.DONE, run.iteration - 1)
-            self._finished = run.ended
+            self._finished = run.has_ended
 
     # --- inside ---------------------------------------------------------------------------------------
 

@@ -16,9 +16,16 @@ from examples.researcher.library import list_files, read_file, search_word, sent
 from examples.researcher.models import LocalModel, Model, NoModel, Schema, ScriptedModel, weights
 from examples.researcher.prompts import TEXTS_MIN, Work, conclusion, next_move, quote
 from examples.researcher.report import add_report, count_reports
-from stepwell.core.records.states import RunStatus
 from stepwell.embedded import Orchestrator
-from stepwell_client import Agent, Effect, NonRetryable, Retry, Task, TaskContext
+from stepwell_client import (
+    Agent,
+    Effect,
+    NonRetryable,
+    Retry,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 from tests.docs.examples.play import alive, play
 
 PAGE = "# A report"
