@@ -7,16 +7,12 @@ as Host: both are checked. No response allows another origin anything, and there
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from stepwell.console import wire
-from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive, gone
-from stepwell.console.pages import HEADERS, Pages
+from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive, read_body
+from stepwell.console.pages import Pages
 from stepwell.console.reply import Response, Scope, Send
 from stepwell.console.sessions import Sessions
 from stepwell.core.port import Runtime
@@ -27,11 +23,8 @@ from stepwell.rpc import status
 log = get_logger(__name__)
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-PROOF_HEADER = "stepwell-server"
-"""The header with a hash of the replica's id, which only the server's callers know: who is about to send a token
-sees by it that the port is that server's."""
+_LOGIN_PATHS = ("/session", "/session/code")
 _LOGIN_BYTES_MAX = 4 * 1024
-_SENT = [(key.encode(), value.encode()) for key, value in HEADERS]
 
 
 class App:
@@ -44,27 +37,24 @@ class App:
         runtime: Runtime,
         *,
         hosts: frozenset[str],
-        proof: str,
         stall_ms: int,
     ) -> None:
-        """`hosts`: names by which it is called, besides those of loopback, in lower case. `proof`: of the server."""
+        """`hosts`: names by which it is called, besides those of loopback, in lower case."""
         self._calls = calls
         self._sessions = sessions
         self._runtime = runtime
         self._hosts = LOOPBACK_NAMES | hosts
         self._stall_s = stall_ms / 1_000
-        self._headers = [*_SENT, (PROOF_HEADER.encode(), proof.encode())]
         self._pages = Pages()
 
-    async def __call__(
-        self, scope: Scope, receive: Receive, send: Callable[[dict[str, Any]], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; every error of ours ends in the log and a response."""
-        response = Response(scope, self._with_headers(send), self._stall_s)
+        response = Response(scope, send, self._stall_s)
         try:
             await self._serve(scope, receive, response)
-        except ClientGone:
-            pass
+        except (ClientGone, asyncio.CancelledError):
+            # What isn't done when the port closes is cancelled.
+            response.cut()
         except Exception as error:
             error_id = self._runtime.new_id()
             log.exception("unexpected error", path=scope["path"], error_id=error_id)
@@ -73,17 +63,6 @@ class App:
             else:
                 await response.json(500, wire.error_of(status.internal(error_id)))
             del error
-        if response.is_cut:
-            # Until the server knows of it, it takes an unfinished response for a fault.
-            await gone(receive)
-
-    def _with_headers(self, send: Callable[[dict[str, Any]], Awaitable[None]]) -> Send:
-        async def sending(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *self._headers]}
-            await send(message)
-
-        return sending
 
     async def _serve(self, scope: Scope, receive: Receive, response: Response) -> None:
         headers = {
@@ -96,16 +75,15 @@ class App:
             )
             return
         method, path = scope["method"], scope["path"]
-        is_call = path.startswith(PREFIX)
-        is_posted = is_call or path in ("/session", "/session/code")
-        if method in ("GET", "HEAD") and not is_call:
+        allowed = _methods_of(path)
+        if method not in allowed:
+            names = ", ".join(allowed)
+            await _refuse(response, 405, f"{path} takes {names}", ("allow", names))
+        elif method != "POST":
             await self._pages.serve(scope, response)
-        elif method != "POST" or not is_posted:
-            allowed = "POST" if is_call else "GET, HEAD, POST" if is_posted else "GET, HEAD"
-            await _refuse(response, 405, f"{path} takes {allowed}", ("allow", allowed))
         elif not _is_own(headers.get("origin"), host):
             await _refuse(response, 403, "a page of another origin may not call")
-        elif is_call:
+        elif path.startswith(PREFIX):
             await self._calls.serve(scope, receive, response)
         else:
             await self._log_in(path, headers, receive, response)
@@ -117,7 +95,7 @@ class App:
     ) -> None:
         no_store = ("cache-control", "no-store")
         try:
-            code = _code_of(await self._body(receive, response))
+            code = _code_of(await read_body(receive, _LOGIN_BYTES_MAX, self._stall_s))
             answer = self._logged_in(path, headers, code)
         except StepwellError as error:
             failed = status.answer_of(error)
@@ -139,27 +117,6 @@ class App:
             return {"waits": self._sessions.waits(code)}
         return self._sessions.new_code(credential)
 
-    async def _body(self, receive: Receive, response: Response) -> bytes:
-        body, more = b"", True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._stall_s):
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    body += message.get("body", b"")
-                    more = message.get("more_body", False)
-                    if len(body) > _LOGIN_BYTES_MAX:
-                        raise InvalidArgument("the body is too large to hold a code")
-                return body
-        response.cut()
-        raise ClientGone
-
-
-def proof_of(replica_id: str) -> str:
-    """Return what the port of a replica sends as its proof."""
-    return hashlib.sha256(replica_id.encode()).hexdigest()
-
 
 def _name_of(host: str) -> str:
     """Return a Host header without its port."""
@@ -167,9 +124,16 @@ def _name_of(host: str) -> str:
     return name if colon and port.isdecimal() else host
 
 
+def _methods_of(path: str) -> tuple[str, ...]:
+    """Return the HTTP methods that a path takes."""
+    if path.startswith(PREFIX):
+        return ("POST",)
+    return ("GET", "HEAD", "POST") if path in _LOGIN_PATHS else ("GET", "HEAD")
+
+
 def _is_own(origin: str | None, host: str) -> bool:
     """Return whether a request comes from a page of ours, or from no page at all."""
-    return origin is None or urlsplit(origin.lower()).netloc == host
+    return origin is None or origin.lower().partition("://")[2] == host
 
 
 def _code_of(body: bytes) -> str:

@@ -35,7 +35,7 @@ _TIMEOUT_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n":
 
 
 class ClientGone(Exception):
-    """The client has gone before its request was whole."""
+    """The client has gone before its request was whole, or sends nothing more."""
 
 
 class Method(NamedTuple):
@@ -115,33 +115,14 @@ class Calls:
         assert method is not None, "a call without a method is not admitted"
         try:
             seconds = _timeout(form, headers)
-            raw = await self._request(form, await self._body(receive, response), headers, method)
+            body = await read_body(receive, self._bytes_max, self._stall_s)
+            raw = await self._request(form, body, headers, method)
         except StepwellError as error:
             self._backend.refused(path, error)
             await reply.fail(status.answer_of(error))
             return
         call = self._call(self._backend.served(method), raw, reply, seconds)
         await self._until_gone(call, receive, response)
-
-    async def _body(self, receive: Receive, response: Response) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._stall_s):
-                more = True
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self._bytes_max + wire.ENVELOPE_BYTES:
-                        raise too_large(f"more than {self._bytes_max:,} bytes", self._bytes_max)
-                    more = message.get("more_body", False)
-        except TimeoutError:
-            response.cut()
-            raise ClientGone from None
-        return b"".join(parts)
 
     async def _request(
         self, form: wire.Form, body: bytes, headers: Mapping[str, str], method: Method
@@ -167,21 +148,45 @@ class Calls:
     async def _until_gone(self, call: Any, receive: Receive, response: Response) -> None:
         """Await a call to its end; cancel it once the client has gone."""
         work = self._runtime.spawn(call, name="call by HTTP")
-        left = self._runtime.spawn(gone(receive), name="client by HTTP")
+        gone = self._runtime.spawn(_gone(receive), name="client by HTTP")
         try:
-            await asyncio.wait((work, left), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            response.is_gone = left.done()
-            for task in (work, left):
+            response.is_gone = gone.done()
+            for task in (work, gone):
                 if not task.done():
                     task.cancel()
-            await asyncio.wait((work, left))
+            await asyncio.wait((work, gone))
         with suppress(asyncio.CancelledError):
             work.result()
 
 
-async def gone(receive: Receive) -> None:
-    """Wait until the connection is closed; what comes of the request's body is dropped."""
+async def read_body(receive: Receive, bytes_max: int, stall_s: float) -> bytes:
+    """Return the body of a request, a message in its envelope at most.
+
+    Raises:
+        ClientGone: it isn't whole within that time.
+        ResourceExhausted: the message has more bytes.
+    """
+    parts: list[bytes] = []
+    size, more = 0, True
+    try:
+        async with asyncio.timeout(stall_s):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > bytes_max + wire.ENVELOPE_BYTES:
+                    raise too_large(f"more than {bytes_max:,} bytes", bytes_max)
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise ClientGone from None
+    return b"".join(parts)
+
+
+async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

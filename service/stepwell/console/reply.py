@@ -44,8 +44,6 @@ class Response:
         self.is_started = False
         self.is_gone = False
         """The client has closed the connection."""
-        self.is_cut = False
-        """The connection is about to close, by `cut`."""
 
     async def start(self, code: int, headers: Headers) -> None:
         """Send status and headers."""
@@ -80,7 +78,6 @@ class Response:
 
     def cut(self) -> None:
         """Close the connection now, with whatever is unread."""
-        self.is_cut = True
         abort = self._scope.get("state", {}).get("abort")
         if abort is not None:
             abort()

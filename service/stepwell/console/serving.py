@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -17,13 +18,15 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stepwell.config import ConsoleSettings, SettingsRefused
-from stepwell.console.app import App, proof_of
+from stepwell.console.app import App
 from stepwell.console.calls import Backend, Calls
 from stepwell.console.local import LocalBackend
+from stepwell.console.pages import HEADERS
 from stepwell.console.sessions import Sessions
 from stepwell.core.port import Runtime
 from stepwell.rpc.admission import GateLimits
@@ -35,8 +38,11 @@ from stepwell.rpc.tls import server_context
 _NEXT_PORTS = 20
 """The number of ports that are tried from the default one on."""
 _LAST_WORDS_S = 1
-_REQUEST_S = 60.0
-"""A connection without a call is cut when for so long no whole head of a request has come."""
+_HEAD_S = 10
+"""The time for the head of a request, from the connection or the last answer on."""
+PROOF_HEADER = "stepwell-server"
+"""The header with a hash of the replica's id, which only the server's callers know: who is about to send a token
+sees by it that the port is that server's."""
 _TLS_NAMES = "console.tls_cert and console.tls_key"
 
 
@@ -119,6 +125,11 @@ async def serving_server(place: Place, server: Server, runtime: Runtime) -> Asyn
         yield
 
 
+def proof_of(replica_id: str) -> str:
+    """Return what the port of a replica sends as its proof."""
+    return hashlib.sha256(replica_id.encode()).hexdigest()
+
+
 def _secret(path: Path, runtime: Runtime) -> bytes:
     return mint(path, runtime).encode()
 
@@ -133,19 +144,19 @@ async def serving(
     *,
     proof: str,
 ) -> AsyncGenerator[None]:
-    """Serve the page and calls to a backend, until the block ends. `proof`: see `app.proof_of`."""
+    """Serve the page and calls to a backend, until the block ends. `proof`: see `proof_of`."""
     calls = Calls(backend, runtime, gate_limits)
-    app = App(
-        calls, sessions, runtime, hosts=place.hosts, proof=proof, stall_ms=gate_limits.stall_ms
-    )
+    app = App(calls, sessions, runtime, hosts=place.hosts, stall_ms=gate_limits.stall_ms)
     config = uvicorn.Config(
         app,
-        http=_connections(runtime),
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
+        headers=[*HEADERS, (PROOF_HEADER, proof)],
+        timeout_keep_alive=_HEAD_S,
         # They would let a caller choose the address that it seems to come from.
         proxy_headers=False,
         limit_concurrency=gate_limits.calls_max + gate_limits.streams_max,
@@ -183,28 +194,33 @@ class _Http(uvicorn.Server):
         self.listens.set()
 
 
-def _connections(runtime: Runtime) -> type[H11Protocol]:
-    """Return the class of connections."""
+class _Connection(H11Protocol):
+    """Is closed where no request comes, and can be cut where an answer isn't read."""
 
-    class Connection(H11Protocol):
-        """Lets the application cut a client that reads no more, and cuts one that never asks."""
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.app_state: dict[str, Any] = {**self.app_state, "abort": self._abort}
+        # The first request has as long as the next ones, for which uvicorn waits after an answer.
+        self.on_response_complete()
 
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(transport)
-            self.app_state: dict[str, Any] = {**self.app_state, "abort": transport.abort}
-            self._waiting = runtime.spawn(self._wait_for_requests(), name="console connection")
+    def data_received(self, data: bytes) -> None:
+        # Not any byte ends the wait for a request, as in uvicorn: only its whole head does.
+        self.conn.receive_data(data)
+        self.handle_events()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._waiting.cancel()
-            super().connection_lost(exc)
+    def send_400_response(self, msg: str) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            headers = [*self.server_state.default_headers, (b"connection", b"close")]
+            answer = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
+            for event in (answer, h11.Data(data=f"{msg}\n".encode()), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
-        async def _wait_for_requests(self) -> None:
-            while True:
-                # None before the first request, which the annotation doesn't say.
-                before: Any = self.cycle
-                await runtime.sleep(_REQUEST_S)
-                if self.cycle is before and (before is None or before.response_complete):
-                    self.transport.abort()
-                    return
+    def _should_upgrade(self) -> bool:
+        # uvicorn warns of each request for a WebSocket, and says which package to install.
+        return False
 
-    return Connection
+    def _abort(self) -> None:
+        # uvicorn logs an error for a request that has no answer while its client is there.
+        self.cycle.disconnected = True
+        self.transport.abort()

@@ -112,7 +112,12 @@ def request_bytes(
     compressed = encoding not in ("", "identity")
     if form.is_stream:
         flags, body = _envelope(body)
-        compressed = compressed and bool(flags & _COMPRESSED)
+        if flags and not compressed:
+            raise InvalidArgument(
+                f"the message is compressed, by its flags, and {form.encoding_header} doesn't say how",
+                reason="BODY_INVALID",
+            )
+        compressed = bool(flags)
     if compressed:
         if encoding != "gzip":
             raise CompressionUnknown(f"{form.encoding_header} is gzip or identity")
@@ -158,6 +163,8 @@ def _binary(text: bytes, kind: type[Message]) -> bytes:
     except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
         # The library's own words end with the place of the error, and some with a whole value.
         why = str(error).partition("\n")[0][:300] or "it is nested too deep"
+        # It may quote half of a character, which no message can hold.
+        why = why.encode("utf-8", "replace").decode()
         raise InvalidArgument(f"the JSON is no {name}: {why}", reason="BODY_INVALID") from None
 
 

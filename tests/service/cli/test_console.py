@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from stepwell.console.app import PROOF_HEADER
+from stepwell.console.serving import PROOF_HEADER
 from tests.service.cli.world import WAIT_S, Terminal, end, read_until
 
 BROWSER = """#!/bin/sh
@@ -109,14 +109,17 @@ def test_console_of_its_own_process_calls_the_server(served: Served) -> None:
     assert "Traceback" not in answer.err
 
 
-def test_console_sends_no_token_to_a_port_that_is_not_the_servers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [200, 404])
+def test_console_sends_no_token_to_a_port_that_is_not_the_servers(
+    tmp_path: Path, code: int
+) -> None:
     # As where the server is another machine's, reached by a tunnel, and the port of this one somebody else's.
     asked: list[tuple[str, str | None]] = []
 
     class Stranger(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
             asked.append((self.command, self.headers["Authorization"]))
-            self.send_response(200)
+            self.send_response(code)
             self.send_header(PROOF_HEADER, "0" * 64)
             self.end_headers()
 

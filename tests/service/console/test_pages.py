@@ -12,7 +12,7 @@ from stepwell.console import pages
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from tests.service.conftest import ME, World
 from tests.service.console.conftest import Console, new_console
-from tests.service.console.http import HttpRefusal
+from tests.service.console.http import HttpRefusal, refusal_of
 
 HASHED = "main-A1B2C3D4.js"
 
@@ -135,6 +135,7 @@ async def test_page_of_another_origin_may_not_post(console: Console, path: str) 
         (f"{own}.evil.test", False),
         (own.rpartition(":")[0], False),
         ("", False),
+        ("http://[", False),
     ):
         headers = dict(ME) | {"origin": origin}
         answer = await console.http.client.post(path, json={}, headers=headers)
@@ -179,9 +180,11 @@ async def test_log_in_without_a_token_or_with_a_wrong_body_is_refused(console: C
     assert (await client.post("/session/code")).status_code == 401
     assert (await client.post("/session")).status_code == 401
     assert (await client.post("/session", json={"code": "none"})).status_code == 401
-    for body in (b"[]", b"{", b'{"code": 1}', b"x" * 5_000, b"[" * 4_000):
+    for body in (b"[]", b"{", b'{"code": 1}', b"[" * 4_000):
         answer = await client.post("/session", content=body, headers=dict(ME))
         assert answer.status_code == 400, body[:20]
+    large = await client.post("/session", content=b"x" * 5_000, headers=dict(ME))
+    assert refusal_of(large.json()).reason == "MESSAGE_TOO_LARGE"
 
 
 async def test_session_survives_a_restart_of_the_server(world: World) -> None:

@@ -20,9 +20,8 @@ from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.text import note
 from stepwell.config import ConsoleSettings, LogSettings, SettingsRefused
-from stepwell.console.app import PROOF_HEADER, proof_of
 from stepwell.console.forward import ForwardingBackend
-from stepwell.console.serving import Place
+from stepwell.console.serving import PROOF_HEADER, Place, proof_of
 from stepwell.console.serving import serving as serving_console
 from stepwell.console.sessions import CODE_S, Sessions
 from stepwell.core.port import Principal
@@ -100,7 +99,7 @@ def _is_of(info: opb.GetServerInfoResponse, where: Connection) -> bool:
     """Return whether the port that a server names is that server's: it may be another machine's, called by a tunnel."""
     try:
         _answer, headers = _asked(info.console_address, "HEAD", "/", where)
-    except (OSError, http.client.HTTPException):
+    except (OSError, http.client.HTTPException, CliError):
         return False
     return headers.get(PROOF_HEADER) == proof_of(info.replica_id)
 
