@@ -88,6 +88,7 @@ def test_the_tutorial_works_as_it_stands(shell: Shell) -> None:
 
     assert "Book Rome for 90?" in reader.type("stepwell inputs")
     shown = reader.type("stepwell show")
+    assert re.search(r"\? book .* asks: Book Rome for 90\?", shown)
     reader.names["VERSION"] = re.findall(r"^version +(\d+)$", shown, re.MULTILINE)[0]
     reader.type("stepwell answer")
     shell.run(f"stepwell watch {reader.names['RUN']}")

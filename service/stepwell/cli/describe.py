@@ -201,6 +201,19 @@ def _no_worker(run: types_pb2.Run) -> str:
     )
 
 
+def task_waits(view: RunView, task: types_pb2.Task) -> str:
+    """Return a phrase about what a blocked task waits for: its question, else the first thing of a suspended step."""
+    for input_id in (task.input_id, *(one.input_id for one in task.waits)):
+        if (question := view.inputs.get(input_id)) is not None:
+            return f"asks: {one_line(question.prompt)}"
+    kinds = {one.kind for one in task.waits}
+    if types_pb2.WAIT_KIND_SLEEP in kinds:
+        return "sleeps"
+    if types_pb2.WAIT_KIND_BUDGET in kinds:
+        return "waits for a higher budget"
+    return "waits for an answer" if task.input_id or kinds else "nobody knows what came of it"
+
+
 def unknown(execution: types_pb2.Execution, now_us: int) -> str:
     """Return a phrase about an execution whose outcome is unknown, and for how long."""
     since = micros(execution.unknown_time)

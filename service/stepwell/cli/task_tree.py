@@ -304,12 +304,9 @@ def _task_note(
     if task.status == TaskStatus.RUNNING and attempt is not None:
         return said.get(attempt.execution_id, "")
     if task.status == TaskStatus.BLOCKED:
-        question = view.inputs.get(task.input_id)
-        if question is not None:
-            return f"asks: {one_line(question.prompt)}"
         if attempt is not None and attempt.status == ExecutionStatus.UNKNOWN_OUTCOME:
             return describe.unknown(attempt, now_us)
-        return "waits for an answer" if task.input_id else "nobody knows what came of it"
+        return describe.task_waits(view, task)
     if task.deduplicated_from:
         return describe.deduplicated(task.deduplicated_from)
     if task.result_run_id:

@@ -1,0 +1,32 @@
+"""Phrases of the command line for what a blocked task waits for."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.cli import describe
+from stepwell_client import RunView
+from stepwell_client.v1 import types_pb2
+
+QUESTION = types_pb2.Wait(kind=types_pb2.WAIT_KIND_INPUT, input_id="input:1")
+SLEEP = types_pb2.Wait(kind=types_pb2.WAIT_KIND_SLEEP)
+BUDGET = types_pb2.Wait(kind=types_pb2.WAIT_KIND_BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("task", "phrase"),
+    [
+        (types_pb2.Task(input_id="input:1"), "asks: may I?"),
+        (types_pb2.Task(waits=[SLEEP, QUESTION]), "asks: may I?"),
+        (types_pb2.Task(input_id="input:unread"), "waits for an answer"),
+        (types_pb2.Task(waits=[SLEEP]), "sleeps"),
+        (types_pb2.Task(waits=[BUDGET]), "waits for a higher budget"),
+        (types_pb2.Task(), "nobody knows what came of it"),
+    ],
+    ids=["asks", "asks within a step", "unread question", "sleeps", "budget", "unknown outcome"],
+)
+def test_blocked_task_says_what_it_waits_for(task: types_pb2.Task, phrase: str) -> None:
+    view = RunView(types_pb2.Run())
+    view.inputs["input:1"] = types_pb2.InputRequest(input_id="input:1", prompt="may I?")
+
+    assert describe.task_waits(view, task) == phrase
