@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.cli import describe
-from stepwell_client import RunView
+from stepwell_client.toolkit import MessageView
 from stepwell_client.v1 import types_pb2
 
 QUESTION = types_pb2.Wait(kind=types_pb2.WAIT_KIND_INPUT, input_id="input:1")
@@ -26,7 +26,7 @@ BUDGET = types_pb2.Wait(kind=types_pb2.WAIT_KIND_BUDGET)
     ids=["asks", "asks within a step", "unread question", "sleeps", "budget", "unknown outcome"],
 )
 def test_blocked_task_says_what_it_waits_for(task: types_pb2.Task, phrase: str) -> None:
-    view = RunView(types_pb2.Run())
+    view = MessageView(types_pb2.Run())
     view.inputs["input:1"] = types_pb2.InputRequest(input_id="input:1", prompt="may I?")
 
     assert describe.task_waits(view, task) == phrase

@@ -201,7 +201,7 @@ def _no_worker(run: types_pb2.Run) -> str:
     )
 
 
-def task_waits(view: RunView, task: types_pb2.Task) -> str:
+def task_waits(view: MessageView, task: types_pb2.Task) -> str:
     """Return a phrase about what a blocked task waits for: its question, else the first thing of a suspended step."""
     for input_id in (task.input_id, *(one.input_id for one in task.waits)):
         if (question := view.inputs.get(input_id)) is not None:
