@@ -76,7 +76,7 @@ async def test_async_function_loads_before_it_reads() -> None:
         assert list(await ctx.list_results()) == ["a", "b", "c", "d"]
         assert ctx.failures["oops"].message == ""
         await ctx.load("oops")
-        assert ctx.failures["oops"] == FAILED
+        assert ctx.failures["oops"].message == FAILED.message
         await ctx.load()
         services.reads.clear()
         await ctx.load()

@@ -7,13 +7,15 @@ synchronous function runs in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from stepwell_client._errors import LeaseLost
 from stepwell_client._frames import add_usage
+from stepwell_client._history_records import Question
 from stepwell_client._journal_context import JournalContext, calls_of
 from stepwell_client._limits import (
     PROGRESS_BYTES_MAX,
@@ -21,6 +23,9 @@ from stepwell_client._limits import (
     RESPONSE_BYTES_MAX,
 )
 from stepwell_client._payloads import decode, encode
+from stepwell_client._plans import Budget, Task
+from stepwell_client._reading import read, read_definition
+from stepwell_client._record_parts import FailureRecord, Session
 from stepwell_client._results import StepResults
 from stepwell_client._runtime import Runtime
 from stepwell_client._step_output import AttemptRecord, OutputContext
@@ -98,12 +103,12 @@ class StepContext(OutputContext, JournalContext):
         return self._assignment.idempotency_key
 
     @property
-    def remaining_budget(self) -> types_pb2.Budget | None:
+    def remaining_budget(self) -> Budget | None:
         """The rest of the run's budget, as of the last call that was recorded; None: no limits."""
         calls = calls_of(self)
         if calls is not None and calls.journal.remaining_budget is not None:
-            return calls.journal.remaining_budget
-        return _present(self._assignment, "remaining_budget", self._assignment.remaining_budget)
+            return read(calls.journal.remaining_budget, Budget)
+        return _present(self._assignment, "remaining_budget", Budget)
 
     @overload
     def input(self) -> Any: ...
@@ -124,10 +129,10 @@ class StepContext(OutputContext, JournalContext):
     def run_input(self, kind: type[T]) -> T: ...
     def run_input(self, kind: Any = Any) -> Any:
         """Return the run's input."""
-        return decode(_present(self._assignment, "run_input", self._assignment.run_input), kind)
+        return decode(_payload(self._assignment, "run_input"), kind)
 
     def _input_payload(self) -> types_pb2.Payload | None:
-        return _present(self._assignment, "run_input", self._assignment.run_input)
+        return _payload(self._assignment, "run_input")
 
     @overload
     def result(self, task_id: str) -> Any: ...
@@ -173,12 +178,13 @@ class StepContext(OutputContext, JournalContext):
         return self.results
 
     @property
-    def failures(self) -> Mapping[str, types_pb2.Failure]:
+    def failures(self) -> Mapping[str, FailureRecord]:
         """The failures of tasks that this step depends on or reflects on, by task id.
 
         Long ones are cut; `load` of the task reads the whole.
         """
-        return self.results.failures()
+        found = self.results.failures()
+        return {task_id: read(one, FailureRecord) for task_id, one in found.items()}
 
     @property
     def skipped(self) -> frozenset[str]:
@@ -188,20 +194,18 @@ class StepContext(OutputContext, JournalContext):
     # The state that an attempt before this one left.
 
     @property
-    def previous_session(self) -> types_pb2.Session | None:
+    def previous_session(self) -> Session | None:
         """The session of the interrupted attempt before this one."""
-        return _present(self._assignment, "previous_session", self._assignment.previous_session)
+        return _present(self._assignment, "previous_session", Session)
 
     @property
-    def previous_failure(self) -> types_pb2.Failure | None:
+    def previous_failure(self) -> FailureRecord | None:
         """The failure of the attempt before this one."""
-        return _present(self._assignment, "previous_failure", self._assignment.previous_failure)
+        return _present(self._assignment, "previous_failure", FailureRecord)
 
     def previous_progress(self, kind: Any = Any) -> Any:
         """Return the last progress of the interrupted attempt before this one; None: there is none."""
-        payload = _present(
-            self._assignment, "previous_progress", self._assignment.previous_progress
-        )
+        payload = _payload(self._assignment, "previous_progress")
         return None if payload is None else decode(payload, kind)
 
     # The state of this attempt.
@@ -307,26 +311,27 @@ class TaskContext(StepContext):
     """The context of a function that does tasks."""
 
     @property
-    def task(self) -> types_pb2.TaskSpec:
-        """The task as planned: `task_id`, `type`, `title`, `prompt`, `role`, `depends_on` …"""
-        return self._assignment.task
+    def task(self) -> Task:
+        """The task as planned: `id`, `type`, `title`, `prompt`, `role`, `depends_on` …"""
+        return read_definition(self._assignment.task)
 
     @property
     def task_id(self) -> str:
         return self._assignment.task.task_id
 
     @property
-    def answered(self) -> types_pb2.InputRequest | None:
+    def answered(self) -> Question | None:
         """The task's last question that was answered: `kind`, `prompt`, `answered_by` …"""
-        return _present(self._assignment, "answered", self._assignment.answered)
+        question = _present(self._assignment, "answered", Question)
+        return None if question is None else replace(question, run_id=self.run_id)
 
     def answer(self, kind: Any = Any) -> Any:
         """Return the answer to the task's last question; None: it asked nothing, see `answered`."""
-        payload = _present(self._assignment, "answer", self._assignment.answer)
+        payload = _payload(self._assignment, "answer")
         return None if payload is None else decode(payload, kind)
 
     def _input_payload(self) -> types_pb2.Payload | None:
-        return _present(self._assignment.task, "input", self._assignment.task.input)
+        return _payload(self._assignment.task, "input")
 
 
 class ReconcileContext(TaskContext):
@@ -357,8 +362,15 @@ def journaled_step() -> StepContext | None:
     return None if isinstance(step, ReconcileContext) else step
 
 
-def _present(message: worker_pb2.Assignment | types_pb2.TaskSpec, field: str, value: T) -> T | None:
-    return value if message.HasField(field) else None
+def _present(message: worker_pb2.Assignment, field: str, kind: Callable[..., T]) -> T | None:
+    """Return a field of the assignment as its record; None: it is absent."""
+    return read(getattr(message, field), kind) if message.HasField(field) else None
+
+
+def _payload(
+    message: worker_pb2.Assignment | types_pb2.TaskSpec, field: str
+) -> types_pb2.Payload | None:
+    return getattr(message, field) if message.HasField(field) else None
 
 
 def _limit(what: str, size: int, most: int) -> None:

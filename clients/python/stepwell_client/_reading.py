@@ -120,10 +120,11 @@ def read_question(message: types_pb2.InputRequest, run_id: str) -> Question:
 
 def read_task(entry: orchestrator_pb2.TaskEntry) -> RunTask:
     """Return a task with its definition as a record."""
-    return read(entry.task, RunTask, definition=_definition(entry.spec))
+    return read(entry.task, RunTask, definition=read_definition(entry.spec))
 
 
-def _definition(spec: types_pb2.TaskSpec) -> Task:
+def read_definition(spec: types_pb2.TaskSpec) -> Task:
+    """Return a task of a plan as a record."""
     return read(spec, Task, id=spec.task_id)
 
 
@@ -226,7 +227,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "stepwell.v1.RunChange": _values,
     "stepwell.v1.Stages": lambda given: tuple(map(_enums.StepKind, given.stages)),
     "stepwell.v1.TaskChange": _by_id,
-    "stepwell.v1.TaskSpec": _definition,
+    "stepwell.v1.TaskSpec": read_definition,
     "stepwell.v1.Violation": _violation,
     "stepwell.v1.Waits": lambda given: tuple(read(one, Wait) for one in given.waits),
     "stepwell.v1.WorkerVersion": _version,

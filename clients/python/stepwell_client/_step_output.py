@@ -12,6 +12,7 @@ from functools import cached_property
 
 from stepwell_client._errors import Suspended
 from stepwell_client._frames import Output, frame_of
+from stepwell_client._history_records import Message
 from stepwell_client._limits import (
     BATCH_BYTES_MAX,
     ENTRY_MESSAGES_BYTES_MAX,
@@ -19,6 +20,7 @@ from stepwell_client._limits import (
     MESSAGES_PER_OUTCOME_MAX,
     ROLE_CHARS_MAX,
 )
+from stepwell_client._reading import read
 from stepwell_client._step_services import StepServices
 from stepwell_client._texts import storable, storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -96,9 +98,9 @@ class OutputContext:
     # Its conversation.
 
     @property
-    def previous_messages(self) -> Sequence[types_pb2.Message]:
+    def previous_messages(self) -> Sequence[Message]:
         """The newest messages of the task's attempts before this one, of 1 MiB at most."""
-        return self._assignment.previous_messages
+        return [read(one, Message) for one in self._assignment.previous_messages]
 
     def append(self, role: str, content: str) -> None:
         """Append a message to the task's conversation: 1 MiB at most, 256 that are not saved.
@@ -173,26 +175,26 @@ class OutputContext:
             batch.append(message)
         return batch
 
-    async def conversation(self) -> AsyncIterator[types_pb2.Message]:
+    async def conversation(self) -> AsyncIterator[Message]:
         """Yield all messages of the task's attempts before this one, oldest first."""
         for message in await self._whole_conversation():
             yield message
 
-    def conversation_blocking(self) -> Sequence[types_pb2.Message]:
+    def conversation_blocking(self) -> Sequence[Message]:
         """Return all messages of the task's attempts before this one, to a synchronous function."""
         return asyncio.run_coroutine_threadsafe(self._whole_conversation(), self._loop).result()
 
-    async def _whole_conversation(self) -> Sequence[types_pb2.Message]:
+    async def _whole_conversation(self) -> Sequence[Message]:
         inline, count = self._assignment.previous_messages, self._assignment.conversation
         if len(inline) >= count:
-            return inline
+            return [read(one, Message) for one in inline]
         messages: list[types_pb2.Message] = []
         for message in await self._services.fetch_messages(self._assignment):
             if message.number == 1:
                 messages.clear()  # A task that a plan defines anew begins another conversation.
             if message.number <= count:
                 messages.append(message)
-        return messages
+        return [read(one, Message) for one in messages]
 
 
 class _Handler(logging.Handler):
