@@ -81,18 +81,23 @@ class Place(NamedTuple):
     @property
     def address(self) -> str:
         """The URL of the page."""
-        host, port = self.taken.getsockname()[:2]
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else _bracketed(host)  # noqa: S104 - it is shown
+        name: tuple[str, int] = self.taken.getsockname()[:2]
+        host, port = name
+        # A wildcard is no address to open: that of loopback is.
+        loopback = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is shown
+        shown = _bracketed(loopback.get(host, host))
         return f"{'https' if self.tls else 'http'}://{shown}:{port}"
 
 
 def _bound(settings: ConsoleSettings, host: str) -> socket.socket:
     is_named = "port" in settings.model_fields_set
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # As gRPC has it. Without this, clients by IPv4 would be left out.
+    is_dual = host == "::" and socket.has_dualstack_ipv6()
     last = settings.port + (0 if is_named else _NEXT_PORTS)
     for port in range(settings.port, last + 1):
         try:
-            return socket.create_server((host, port), family=family)
+            return socket.create_server((host, port), family=family, dualstack_ipv6=is_dual)
         except OSError as error:
             if port == last or error.errno != errno.EADDRINUSE:
                 raise SettingsRefused(

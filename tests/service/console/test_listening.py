@@ -20,6 +20,7 @@ from stepwell.rpc.server import Server
 from tests.service.conftest import ME, World, settings_for
 from tests.service.console.http import Http
 from tests.support.logs import capture_logs
+from tests.support.patience import PATIENCE_S
 
 HOSTS = ("localhost", "127.0.0.1", "::1")
 NAMED: dict[str, Any] = {"port": 0, "hosts": ("console.test",)}
@@ -82,6 +83,18 @@ def test_wildcard_needs_the_names_that_browsers_call(world: World, made: Made) -
     settings = ConsoleSettings(host="0.0.0.0", port=0, **_tls(made))
     with pytest.raises(SettingsRefused, match=r"console\.hosts"):
         Place.bind(settings, world.runtime.now_us)
+
+
+def test_wildcard_of_ipv6_takes_both_families_and_shows_an_address_to_open(
+    world: World, made: Made
+) -> None:
+    wanted = ConsoleSettings(host="::", **NAMED, **_tls(made))
+    place = Place.bind(wanted, world.runtime.now_us)
+    with place.taken:
+        shown, _, port = place.address.rpartition(":")
+        assert shown == "https://[::1]"
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
 
 
 def test_default_port_that_is_taken_is_replaced_and_a_named_one_is_refused(
