@@ -88,7 +88,7 @@ class Event(Record):
     on_behalf_of: str = ""
     """The name in which that caller said to act."""
     run: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The changed fields of the run, by their names in `Run`."""
+    """The changed fields of the run, by their names in `Run`. None: there is no such thing any more."""
     tasks: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict[str, Mapping[str, Any]], repr=False
     )

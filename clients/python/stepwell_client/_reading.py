@@ -213,9 +213,19 @@ def _version(wanted: types_pb2.WorkerVersion) -> str:
     return f">={wanted.version}" if least else wanted.version
 
 
+def _changed(change: ProtoMessage) -> dict[str, Any]:
+    """Return the changed fields of a row; None: it has no such thing any more, which a change tells by an empty one."""
+    values = _values(change)
+    return {name: None if value in _CLEARED else value for name, value in values.items()}
+
+
+_CLEARED = (_EPOCH, FailureRecord(retryable=True))
+"""The time and the failure of what has none, as a server writes them where they have changed."""
+
+
 def _by_id(changes: Iterable[ProtoMessage]) -> dict[str, dict[str, Any]]:
     """Return the changed fields of rows by the rows' ids."""
-    found = [_values(change) for change in changes]
+    found = [_changed(change) for change in changes]
     return {values.pop("id"): values for values in found}
 
 
@@ -224,7 +234,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "google.protobuf.Timestamp": _time,
     "stepwell.v1.ExecutionChange": _by_id,
     "stepwell.v1.Losses": lambda losses: losses.count,
-    "stepwell.v1.RunChange": _values,
+    "stepwell.v1.RunChange": _changed,
     "stepwell.v1.Stages": lambda given: tuple(map(_enums.StepKind, given.stages)),
     "stepwell.v1.TaskChange": _by_id,
     "stepwell.v1.TaskSpec": read_definition,

@@ -18,8 +18,9 @@ from dataclasses import replace
 
 from stepwell_client._enums import ExecutionStatus, Phase, RunStatus, TaskStatus
 from stepwell_client._history_records import Event, Question
-from stepwell_client._record_parts import AttemptCounts, Counts, Usage
+from stepwell_client._reading import readers
 from stepwell_client._run_records import Execution, Run, RunTask
+from stepwell_client.v1 import types_pb2
 
 
 class RunView:
@@ -38,23 +39,8 @@ class RunView:
     @classmethod
     def before_events(cls, run: Run) -> RunView:
         """Return the view of a run before its first event."""
-        return cls(
-            replace(
-                run,
-                status=RunStatus.QUEUED,
-                phase=Phase.PLANNING,
-                iteration=1,
-                version=0,
-                last_event=0,
-                plan_revision=0,
-                counts=Counts(),
-                usage=Usage(),
-                attempts=AttemptCounts(),
-                failure=None,
-                result_id="",
-                ended_time=None,
-            )
-        )
+        given = {name: getattr(run, name) for name, _ in readers(types_pb2.RunSpec).values()}
+        return cls(Run(**given, status=RunStatus.QUEUED, phase=Phase.PLANNING, iteration=1))
 
     def add_tasks(self, tasks: Iterable[RunTask]) -> None:
         """Add tasks as the server lists them; of those that are here only the definition."""
