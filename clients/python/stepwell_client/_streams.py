@@ -89,7 +89,8 @@ class Watch(Generic[Item, PositionT]):
             loss: StepwellClientError | None = None
             call = self._call = calls.open_stream(cursor, left)
             try:
-                while not (cursor.over or cursor.broken):
+                # Another thread may have closed it while the stream was opened.
+                while not (cursor.over or cursor.broken or self._closed):
                     message = await calls.next_message(call)
                     if message is None:
                         break

@@ -167,3 +167,28 @@ def test_leaving_the_loop_cancels_the_call(rig: Rig) -> None:
 
     assert seen.result(PATIENCE_S) == 1
     assert rpc.cancelled() is None
+
+
+def test_watch_that_another_thread_closes_while_its_stream_opens_ends(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stream(list[Any]):
+        cancelled = False
+
+        def cancel(self) -> None:
+            self.cancelled = True
+
+        def __next__(self) -> Any:
+            return self.pop(0)
+
+    stream = Stream([events(1), watch_end(FINISHED)])
+    watch = rig.client.watch(RUN_ID)
+
+    def open_and_close(*_: object) -> Stream:
+        watch.close()
+        return stream
+
+    monkeypatch.setattr(rig.client.calls.calls, "open_stream", open_and_close)
+
+    assert list(watch) == []
+    assert stream.cancelled
