@@ -7,6 +7,7 @@ import { Durability, RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { ms, number, span, word } from "../model/text.ts";
 import { Empty, Problems, StatusPill, useLoad, useNow } from "../ui/parts.tsx";
 import { useChanges } from "../ui/store.ts";
+import { Connected } from "./connected.tsx";
 
 const SURVIVES: Record<Durability, string> = {
   [Durability.UNSPECIFIED]: "",
@@ -29,6 +30,7 @@ export function ServicePage() {
       <h1>Service</h1>
       <Problems of={info.problem} />
       {!info.value && !info.problem && <Empty>Asking the server …</Empty>}
+      <Connected />
       <div class="tiles">
         {info.value && <Server info={info.value.server} asked={info.value.asked} />}
         <section class="card stack">

@@ -556,6 +556,14 @@ class Presence(Record, frozen=True, kw_only=True):
     version: str = ""
     credits: int = 0
     """Free places when it was last reported."""
+    subject: str = ""
+    """Whose credential it has."""
+    connected_us: int = 0
+    """The moment when it connected, by the store's clock; 0: it is not known."""
+    draining: bool = False
+    """It takes no more steps, and ends when those that it has are done."""
+    lapses: int = 0
+    """Leases in a row that it let run out."""
 
 
 class PresenceQuery(Query[Presence], frozen=True, kw_only=True):

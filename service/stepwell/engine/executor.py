@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from stepwell.core.loop.losses import name_of
 from stepwell.core.loop.signals import (
     AnyCommand,
@@ -241,10 +239,7 @@ class Executor:
     @property
     def connected(self) -> Sequence[Presence]:
         """The workers connected to this replica."""
-        return [
-            replace(connection.port.presence, credits=connection.credits)
-            for connection in self._workers.connections
-        ]
+        return [connection.presence for connection in self._workers.connections]
 
     # --- commands and deliveries ------------------------------------------------------------------
 
@@ -372,7 +367,7 @@ class Executor:
         """
         presence = port.presence
         self._evict(presence)
-        connection = WorkerConnection(port)
+        connection = WorkerConnection(port, connected_us=self._clock.now_us())
         leases = (
             await self.store.page(
                 LeaseQuery(tenant_id=presence.tenant_id, worker_id=presence.worker_id)
@@ -395,7 +390,7 @@ class Executor:
         self._evict(presence)
         self._workers.add(connection)
         try:
-            await self._presence.report([presence])
+            await self._presence.report([connection.presence])
             await self._presence.divide_shares()
         except BaseException:
             # The stream is gone already, and no caller has the connection to detach it.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from stepwell.core.port import LeaseQuery, Presence, PresenceQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError, StoreStopped
 from stepwell.engine.clock import StoreTime
@@ -50,12 +48,7 @@ class PresenceReporter:
         """Report until cancelled."""
         while True:
             await self._runtime.sleep(self._interval_ms / 1_000)
-            await self.report(
-                [
-                    replace(connection.port.presence, credits=connection.credits)
-                    for connection in self._workers.connections
-                ]
-            )
+            await self.report([connection.presence for connection in self._workers.connections])
             await self.divide_shares()
 
     async def report(self, presences: Sequence[Presence]) -> None:

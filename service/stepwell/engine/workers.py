@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepwell.core.loop.context import FreeWorker, Grants
 from stepwell.core.loop.signals import GrantLease
 from stepwell.core.loop.transition import Transition
-from stepwell.core.port import Commit, Runtime, WorkerPort
+from stepwell.core.port import Commit, Presence, Runtime, WorkerPort
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, RunSpec
 from stepwell.core.records.states import ExecutionStatus
@@ -43,6 +43,7 @@ class WorkerConnection:
     __slots__ = (
         "_described",
         "closed",
+        "connected_us",
         "credits",
         "drains",
         "kept_for",
@@ -52,8 +53,9 @@ class WorkerConnection:
         "rests",
     )
 
-    def __init__(self, port: WorkerPort) -> None:
+    def __init__(self, port: WorkerPort, *, connected_us: int = 0) -> None:
         self.port = port
+        self.connected_us = connected_us
         presence = port.presence
         self._described = FreeWorker(
             worker_id=presence.worker_id,
@@ -82,6 +84,17 @@ class WorkerConnection:
         """It may be assigned a step now."""
         may = not (self.closed or self.drains or self.rests)
         return may and self.credits > 0 and self.kept_for is None
+
+    @property
+    def presence(self) -> Presence:
+        """Its presence as it is now."""
+        return replace(
+            self.port.presence,
+            credits=self.credits,
+            connected_us=self.connected_us,
+            draining=self.drains,
+            lapses=self.lapses,
+        )
 
     @property
     def name(self) -> tuple[str, str, str]:

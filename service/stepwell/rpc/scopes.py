@@ -49,6 +49,8 @@ _ORCHESTRATOR: dict[str, str] = {
     "GetRecord": RUN_READ,
     "ListJournal": RUN_READ,
     "PurgeRuns": ADMIN,
+    "ListWorkers": RUN_READ,
+    "ListQueues": RUN_READ,
     "GetServerInfo": ANY,
 }
 _WORKER: dict[str, str] = {

@@ -226,6 +226,8 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "ListPlansRequest": {"run_id": _RUN_ID, **_PAGE},
     "ListCheckpointsRequest": {"run_id": _RUN_ID, **_PAGE},
     "ListInputsRequest": {"run_id": _ANY_RUN_ID, **_PAGE},
+    "ListWorkersRequest": {"queue": _NAME, **_PAGE},
+    "ListQueuesRequest": _PAGE,
     "AnswerInputRequest": {
         **_COMMAND,
         "input_id": chars(limits.INPUT_ID_CHARS_MAX, required=True),

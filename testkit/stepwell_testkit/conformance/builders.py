@@ -397,6 +397,10 @@ def presence(
         version="1.4.2",
         kinds=(StepKind.TASK, StepKind.PLAN),
         credits=3,
+        subject="worker-key",
+        connected_us=1_700_000_000_000_000,
+        draining=True,
+        lapses=2,
     )
 
 

@@ -36,6 +36,12 @@ class TestPresence(Cases):
     @promises("put_presence", "Record that these workers are connected")
     @promises("PresenceQuery", "On any replica; one page holds all of them.")
     @promises("Presence.credits", "Free places when it was last reported.")
+    @promises("Presence.subject", "Whose credential it has.")
+    @promises("Presence.connected_us", "The moment when it connected, by the store's clock; 0:")
+    @promises("Presence.connected_us", "it is not known.")
+    @promises("Presence.draining", "It takes no more steps, and ends when those")
+    @promises("Presence.draining", "that it has are done.")
+    @promises("Presence.lapses", "Leases in a row that it let run out.")
     @promises("Presence.tasks", "The types and roles of its TASK and RECONCILE steps")
     @promises("Presence.tasks", "without a pattern, all.")
     async def test_connected_workers_are_listed_as_last_put(

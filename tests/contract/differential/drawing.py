@@ -210,6 +210,10 @@ workers = record(
     version=VERSIONS,
     kinds=KINDS,
     credits=range(8),
+    subject=TEXTS,
+    connected_us=range(3),
+    draining=(False, True),
+    lapses=range(3),
 )
 
 HERE = {"tenant": TENANT, "run": RUN}

@@ -120,6 +120,8 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ListJournal": lambda n: opb.ListJournalRequest(
         run_id=n.run_id, task_id=n.task_id, values=True
     ),
+    "Orchestrator/ListWorkers": lambda n: opb.ListWorkersRequest(),
+    "Orchestrator/ListQueues": lambda n: opb.ListQueuesRequest(),
     "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),
     "Worker/Heartbeat": _heartbeat,
     "Worker/Append": _append,

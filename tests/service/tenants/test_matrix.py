@@ -40,9 +40,10 @@ COMMAND = "make proof ARGS='tests/service/tenants'"
 _OF_ITS_OWN = re.compile(r'replica_id: "[^"]*"|server_time \{[^}]*\}')
 BY_NOBODY = ("Orchestrator/StartRun", "Orchestrator/GetServerInfo", "Orchestrator/WatchRuns")
 BY_NOBODY += ("Orchestrator/PurgeRuns", "Orchestrator/ListRuns")
+BY_NOBODY += ("Orchestrator/ListWorkers", "Orchestrator/ListQueues")
 """Methods that name nothing of a run's: whoever calls them has an answer of his own."""
 UNNAMED = ("Orchestrator/ListRuns", "Orchestrator/ListInputs", "Orchestrator/WatchRuns")
-UNNAMED += ("Orchestrator/PurgeRuns",)
+UNNAMED += ("Orchestrator/PurgeRuns", "Orchestrator/ListWorkers", "Orchestrator/ListQueues")
 """Methods that show all that is their caller's, where their request names nothing."""
 READS = tuple(n for n in SERVED_ROWS if re.match("Orchestrator/(Get|List|Read|Watch|Wait)", n))
 ORCHESTRATOR = frozenset(name for name in SERVED_ROWS if name.startswith("Orchestrator/"))

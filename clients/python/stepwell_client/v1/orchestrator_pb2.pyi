@@ -928,3 +928,99 @@ class PurgeRunsResponse(_message.Message):
     run_ids: _containers.RepeatedScalarFieldContainer[str]
     complete: bool
     def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
+
+class ListWorkersRequest(_message.Message):
+    __slots__ = ("queue", "page_size", "page_token")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    page_size: int
+    page_token: str
+    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListWorkersResponse(_message.Message):
+    __slots__ = ("workers", "next_page_token", "replica_id")
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    workers: _containers.RepeatedCompositeFieldContainer[ConnectedWorker]
+    next_page_token: str
+    replica_id: str
+    def __init__(self, workers: _Optional[_Iterable[_Union[ConnectedWorker, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., replica_id: _Optional[str] = ...) -> None: ...
+
+class ConnectedWorker(_message.Message):
+    __slots__ = ("worker_id", "instance_id", "replica_id", "subject", "queues", "kinds", "tasks", "version", "connected_time", "free_slots", "held_count", "held", "draining", "lapses")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    FREE_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    HELD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    LAPSES_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    instance_id: str
+    replica_id: str
+    subject: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskPattern]
+    version: str
+    connected_time: _timestamp_pb2.Timestamp
+    free_slots: int
+    held_count: int
+    held: _containers.RepeatedCompositeFieldContainer[HeldStep]
+    draining: bool
+    lapses: int
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., subject: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., version: _Optional[str] = ..., connected_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., free_slots: _Optional[int] = ..., held_count: _Optional[int] = ..., held: _Optional[_Iterable[_Union[HeldStep, _Mapping]]] = ..., draining: bool = ..., lapses: _Optional[int] = ...) -> None: ...
+
+class HeldStep(_message.Message):
+    __slots__ = ("run_id", "execution_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ...) -> None: ...
+
+class ListQueuesRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListQueuesResponse(_message.Message):
+    __slots__ = ("queues", "next_page_token", "complete", "replica_id")
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[Queue]
+    next_page_token: str
+    complete: bool
+    replica_id: str
+    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., complete: bool = ..., replica_id: _Optional[str] = ...) -> None: ...
+
+class Queue(_message.Message):
+    __slots__ = ("name", "limit", "in_use", "waiting_runs", "waiting_since_time", "workers")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    IN_USE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_RUNS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    limit: int
+    in_use: int
+    waiting_runs: int
+    waiting_since_time: _timestamp_pb2.Timestamp
+    workers: int
+    def __init__(self, name: _Optional[str] = ..., limit: _Optional[int] = ..., in_use: _Optional[int] = ..., waiting_runs: _Optional[int] = ..., waiting_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., workers: _Optional[int] = ...) -> None: ...

@@ -183,6 +183,16 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsResponse.FromString,
                 _registered_method=True)
+        self.ListWorkers = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListWorkers',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListWorkersRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListWorkersResponse.FromString,
+                _registered_method=True)
+        self.ListQueues = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListQueues',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQueuesRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQueuesResponse.FromString,
+                _registered_method=True)
         self.GetServerInfo = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/GetServerInfo',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetServerInfoRequest.SerializeToString,
@@ -499,6 +509,26 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListWorkers(self, request, context):
+        """Lists the workers that are connected to any replica, by id: what they do, and the steps that they hold. Workers
+        of this replica as they are now, those of others as they were reported last, at most 5 s ago by default. A
+        worker whose replica died is listed until its last report is 15 s old, by default.
+
+        Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQueues(self, request, context):
+        """Lists the queues that have a limit, a connected worker or a run that waits, by name.
+
+        Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetServerInfo(self, request, context):
         """Says what this server is, what it promises, what its limits are and who calls.
         """
@@ -648,6 +678,16 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.PurgeRuns,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsResponse.SerializeToString,
+            ),
+            'ListWorkers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWorkers,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListWorkersRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListWorkersResponse.SerializeToString,
+            ),
+            'ListQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQueues,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQueuesRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQueuesResponse.SerializeToString,
             ),
             'GetServerInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.GetServerInfo,
@@ -1420,6 +1460,60 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/PurgeRuns',
             stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWorkers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListWorkers',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListWorkersRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListWorkersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListQueues',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListQueuesRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListQueuesResponse.FromString,
             options,
             channel_credentials,
             insecure,

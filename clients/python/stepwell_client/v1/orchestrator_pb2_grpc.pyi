@@ -226,6 +226,18 @@ class OrchestratorStub:
     """
     PurgeRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]
     """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
+    ListWorkers: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListWorkersRequest, _orchestrator_pb2.ListWorkersResponse]
+    """Lists the workers that are connected to any replica, by id: what they do, and the steps that they hold. Workers
+    of this replica as they are now, those of others as they were reported last, at most 5 s ago by default. A
+    worker whose replica died is listed until its last report is 15 s old, by default.
+
+    Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListQueues: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListQueuesRequest, _orchestrator_pb2.ListQueuesResponse]
+    """Lists the queues that have a limit, a connected worker or a run that waits, by name.
+
+    Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetServerInfoRequest, _orchestrator_pb2.GetServerInfoResponse]
     """Says what this server is, what it promises, what its limits are and who calls."""
 
@@ -427,6 +439,18 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """
     PurgeRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]  # type: ignore[assignment]
     """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
+    ListWorkers: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListWorkersRequest, _orchestrator_pb2.ListWorkersResponse]  # type: ignore[assignment]
+    """Lists the workers that are connected to any replica, by id: what they do, and the steps that they hold. Workers
+    of this replica as they are now, those of others as they were reported last, at most 5 s ago by default. A
+    worker whose replica died is listed until its last report is 15 s old, by default.
+
+    Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListQueues: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListQueuesRequest, _orchestrator_pb2.ListQueuesResponse]  # type: ignore[assignment]
+    """Lists the queues that have a limit, a connected worker or a run that waits, by name.
+
+    Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetServerInfoRequest, _orchestrator_pb2.GetServerInfoResponse]  # type: ignore[assignment]
     """Says what this server is, what it promises, what its limits are and who calls."""
 
@@ -793,6 +817,30 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.PurgeRunsResponse, _abc.Awaitable[_orchestrator_pb2.PurgeRunsResponse]]:
         """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
+
+    @_abc_1.abstractmethod
+    def ListWorkers(
+        self,
+        request: _orchestrator_pb2.ListWorkersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListWorkersResponse, _abc.Awaitable[_orchestrator_pb2.ListWorkersResponse]]:
+        """Lists the workers that are connected to any replica, by id: what they do, and the steps that they hold. Workers
+        of this replica as they are now, those of others as they were reported last, at most 5 s ago by default. A
+        worker whose replica died is listed until its last report is 15 s old, by default.
+
+        Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def ListQueues(
+        self,
+        request: _orchestrator_pb2.ListQueuesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListQueuesResponse, _abc.Awaitable[_orchestrator_pb2.ListQueuesResponse]]:
+        """Lists the queues that have a limit, a connected worker or a run that waits, by name.
+
+        Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
 
     @_abc_1.abstractmethod
     def GetServerInfo(

@@ -676,7 +676,7 @@ class LeaseQuery(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ...) -> None: ...
 
 class Presence(_message.Message):
-    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "tasks", "kinds", "credits", "version")
+    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "tasks", "kinds", "credits", "version", "subject", "connected_time", "draining", "lapses")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -686,6 +686,10 @@ class Presence(_message.Message):
     KINDS_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    LAPSES_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     worker_id: str
     instance_id: str
@@ -695,7 +699,11 @@ class Presence(_message.Message):
     kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     credits: int
     version: str
-    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+    subject: str
+    connected_time: _timestamp_pb2.Timestamp
+    draining: bool
+    lapses: int
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ..., version: _Optional[str] = ..., subject: _Optional[str] = ..., connected_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ..., lapses: _Optional[int] = ...) -> None: ...
 
 class WorkerLease(_message.Message):
     __slots__ = ("run_id", "execution_id", "token", "instance_id")

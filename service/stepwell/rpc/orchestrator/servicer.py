@@ -12,6 +12,7 @@ from stepwell.app.history import History
 from stepwell.rpc.orchestrator import (
     checkpoints,
     commands,
+    connected,
     effects,
     forks,
     inputs,
@@ -175,6 +176,16 @@ class Servicer(OrchestratorServicer):
         self, request: pb.AnswerInputRequest, context: Context
     ) -> pb.AnswerInputResponse:
         return await inputs.answer_input(self._parts, self._presenter, request)
+
+    async def ListWorkers(
+        self, request: pb.ListWorkersRequest, context: Context
+    ) -> pb.ListWorkersResponse:
+        return await connected.list_workers(self._parts.executor, request)
+
+    async def ListQueues(
+        self, request: pb.ListQueuesRequest, context: Context
+    ) -> pb.ListQueuesResponse:
+        return await connected.list_queues(self._parts.executor, request)
 
     async def GetServerInfo(
         self, request: pb.GetServerInfoRequest, context: Context

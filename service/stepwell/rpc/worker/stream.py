@@ -18,7 +18,7 @@ from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import HeldLease
 from stepwell.engine.workers import WorkerConnection
 from stepwell.logger import get_logger
-from stepwell.rpc.caller import tenant
+from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
@@ -54,6 +54,7 @@ class Stream:
             tasks=tuple(to_record(one) for one in hello.tasks),
             kinds=step_kinds(hello.kinds) or tuple(StepKind),
             version=hello.version,
+            subject=caller().subject,
         )
         self.outbox = Outbox(
             presence,

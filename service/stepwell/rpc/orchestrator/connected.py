@@ -1,0 +1,172 @@
+"""ListWorkers, ListQueues: the workers that are connected, what they hold, and the runs that wait for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from stepwell.core.port import (
+    LeaseQuery,
+    Presence,
+    PresenceQuery,
+    RunQuery,
+    WorkerLease,
+)
+from stepwell.core.records.states import BlockedKind
+from stepwell.engine.executor import Executor
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.pages import Reader, cursor_of, read_page, size_of, token_of
+from stepwell.wire import fill
+from stepwell_client.v1 import orchestrator_pb2 as pb
+
+HELD_MAX = 100
+"""Steps that are listed of one worker."""
+RUNS_MAX = 1_000
+"""Runs that are looked at for one answer: of those that wait, and of those whose queue is to be found."""
+
+T = TypeVar("T")
+
+
+async def list_workers(
+    executor: Executor, request: pb.ListWorkersRequest
+) -> pb.ListWorkersResponse:
+    """Return a page of the caller's connected workers, with what they hold."""
+    tenant_id = tenant()
+    workers = [
+        one
+        for one in await _workers(executor, tenant_id)
+        if not request.queue or request.queue in one.queues
+    ]
+
+    async def show(one: Presence) -> pb.ConnectedWorker:
+        leases = await _leases(executor, one)
+        message = pb.ConnectedWorker(
+            worker_id=one.worker_id,
+            instance_id=one.instance_id,
+            replica_id=one.replica_id,
+            subject=one.subject,
+            queues=one.queues,
+            kinds=[f"STEP_KIND_{kind}" for kind in one.kinds],
+            version=one.version,
+            free_slots=one.credits,
+            held_count=len(leases),
+            held=[
+                pb.HeldStep(run_id=lease.run_id, execution_id=lease.execution_id)
+                for lease in leases[:HELD_MAX]
+            ],
+            draining=one.draining,
+            lapses=one.lapses,
+        )
+        for pattern in one.tasks:
+            fill(pattern, message.tasks.add())
+        if one.connected_us:
+            message.connected_time.FromMicroseconds(one.connected_us)
+        return message
+
+    read = _after(workers, lambda one: one.worker_id, cursor_of(tenant_id, request))
+    shown, after = await read_page(read, show, size_of(request))
+    return pb.ListWorkersResponse(
+        workers=shown,
+        next_page_token=token_of(tenant_id, request, after),
+        replica_id=executor.replica_id,
+    )
+
+
+async def list_queues(executor: Executor, request: pb.ListQueuesRequest) -> pb.ListQueuesResponse:
+    """Return a page of the queues that have a limit, a worker or a run that waits."""
+    tenant_id = tenant()
+    cursor = cursor_of(tenant_id, request)
+    limits = dict(executor.config.queue_limits)
+    workers = await _workers(executor, tenant_id)
+    served = Counter(queue for one in workers for queue in one.queues)
+    held = await _held_steps(executor, tenant_id, workers)
+    waiting = await _waiting_runs(executor, tenant_id)
+    names = sorted({*limits, *served, *held.counts, *waiting.counts})
+
+    async def show(name: str) -> pb.Queue:
+        message = pb.Queue(
+            name=name,
+            limit=limits.get(name),
+            in_use=held.counts[name],
+            waiting_runs=waiting.counts[name],
+            workers=served[name],
+        )
+        if since_us := waiting.since_us.get(name):
+            message.waiting_since_time.FromMicroseconds(since_us)
+        return message
+
+    shown, after = await read_page(_after(names, str, cursor), show, size_of(request))
+    return pb.ListQueuesResponse(
+        queues=shown,
+        next_page_token=token_of(tenant_id, request, after),
+        complete=held.complete and waiting.complete,
+        replica_id=executor.replica_id,
+    )
+
+
+def _after(rows: Sequence[T], name: Callable[[T], str], cursor: str) -> Reader[T]:
+    """Return the reader of the rows behind the one that the cursor names; they are in the order of their names."""
+    rest = [one for one in rows if name(one) > cursor]
+
+    async def read(limit: int) -> tuple[Sequence[T], str]:
+        page = rest[:limit]
+        return page, name(page[-1]) if len(rest) > limit else ""
+
+    return read
+
+
+async def _workers(executor: Executor, tenant_id: str) -> list[Presence]:
+    """Return the newest instance of each of a tenant's workers, by id: as they are now where they are connected here."""
+    reported = (await executor.store.page(PresenceQuery(tenant_id=tenant_id))).items
+    here = [one for one in executor.connected if one.tenant_id == tenant_id]
+    instances = {(one.worker_id, one.instance_id): one for one in (*reported, *here)}
+    oldest_first = sorted(instances.values(), key=lambda one: one.connected_us)
+    newest = {one.worker_id: one for one in oldest_first}
+    return [newest[worker_id] for worker_id in sorted(newest)]
+
+
+async def _leases(executor: Executor, worker: Presence) -> Sequence[WorkerLease]:
+    query = LeaseQuery(tenant_id=worker.tenant_id, worker_id=worker.worker_id)
+    return (await executor.store.page(query)).items
+
+
+class _Found(NamedTuple):
+    """Numbers of steps or runs by queue."""
+
+    counts: Counter[str]
+    complete: bool
+    since_us: Mapping[str, int] = MappingProxyType({})
+    """When the first of them began to wait."""
+
+
+async def _held_steps(executor: Executor, tenant_id: str, workers: Sequence[Presence]) -> _Found:
+    counts = Counter[str]()
+    queue_of = dict[str, str]()
+    complete = True
+    for worker in workers:
+        for lease in await _leases(executor, worker):
+            queue = queue_of.get(lease.run_id)
+            if queue is None and len(worker.queues) == 1:
+                # Its run need not be read.
+                queue = worker.queues[0]
+            elif queue is None and len(queue_of) < RUNS_MAX:
+                run = await executor.store.get_run(tenant_id, lease.run_id)
+                queue = queue_of[lease.run_id] = run.spec.queue if run is not None else ""
+            if queue is None:
+                complete = False
+            elif queue:
+                counts[queue] += 1
+    return _Found(counts, complete)
+
+
+async def _waiting_runs(executor: Executor, tenant_id: str) -> _Found:
+    query = RunQuery(tenant_id=tenant_id, blocked_on=(BlockedKind.WORKER,), limit=RUNS_MAX)
+    page = await executor.store.page(query)
+    since_us = dict[str, int]()
+    for run in page.items:
+        queue, begun_us = run.spec.queue, run.blocked_since_us
+        since_us[queue] = min(begun_us, since_us.get(queue, begun_us))
+    counts = Counter(run.spec.queue for run in page.items)
+    return _Found(counts, complete=not page.cursor, since_us=since_us)
