@@ -36,6 +36,14 @@ class ResultMessages(NamedTuple):
     """Results of its tasks, or of the executions asked for."""
 
 
+class QueueMessages(NamedTuple):
+    """The queues of a tenant."""
+
+    queues: tuple[pb.Queue, ...]
+    complete: bool
+    """False: more runs or steps were there than the server looks at, so the numbers are the least that there are."""
+
+
 class ExecutionRecord(NamedTuple):
     """An execution's prompt and its model's response; empty: it recorded none."""
 
@@ -174,6 +182,27 @@ class ReadCalls(CallsBase):
             return pb.ListInputsRequest(run_id=run_id or "", page_token=token)
 
         return self._pages("ListInputs", request, "inputs")
+
+    def workers(self, queue: str = "") -> AsyncIterator[pb.ConnectedWorker]:
+        """Yield the workers that are connected to any replica, by id; with a queue those that serve it."""
+
+        def request(token: str) -> pb.ListWorkersRequest:
+            return pb.ListWorkersRequest(queue=queue, page_token=token)
+
+        return self._pages("ListWorkers", request, "workers")
+
+    async def queues(self) -> QueueMessages:
+        """Return the queues that have a limit, a worker or a run that waits, by name."""
+        queues: list[pb.Queue] = []
+        token, complete = "", True
+        while True:
+            request = pb.ListQueuesRequest(page_token=token)
+            page: pb.ListQueuesResponse = await self._call("ListQueues", request)
+            queues += page.queues
+            complete = complete and page.complete
+            token = page.next_page_token
+            if not token:
+                return QueueMessages(tuple(queues), complete)
 
     async def results(
         self, run_id: str, *, task_ids: Sequence[str] = (), execution_ids: Sequence[str] = ()

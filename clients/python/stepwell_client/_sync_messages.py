@@ -64,6 +64,8 @@ class SyncMessageClient:
     record = blocking(BlockingCalls.record)
     messages = iterating(BlockingCalls.messages)
     inputs = iterating(BlockingCalls.inputs)
+    workers = iterating(BlockingCalls.workers)
+    queues = blocking(BlockingCalls.queues)
     journal = iterating(BlockingCalls.journal)
 
     start = blocking(BlockingCalls.start)

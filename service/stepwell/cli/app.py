@@ -50,6 +50,8 @@ COMMANDS: dict[str, str] = {
     "diff": "Compare two runs: plans, results and cost, side by side.",
     "rm": "Remove runs that have ended.",
     "purge": "Remove runs that ended some time ago.",
+    "workers": "List the workers that are connected, and what they hold.",
+    "queues": "List queues: their limits, workers, and what waits.",
     "mcp": "Give an assistant tools for runs, by MCP.",
     "console": "Open the web console of a server.",
     "health": "Ask whether the service is ready.",
@@ -63,6 +65,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "questions": ("inputs", "answer"),
     "history": ("plans", "checkpoints"),
     "output": ("logs", "messages"),
+    "connected": ("workers", "queues"),
 }
 """The modules of `stepwell.cli.commands` with several commands; any other command has its own."""
 
