@@ -18,9 +18,9 @@ from stepwell_client.journal_keys import (
     arguments_digest,
     counted_key,
     inner_prefix,
+    newest_key,
     own_key,
     scope_prefix,
-    uncounted_key,
 )
 
 JSON = st.recursive(
@@ -53,7 +53,7 @@ def key_of(path: Any) -> str:
 def _key(kind: str, prefix: str, name: str) -> str:
     if kind == "own":
         return own_key(prefix, name)
-    return counted_key(prefix, name, "0123456789abcdef", {})
+    return counted_key(prefix, name, "0123456789abcdef", {}, [])
 
 
 @given(PATHS, PATHS)
@@ -128,7 +128,7 @@ def test_the_order_of_sets_in_a_model_does_not_matter() -> None:
 
 def test_readable_keys_stay_as_they_are() -> None:
     counts: dict[str, int] = {}
-    keys = [counted_key("", "search", "9f3c", counts) for _ in range(2)]
+    keys = [counted_key("", "search", "9f3c", counts, []) for _ in range(2)]
     assert keys == ["search/9f3c#1", "search/9f3c#2"]
     assert own_key("reader/", "charge-17") == "reader/charge-17"
 
@@ -136,7 +136,7 @@ def test_readable_keys_stay_as_they_are() -> None:
 @pytest.mark.parametrize("name", ["", "x" * 129])
 def test_a_name_out_of_bounds_is_refused(name: str) -> None:
     with pytest.raises(JournalError):
-        counted_key("", name, "9f3c", {})
+        counted_key("", name, "9f3c", {}, [])
     with pytest.raises(JournalError):
         scope_prefix("", name)
 
@@ -147,9 +147,12 @@ def test_a_key_that_is_too_long_is_refused() -> None:
         own_key("x/", "x" * (KEY_CHARS_MAX - 1))
 
 
-def test_a_call_that_is_counted_no_more_leaves_its_key_to_the_next_one() -> None:
+def test_free_key_goes_to_the_next_call_of_its_name_and_arguments() -> None:
     counts: dict[str, int] = {}
-    assert uncounted_key("", "search", "9f3c", counts) == ""
-    first, second = (counted_key("", "search", "9f3c", counts) for _ in range(2))
-    assert uncounted_key("", "search", "9f3c", counts) == second
-    assert counted_key("", "search", "9f3c", counts) == second != first
+    first, _ = (counted_key("", "search", "9f3c", counts, []) for _ in range(2))
+    free = [first]
+    assert newest_key("", "search", "0000", counts) == ""
+    assert newest_key("", "search", "9f3c", counts) == "search/9f3c#2"
+    assert counted_key("", "search", "0000", counts, free) == "search/0000#1"
+    assert counted_key("", "search", "9f3c", counts, free) == first
+    assert counted_key("", "search", "9f3c", counts, free) == "search/9f3c#3"

@@ -30,10 +30,12 @@ class CodeRun:
     Calls are counted in it, and a key is used once in it. Only the worker's event loop looks into it.
     """
 
-    __slots__ = ("counts",)
+    __slots__ = ("counts", "free")
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
+        self.free: list[str] = []
+        """Keys of calls that failed and may be made again."""
 
 
 class Frame:

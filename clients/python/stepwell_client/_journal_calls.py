@@ -28,9 +28,9 @@ from stepwell_client.journal_keys import (
     counted_key,
     digest_of,
     inner_prefix,
+    newest_key,
     own_key,
     scope_prefix,
-    uncounted_key,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -184,11 +184,17 @@ class Calls:
         self.waits.check()
         return frame_of(self.record) or self._outermost
 
-    async def again(self, name: str, *arguments: object) -> None:
-        """Let a call that failed be made once more in this attempt, under the key that it had. Raises nothing."""
+    async def again(self, key: str, name: str, *arguments: object) -> None:
+        """Let a call that failed be made once more in this attempt, under the key that it had. Raises nothing.
+
+        `key`: empty where the call failed before its function ran, and so saw none.
+        """
         frame = frame_of(self.record) or self._outermost
-        key = uncounted_key(frame.prefix, name, arguments_digest(arguments, {}), frame.run.counts)
+        if not key:
+            digest = arguments_digest(arguments, {})
+            key = newest_key(frame.prefix, name, digest, frame.run.counts)
         if key:
+            frame.run.free.append(key)
             self.journal.ask(key, CodeRun())
 
     # The end of the attempt.
@@ -223,7 +229,7 @@ class Calls:
         if given is not None:
             key = own_key(frame.prefix, given)
         else:
-            key = counted_key(frame.prefix, name, digest, frame.run.counts)
+            key = counted_key(frame.prefix, name, digest, frame.run.counts, frame.run.free)
         self.journal.ask(key, frame.run)
         return key
 

@@ -27,6 +27,7 @@ from openai.types.responses import Response, ResponseCompletedEvent, ResponseTex
 from pydantic import TypeAdapter
 
 from stepwell_client._context import StepContext, journaled_step
+from stepwell_client._frames import CURRENT
 from stepwell_client._framework_calls import on_loop
 from stepwell_client._journal_context import on_loop as on_workers_loop
 from stepwell_client._journal_context import opened_calls
@@ -115,8 +116,12 @@ class StepModel:
         self, step: StepContext, ask: Callable[[], Awaitable[dict[str, Any]]], asked: str
     ) -> dict[str, Any]:
         home = asyncio.get_running_loop()
+        key = ""
 
         async def operation(_: str, __: str) -> dict[str, Any]:
+            nonlocal key
+            if (frame := CURRENT.get()) is not None:
+                key = frame.key
             return await on_loop(home, ask)
 
         name = f"{AGENT.get()}.model"[-NAME_CHARS_MAX:]
@@ -124,7 +129,8 @@ class StepModel:
             return await step.call(name, operation, asked, self._name, as_=dict[str, Any])
         except (Exception, asyncio.CancelledError):
             # The SDK may make the request again, also one that took too long, which is another try of this call.
-            await on_workers_loop(step)(opened_calls(step).again(name, asked, self._name))
+            calls = opened_calls(step)
+            await on_workers_loop(step)(calls.again(key, name, asked, self._name))
             raise
 
 

@@ -99,24 +99,23 @@ def inner_prefix(key: str, *, own_key: bool) -> str:
     return f"{key}#/" if own_key else f"{key}/"
 
 
-def counted_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> str:
-    """Return the key of the next call of this name and these arguments, and count it."""
+def counted_key(
+    prefix: str, name: str, digest: str, counts: dict[str, int], free: list[str]
+) -> str:
+    """Return the key of the next call of this name and these arguments: one that is free, else the next number's."""
     base = _counted_base(prefix, name, digest)
+    for key in free:
+        if key.rpartition("#")[0] + "#" == base:
+            free.remove(key)
+            return key
     number = counts[base] = counts.get(base, 0) + 1
     return _fitting(f"{base}{number}")
 
 
-def uncounted_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> str:
-    """Return the key of the newest call of this name and these arguments, and let the next one have it.
-
-    Empty: there was no such call.
-    """
+def newest_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> str:
+    """Return the key of the newest call of this name and these arguments; empty: there was no such call."""
     base = _counted_base(prefix, name, digest)
-    number = counts.get(base, 0)
-    if not number:
-        return ""
-    counts[base] = number - 1
-    return f"{base}{number}"
+    return f"{base}{counts[base]}" if base in counts else ""
 
 
 def _counted_base(prefix: str, name: str, digest: str) -> str:
