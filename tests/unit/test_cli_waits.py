@@ -30,3 +30,14 @@ def test_blocked_task_says_what_it_waits_for(task: types_pb2.Task, phrase: str) 
     view.inputs["input:1"] = types_pb2.InputRequest(input_id="input:1", prompt="may I?")
 
     assert describe.task_waits(view, task) == phrase
+
+
+def test_run_that_used_up_its_budget_is_advised_a_command_with_a_new_limit() -> None:
+    run = types_pb2.Run(
+        status=types_pb2.RUN_STATUS_PAUSED, pause_reason=types_pb2.PAUSE_REASON_BUDGET_EXHAUSTED
+    )
+
+    assert describe.advice(run, "3f2a9c1e") == (
+        "raise a limit: stepwell budget 3f2a9c1e --tokens-in N"
+        " (or --tokens-out, --cost, --tasks, --iterations, --wall)"
+    )

@@ -262,7 +262,8 @@ def ending(view: MessageView, took: str) -> str:
 def advice(run: types_pb2.Run, name: str) -> str:
     """Return the command that goes on from here; empty: there is none."""
     if run.pause_reason == PauseReason.BUDGET_EXHAUSTED:
-        return f"allow it more: stepwell budget {name}"
+        others = "(or --tokens-out, --cost, --tasks, --iterations, --wall)"
+        return f"raise a limit: stepwell budget {name} --tokens-in N {others}"
     if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
         return f"go on: stepwell resume {name}"
     if run.status == RunStatus.WAITING and run.blocked_on == BlockedKind.INPUT:
