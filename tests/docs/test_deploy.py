@@ -5,6 +5,7 @@ No image is built here: that needs a container engine. What the build does is do
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -200,9 +201,21 @@ def test_compose_with_tls_uses_the_certificates_that_it_makes(
     }
 
 
-def test_the_agent_is_the_one_of_the_readme() -> None:
-    readme = blocks(TOP / "README.md", "python")[0].text
-    assert (DEPLOY / "agent.py").read_text(encoding="utf-8") == readme
+def test_the_agent_is_the_one_of_the_readme_without_what_makes_it_slow() -> None:
+    readme = _functions(blocks(TOP / "README.md", "python")[0].text)
+    readme["count"] = [
+        one for one in readme["count"] if "print(" not in one and "sleep(" not in one
+    ]
+    assert _functions((DEPLOY / "agent.py").read_text(encoding="utf-8")) == readme
+
+
+def _functions(source: str) -> dict[str, list[str]]:
+    """Return the decorators, the signature and the statements of each function, by its name."""
+    return {
+        node.name: [ast.unparse(part) for part in (*node.decorator_list, node.args, *node.body)]
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 # --- what is installed -------------------------------------------------------------------------------

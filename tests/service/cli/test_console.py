@@ -80,7 +80,8 @@ def test_console_gives_the_browser_a_closed_file_with_a_code(served: Served, bro
     assert browser.with_name("browser.mode").read_text().strip() == "600"
     session = post(url, "/session", code=code)
     assert session["subject"] == "local"
-    assert command.wait(WAIT_S) == 0
+    command.communicate(timeout=WAIT_S)
+    assert command.returncode == 0
     info = post(url, "/stepwell.v1.Orchestrator/GetServerInfo", session["key"])
     assert info["consoleAddress"] == url
 
