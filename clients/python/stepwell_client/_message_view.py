@@ -52,6 +52,7 @@ class MessageView:
                 status=types_pb2.RUN_STATUS_QUEUED,
                 phase=types_pb2.PHASE_PLANNING,
                 iteration=1,
+                blocked_on=types_pb2.BLOCKED_KIND_NONE,
             )
         )
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from stepwell_client._enums import ExecutionStatus, Phase, RunStatus, TaskStatus
+from stepwell_client._enums import BlockedKind, ExecutionStatus, Phase, RunStatus, TaskStatus
 from stepwell_client._history_records import Event, Question
 from stepwell_client._reading import readers
 from stepwell_client._run_records import Execution, Run, RunTask
@@ -40,7 +40,15 @@ class RunView:
     def before_events(cls, run: Run) -> RunView:
         """Return the view of a run before its first event."""
         given = {name: getattr(run, name) for name, _ in readers(types_pb2.RunSpec).values()}
-        return cls(Run(**given, status=RunStatus.QUEUED, phase=Phase.PLANNING, iteration=1))
+        return cls(
+            Run(
+                **given,
+                status=RunStatus.QUEUED,
+                phase=Phase.PLANNING,
+                iteration=1,
+                blocked_on=BlockedKind.NONE,
+            )
+        )
 
     def add_tasks(self, tasks: Iterable[RunTask]) -> None:
         """Add tasks as the server lists them; of those that are here only the definition."""
