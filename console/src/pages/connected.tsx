@@ -43,7 +43,7 @@ function Workers({ found }: { found: ListWorkersResponse }) {
       <h2>Workers</h2>
       {!found.workers.length && <Empty>No worker is connected.</Empty>}
       {found.workers.length > 0 && (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
           <table>
             <thead>
               <tr>
@@ -112,7 +112,7 @@ function Queues({ found }: { found: ListQueuesResponse }) {
       <h2>Queues</h2>
       {!found.queues.length && <Empty>No queue has a limit, a worker or a run that waits.</Empty>}
       {found.queues.length > 0 && (
-        <div class="scroll">
+        <div class="scroll" tabIndex={0} role="region" aria-label="Queues">
           <table>
             <thead>
               <tr>
