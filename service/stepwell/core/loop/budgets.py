@@ -21,7 +21,7 @@ WALL_TIMER = "budget:wall:"
 """Prefix of the wall time's timer; the limit in milliseconds follows."""
 
 _NO_BUDGET = Budget()
-_HOW_TO_RAISE = "raise it with RaiseBudget (`stepwell budget`)"
+_HOW_TO_RAISE = "raise the budget to go on (`stepwell budget`)"
 
 
 class UsedUp(Record, frozen=True, kw_only=True):
