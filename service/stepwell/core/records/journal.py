@@ -15,6 +15,8 @@ from stepwell.core.records.model import Failure, Message, Payload, Usage
 from stepwell.core.records.record import Record
 from stepwell.core.records.states import Effect, JournalMark
 
+_NO_FAILURE = Failure()
+
 
 class Entry(Record, frozen=True, kw_only=True):
     """One entry, as its worker writes it. Its name is (`key`, `mark`, `number`)."""
@@ -88,6 +90,3 @@ def words_bytes(entry: Entry) -> int:
 def entry_bytes(entry: Entry) -> int:
     """Return the bytes that an entry counts for, in its journal and in a page: value, messages and failure."""
     return value_bytes(entry) + words_bytes(entry)
-
-
-_NO_FAILURE = Failure()
