@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import typer
 
 from stepwell.cli.connection_options import CONNECTION
-from stepwell.cli.errors import exit_of_error, explain
+from stepwell.cli.errors import OPTIONS, exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.text import SHORT_CHARS, short_id
 from stepwell_client import NotFound, Security, StepwellClientError
@@ -106,7 +106,7 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
                 address = client.connection.target
                 return command(client, **arguments)
         except StepwellClientError as error:
-            raise CliError(explain(error, address), exit_of_error(error)) from error
+            raise CliError(explain(error, address, OPTIONS), exit_of_error(error)) from error
 
     return connecting(run)
 

@@ -264,7 +264,9 @@ def advice(run: types_pb2.Run, name: str) -> str:
     if run.pause_reason == PauseReason.BUDGET_EXHAUSTED:
         others = "(or --tokens-out, --cost, --tasks, --iterations, --wall)"
         return f"raise a limit: stepwell budget {name} --tokens-in N {others}"
-    if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
+    if run.status == RunStatus.FAILED:
+        return f"once the cause is mended, go on: stepwell resume {name}"
+    if run.status == RunStatus.PAUSED:
         return f"go on: stepwell resume {name}"
     if run.status == RunStatus.WAITING and run.blocked_on == BlockedKind.INPUT:
         return f"see what it asks: stepwell inputs {name}; then: stepwell answer {name} VALUE"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from stepwell.cli.exits import Exit
 from stepwell_client import (
@@ -41,6 +43,8 @@ _ARGUMENT = re.compile(r"\b[a-z_]+, (--[a-z-]+)")
 _INSECURE = re.compile(r"(?<![-\w])insecure_allow_remote\b")
 _PLAN_ID = re.compile(r"^(plan\.tasks\[\d+\]\.)task_id$")
 """The id of a task is `id` in a plan's file."""
+OPTIONS: Mapping[str, str] = {"version": "--at"}
+"""Options of commands by the request's fields, where the two have other names."""
 
 
 def exit_of_status(status: int) -> Exit:
@@ -58,18 +62,23 @@ def exit_of_error(error: StepwellClientError) -> Exit:
     return next((code for kind, code in _ERROR_EXITS if isinstance(error, kind)), Exit.FAILED)
 
 
-def explain(error: StepwellClientError, target: str) -> str:
-    """Return the error and its remedy in one line, in the command line's own terms."""
-    text = _ARGUMENT.sub(r"\1", _explained(error, target))
+def explain(
+    error: StepwellClientError, target: str, names: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return the error and its remedy in one line, in the command line's own terms.
+
+    `names`: what the caller calls fields of the request, where it has another name.
+    """
+    text = _ARGUMENT.sub(r"\1", _explained(error, target, names))
     return _INSECURE.sub("--insecure-allow-remote", text)
 
 
-def _explained(error: StepwellClientError, target: str) -> str:
+def _explained(error: StepwellClientError, target: str, names: Mapping[str, str]) -> str:
     message = error.message
     if isinstance(error, InvalidRequest) and error.violations:
         first = error.violations[0]
         more = f" (and {len(error.violations) - 1} more)" if len(error.violations) > 1 else ""
-        field = _PLAN_ID.sub(r"\1id", first.field)
+        field = names.get(first.field) or _PLAN_ID.sub(r"\1id", first.field)
         return f"{field}: {first.description}{more}"
     if isinstance(error, Unauthenticated):
         return (

@@ -86,10 +86,10 @@ def test_a_fork_that_does_not_fit_says_why(terminal: Terminal, parent: str) -> N
         parent,
         Row(f"fork {{run}} --plan {plan}", 1, err="DEFINITION_CHANGED"),
         Row(f"fork {{run}} --plan {plan}", 1, err="--patch"),
-        Row("fork {run} --at 999", 2, err="version: the run has come to version"),
+        Row("fork {run} --at 999", 2, err="--at: the run has come to version"),
         Row("fork {run} --at -1", 2),
         Row("fork {run} --input nonsense", 2, err="no JSON"),
-        Row("show {run} --at 999", 2, err="the run has come to version"),
+        Row("show {run} --at 999", 2, err="--at: the run has come to version"),
     )
 
 

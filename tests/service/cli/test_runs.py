@@ -80,7 +80,7 @@ def test_a_failed_run_is_1_and_a_resume_goes_on_with_it(terminal: Terminal) -> N
     assert answer.code == 1
     assert "RuntimeError: it is broken �[31m" in answer.out
     assert "\x1b" not in answer.out + answer.err
-    assert "go on: stepwell resume " in answer.err
+    assert "once the cause is mended, go on: stepwell resume " in answer.err
     again = terminal("resume", answer.err.split()[-1])
     assert again.code == 1
     assert "goes on" in again.out
