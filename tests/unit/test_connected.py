@@ -59,6 +59,22 @@ async def test_worker_is_listed_with_what_it_does_and_holds(world: ExecutorWorld
     assert not listed.lapses
 
 
+async def test_all_held_steps_count_and_the_first_ones_are_listed(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connected, "HELD_MAX", 1)
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(2)
+    await world.start(executor, PLAN)
+    for _ in PLAN:
+        await worker.next()
+
+    (listed,) = (await workers_of(executor)).workers
+
+    assert (listed.held_count, len(listed.held)) == (2, 1)
+
+
 async def test_worker_that_drains_is_listed_as_such(world: ExecutorWorld) -> None:
     executor, worker = await world.serving()
     assert worker.session is not None
@@ -189,6 +205,24 @@ async def test_queues_say_when_more_runs_wait_than_are_looked_at(
 
     assert not response.complete
     assert [(one.name, one.waiting_runs) for one in response.queues] == [("default", 1)]
+
+
+async def test_queues_say_when_steps_of_more_runs_are_held_than_are_looked_at(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connected, "RUNS_MAX", 1)
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    worker.presence = replace(worker.presence, queues=("one", "two"))
+    await worker.attach(2)
+    for run_id in (RUN, OTHER_RUN):
+        await world.start(executor, PLAN[:1], run_id=run_id, queue="two")
+        await worker.next()
+
+    response = await queues_of(executor)
+
+    assert not response.complete
+    assert [(one.name, one.in_use) for one in response.queues] == [("one", 0), ("two", 1)]
 
 
 async def test_queues_come_in_pages(world: ExecutorWorld) -> None:

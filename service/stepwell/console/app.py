@@ -55,14 +55,13 @@ class App:
         except (ClientGone, asyncio.CancelledError):
             # What isn't done when the port closes is cancelled.
             response.cut()
-        except Exception as error:
+        except Exception:
             error_id = self._runtime.new_id()
             log.exception("unexpected error", path=scope["path"], error_id=error_id)
             if response.is_started:
                 response.cut()
             else:
                 await response.json(500, wire.error_of(status.internal(error_id)))
-            del error
 
     async def _serve(self, scope: Scope, receive: Receive, response: Response) -> None:
         headers = {

@@ -18,12 +18,9 @@ from stepwell.console import wire
 from stepwell.console.reply import IN_THREAD_BYTES, Ended, Reply, Response, Scope
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import InvalidArgument, StepwellError
-from stepwell.logger import get_logger
 from stepwell.rpc import status
 from stepwell.rpc.admission import GateLimits, too_large
 from stepwell_client.v1 import orchestrator_pb2
-
-log = get_logger(__name__)
 
 Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 Metadata: TypeAlias = Sequence[tuple[str, str]]

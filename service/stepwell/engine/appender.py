@@ -24,9 +24,6 @@ from stepwell.engine.clock import StoreTime
 from stepwell.engine.leased import holds_lease
 from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
-from stepwell.logger import get_logger
-
-log = get_logger(__name__)
 
 ENTRY_BYTES = 64
 """Overhead of an entry besides its text, so that empty lines count, too."""

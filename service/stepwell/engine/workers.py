@@ -22,8 +22,6 @@ from stepwell.engine.shares import QueueShares
 _NO_GRANTS = Grants()
 _TOKENS_READY = 64
 """A decision gets up to this many tokens without a count of the free credits."""
-
-
 LAPSED_MAX = 1_000
 """Instances whose lapses are remembered."""
 REST_SECONDS_MAX = 60.0
@@ -53,7 +51,7 @@ class WorkerConnection:
         "rests",
     )
 
-    def __init__(self, port: WorkerPort, *, connected_us: int = 0) -> None:
+    def __init__(self, port: WorkerPort, *, connected_us: int) -> None:
         self.port = port
         self.connected_us = connected_us
         presence = port.presence
