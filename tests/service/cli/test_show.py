@@ -34,7 +34,9 @@ def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal
         Row("show {run} --failures --json", 0, '"execution_id": "task:two#1"'),
         Row("watch {run}", 1, "           Traceback (most recent call last):"),
         Row("show {run} three", 2, err="run {short} has no task or execution 'three'"),
-        Row("show {run} one --at 2", 2, err="--at"),
+        Row("show {run} one --at 2", 2, err="not a task; leave one of them"),
+        Row("show {run} --failures --at 2", 2, err="not its failures; leave one of them"),
+        Row("show {run} two --failures", 2, err="leave --failures or the task"),
         Row("show {run}", 0, "Traceback (most recent call last):"),
     )
     assert "ERROR: Traceback (most recent call last):" in terminal("logs", run).out

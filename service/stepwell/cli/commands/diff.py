@@ -62,7 +62,7 @@ def diff(
     client: SyncMessageClient,
     first: _A,
     second: _B,
-    whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
+    whole: options.All = False,
     json: options.Json = False,
 ) -> int:
     """Compare two runs: plans, results and cost, side by side.

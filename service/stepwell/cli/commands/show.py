@@ -47,7 +47,7 @@ def show(
         bool,
         typer.Option("--failures", help="Print the attempts that failed, with their tracebacks."),
     ] = False,
-    whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
+    whole: options.All = False,
     at: Annotated[
         int,
         typer.Option(
@@ -61,10 +61,13 @@ def show(
     With a TASK: its prompt and input; each attempt with its failure, traceback, prompt and response; its messages,
     calls and log; its result. With --failures: each attempt that failed, with its traceback.
     """
+    if at and (task or failures):
+        what = "a task" if task else "its failures"
+        raise CliError(f"--at shows a run as it stood then, not {what}; leave one of them")
+    if task and failures:
+        raise CliError("a task is shown with its failures; leave --failures or the task")
     message = client.get(connect.run_id(client, run), version=at)
     if task:
-        if at:
-            raise CliError("--at shows a run as it stood then, not a task; leave one of them")
         return _task(client, message, task, result=result, json=json)
     if failures:
         return _failures(client, message, json=json)
