@@ -60,7 +60,7 @@ COMMANDS: dict[str, str] = {
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "server": ("serve", "store", "migrate"),
-    "start": ("run", "fork", "resume", "watch"),
+    "start": ("run", "resume", "watch"),
     "control": ("pause", "cancel", "stop", "retry", "skip", "resolve", "rm", "purge"),
     "questions": ("inputs", "answer"),
     "history": ("plans", "checkpoints"),

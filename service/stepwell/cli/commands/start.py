@@ -11,14 +11,13 @@ from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
-from stepwell.cli.text import count, note, one_line, short_id
-from stepwell_client import ForkIncompatible, ForkMode, StepKind
-from stepwell_client.toolkit import ForkOptions, StartOptions, SyncMessageClient
+from stepwell.cli.text import note
+from stepwell_client import StepKind
+from stepwell_client.toolkit import StartOptions, SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2
 
 EXAMPLES = {
     "run": "stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'",
-    "fork": "stepwell fork 3f2a9c1e --at 12 --goal 'the same, in French'",
     "resume": "stepwell resume 3f2a9c1e",
     "watch": "stepwell watch 3f2a9c1e",
 }
@@ -62,38 +61,6 @@ _RunRequestId = Annotated[
     str,
     typer.Option(
         "--request-id", metavar="ID", help="The same id and request find the same run again."
-    ),
-]
-_Version = Annotated[
-    int,
-    typer.Option(
-        "--at",
-        metavar="VERSION",
-        min=0,
-        help="As the run stood then; `stepwell checkpoints` names versions. Default: the last.",
-    ),
-]
-_OtherPlan = Annotated[
-    str | None,
-    typer.Option(
-        "--plan", metavar="FILE", help="Tasks in JSON, in the place of the plan in force."
-    ),
-]
-_Patch = Annotated[
-    bool,
-    typer.Option(
-        "--patch/--strict",
-        help="Whether the plan may be another one: changed tasks run again, and what is built on them.",
-    ),
-]
-_ForkPriority = Annotated[
-    int | None,
-    typer.Option("--priority", metavar="N", min=-100, max=100, help="Higher goes first."),
-]
-_ForkRequestId = Annotated[
-    str,
-    typer.Option(
-        "--request-id", metavar="ID", help="The same id and request find the same fork again."
     ),
 ]
 
@@ -160,7 +127,7 @@ def run(
         if not response.created:
             note(f"this request has started run {name} before")
         return follow(client, response.run, keep=keep, json=json)
-    return _detached(response, name, json=json)
+    return detached(response, name, json=json)
 
 
 def _stages(words: list[str]) -> list[StepKind]:
@@ -170,7 +137,7 @@ def _stages(words: list[str]) -> list[StepKind]:
     return [_STAGES[word.lower()] for word in words]
 
 
-def _detached(
+def detached(
     response: orchestrator_pb2.StartRunResponse | orchestrator_pb2.ForkRunResponse,
     name: str,
     *,
@@ -183,121 +150,6 @@ def _detached(
         print(response.run.spec.run_id)
         note(f"follow it: stepwell watch {name}")
     return Exit.DONE
-
-
-@connected
-def fork(
-    client: SyncMessageClient,
-    run: options.Run,
-    at: _Version = 0,
-    goal: Annotated[
-        str | None, typer.Option("--goal", "-g", metavar="TEXT", help="What the fork is to reach.")
-    ] = None,
-    run_input: options.RunInput = None,
-    plan: _OtherPlan = None,
-    patch: _Patch = False,
-    replan: Annotated[
-        bool, typer.Option("--replan", help="Ask for another plan before anything else is done.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be kept and done; start nothing.")
-    ] = False,
-    label: options.Label = None,
-    queue: Annotated[
-        str, typer.Option("--queue", "-q", metavar="NAME", help="Where its steps wait for workers.")
-    ] = "",
-    max_iterations: options.MaxIterations = None,
-    max_parallel: options.MaxParallel = None,
-    priority: _ForkPriority = None,
-    worker_version: options.WorkerVersion = "",
-    budget: options.Spend = None,
-    request_id: _ForkRequestId = "",
-    detach: options.Detach = False,
-    keep: options.Keep = False,
-    json: options.Json = False,
-) -> int:
-    """Start a run from a version of another one, and follow it.
-
-    What was completed there is kept and not done again, with another goal or input too: to do it again, fork
-    a version before it (--at). What isn't named stays as it was. The plan's file is that of
-    `stepwell run --plan`.
-    """
-    wanted = ForkOptions(
-        version=at,
-        mode=ForkMode.PATCH if patch else ForkMode.STRICT,
-        replan=replan,
-        labels=connect.labels(label),
-        queue=queue,
-        worker_version=worker_version,
-        request_id=request_id,
-    )
-    if goal is not None:
-        wanted["goal"] = goal
-    if run_input is not None:
-        wanted["input"] = arguments.payload(run_input)
-    if (limits := arguments.budget(budget or ())) is not None:
-        wanted["budget"] = limits
-    if plan is not None:
-        wanted["plan"] = arguments.plan(plan)
-    if max_iterations is not None:
-        wanted["max_iterations"] = max_iterations
-    if max_parallel is not None:
-        wanted["max_parallel"] = max_parallel
-    if priority is not None:
-        wanted["priority"] = priority
-    parent = connect.run_id(client, run)
-    if dry_run:
-        return _print_check(client.check_fork(parent, **wanted), json=json)
-    try:
-        response = client.fork(parent, **wanted)
-    except ForkIncompatible as error:
-        raise CliError(_incompatible(error), Exit.FAILED) from error
-    name = connect.name_of(response.run)
-    if not json:
-        note(_summary(response, name))
-        for warning in response.warnings:
-            note(f"note: {one_line(warning)}")
-    if not detach:
-        return follow(client, response.run, keep=keep, json=json)
-    return _detached(response, name, json=json)
-
-
-def _summary(response: orchestrator_pb2.ForkRunResponse, name: str) -> str:
-    if not response.created:
-        return f"this request has made fork {name} before"
-    spec = response.run.spec
-    kept = count(response.kept, "result")
-    origin = f"{name} is a fork of {short_id(spec.parent_run_id)} at version {spec.parent_version}"
-    again, pending = response.rerun, response.pending
-    return f"{origin}: {kept} kept, {again:,} to be done again, {pending:,} still to do"
-
-
-def _incompatible(error: ForkIncompatible) -> str:
-    violations = [one_line(f"{one.field}: {one.description}") for one in error.violations]
-    advice = "see all of it with --dry-run; --patch allows another plan"
-    return "; ".join(["the fork doesn't fit", *violations[:3], advice])
-
-
-def _print_check(response: orchestrator_pb2.ForkRunResponse, *, json: bool) -> int:
-    code = Exit.FAILED if response.violations else Exit.DONE
-    if json:
-        put_json(response)
-        return code
-    for title, number, ids in (
-        ("kept", response.kept, response.kept_task_ids),
-        ("done again", response.rerun, response.rerun_task_ids),
-        ("still to do", response.pending, response.pending_task_ids),
-    ):
-        more = ", …" if number > len(ids) else ""
-        print(f"{title} ({number:,}): {one_line(', '.join(ids)) or '-'}{more}")
-    for warning in response.warnings:
-        print(f"note: {one_line(warning)}")
-    for one in response.violations:
-        kind = orchestrator_pb2.ForkViolationKind.Name(one.kind)
-        kind = kind.removeprefix("FORK_VIOLATION_KIND_").lower().replace("_", " ")
-        where = one_line(one.field or one.task_id)
-        print(f"{kind}: {where}: {one_line(one.description)}")
-    return code
 
 
 @connected
