@@ -424,7 +424,7 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
 
 
 def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
-    from stepwell.cli import task_tree
+    from stepwell.cli import task_rows
     from stepwell_client.toolkit import MessageView
     from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
@@ -442,7 +442,7 @@ def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
         for n, status in enumerate(states)
     )
     view.tasks["t7"].ended_time.seconds = 5
-    rows, left = task_tree.chosen(task_tree.rows(view, 10_000_000), 10)
+    rows, left = task_rows.chosen(task_rows.rows(view, 10_000_000), 10)
 
     assert [row.name for row in rows][:4] == ["t7", "t4000", "t4001", "t4002"]
     assert len(rows) == 9
