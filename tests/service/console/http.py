@@ -15,6 +15,7 @@ import google.rpc.status_pb2 as status_pb2
 import grpc
 import httpx
 from google.protobuf import json_format, message_factory
+from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 
 from tests.support.methods import SERVED
@@ -155,15 +156,10 @@ def refusal_of(error: dict[str, Any]) -> HttpRefusal:
     """Return the error that Connect's JSON describes."""
     name = "CANCELLED" if error["code"] == "canceled" else error["code"].upper()
     details = [
-        status_pb2.Status(
-            details=[
-                {
-                    "type_url": f"type.googleapis.com/{one['type']}",
-                    "value": base64.b64decode(one["value"] + "=="),
-                }
-            ]
-        )
+        AnyMessage(
+            type_url=f"type.googleapis.com/{one['type']}",
+            value=base64.b64decode(one["value"] + "=="),
+        ).SerializeToString()
         for one in error.get("details", ())
     ]
-    raw = [one.details[0].SerializeToString() for one in details]
-    return HttpRefusal(grpc.StatusCode[name], error["message"], raw)
+    return HttpRefusal(grpc.StatusCode[name], error["message"], details)
