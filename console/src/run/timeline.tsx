@@ -81,7 +81,7 @@ function Legend() {
   return (
     <small class="legend">
       <i class="wait" /> waits <i class="task-running" /> runs <i class="task-completed" /> done{" "}
-      <i class="task-failed" /> failed or lost <i class="task-pending" /> handed back or cancelled
+      <i class="task-failed" /> failed or lost <i class="task-blocked" /> asks or sleeps <i class="task-pending" /> handed back or cancelled
     </small>
   );
 }
@@ -92,7 +92,7 @@ function Axis({ window: { from, to }, start }: { window: Window; start: number }
   return (
     <div class="axis" aria-hidden="true">
       {ticks(length, 6).map((at) => (
-        <span key={at} style={{ left: `${(100 * at) / length}%` }}>
+        <span key={at} class={at > 0.85 * length ? "before" : ""} style={{ left: `${(100 * at) / length}%` }}>
           +{span(offset + at)}
         </span>
       ))}

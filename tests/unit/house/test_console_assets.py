@@ -36,10 +36,9 @@ def test_style_names_no_address() -> None:
         assert not re.search(r"url\(|@import", path.read_text(encoding="utf-8")), path.name
 
 
-def test_lock_names_no_registry_and_a_digest_for_each_package() -> None:
+def test_lock_names_no_address_and_a_digest_for_each_package() -> None:
     lock = (console.SOURCES / "package-lock.json").read_text(encoding="utf-8")
-    assert '"resolved"' not in lock
-    assert "://" not in re.sub(r'"url": "[^"]+"', "", lock)
+    assert "://" not in lock
     assert lock.count('"integrity"') > 10
 
 
