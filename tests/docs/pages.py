@@ -39,3 +39,8 @@ def blocks(page: Path, language: str) -> list[Block]:
 def compiled(page: Path, block: Block) -> CodeType:
     """Return a Python block as code whose tracebacks name the page and its lines."""
     return compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+
+
+README_AGENT = blocks(TOP / "README.md", "python")[0].text
+QUICK_README_AGENT = README_AGENT.replace("time.sleep(10)", "time.sleep(0)")
+"""The same without its pause, for what no test kills."""

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 from stepwell import config
 from stepwell.cli import app
-from tests.docs.pages import TOP, blocks
+from tests.docs.pages import README_AGENT, TOP
 
 DEPLOY = TOP / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
@@ -202,7 +202,7 @@ def test_compose_with_tls_uses_the_certificates_that_it_makes(
 
 
 def test_the_agent_is_the_one_of_the_readme_without_what_makes_it_slow() -> None:
-    readme = _functions(blocks(TOP / "README.md", "python")[0].text)
+    readme = _functions(README_AGENT)
     readme["count"] = [
         one for one in readme["count"] if "print(" not in one and "sleep(" not in one
     ]

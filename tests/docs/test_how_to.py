@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import TOP, blocks
+from tests.docs.pages import QUICK_README_AGENT, TOP, blocks
 from tests.docs.shell import Shell, stepwell_commands
 
 PAGES = TOP / "docs" / "how-to"
@@ -16,8 +16,7 @@ PAGES = TOP / "docs" / "how-to"
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    agent = blocks(TOP / "README.md", "python")[0].text.replace("time.sleep(10)", "time.sleep(0)")
-    (tmp_path / "agent.py").write_text(agent, encoding="utf-8")
+    (tmp_path / "agent.py").write_text(QUICK_README_AGENT, encoding="utf-8")
     with Shell(tmp_path) as made:
         yield made
 

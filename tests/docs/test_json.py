@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import TOP, blocks
+from tests.docs.pages import QUICK_README_AGENT, TOP, blocks
 from tests.docs.shell import WAIT_S, Shell
 from tests.support.backends.required import missing
 
 PAGE = TOP / "docs" / "json.md"
-AGENT = blocks(TOP / "README.md", "python")[0].text
 START, RESULT, TASKS, EVENTS, FAILED, ERROR = (block.text for block in blocks(PAGE, "sh"))
 
 
@@ -23,7 +22,7 @@ START, RESULT, TASKS, EVENTS, FAILED, ERROR = (block.text for block in blocks(PA
 def shell(tmp_path: Path) -> Iterator[Shell]:
     if shutil.which("jq") is None:
         missing("jq", "jq is not installed")
-    (tmp_path / "agent.py").write_text(AGENT, encoding="utf-8")
+    (tmp_path / "agent.py").write_text(QUICK_README_AGENT, encoding="utf-8")
     with Shell(tmp_path) as made:
         made.serve("stepwell serve --store memory://")
         made.start("stepwell worker agent:agent")

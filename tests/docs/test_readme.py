@@ -12,25 +12,22 @@ from pathlib import Path
 import pytest
 
 from stepwell_client import Task
-from tests.docs.pages import PAGES, TOP, blocks
+from tests.docs.pages import PAGES, QUICK_README_AGENT, README_AGENT, TOP, blocks
 from tests.docs.shell import Shell, stepwell_commands, stop
 
 README = TOP / "README.md"
-AGENT, CLIENT = (block.text for block in blocks(README, "python"))
+_, CLIENT = (block.text for block in blocks(README, "python"))
 PRINTED = blocks(README, "text")[0].text
 SERVE, WORKER, RUN = (
     command for block in blocks(README, "sh") for command in stepwell_commands(block.text)
 )
 ENTER = ". ~/stepwell-try/bin/activate\ncd ~/stepwell-try\n"
-SLEEP = "time.sleep(10)"
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
-    assert SLEEP in AGENT
-    # What no test kills need not be slow.
-    agent = AGENT.replace(SLEEP, "time.sleep(0.1)")
-    (tmp_path / "agent.py").write_text(agent, encoding="utf-8")
+    assert QUICK_README_AGENT != README_AGENT
+    (tmp_path / "agent.py").write_text(QUICK_README_AGENT, encoding="utf-8")
     (tmp_path / "client.py").write_text(CLIENT, encoding="utf-8")
     with Shell(tmp_path) as made:
         yield made
@@ -49,7 +46,7 @@ def test_the_commands_at_the_top_are_targets_of_the_makefile() -> None:
 
 
 def test_the_agent_has_twenty_lines_and_the_client_four() -> None:
-    agent, _, _ = AGENT.partition('if __name__ == "__main__":')
+    agent, _, _ = README_AGENT.partition('if __name__ == "__main__":')
     assert len([line for line in agent.splitlines() if line]) <= 20
     assert len([line for line in CLIENT.splitlines() if line]) == 4
 
@@ -64,13 +61,12 @@ def test_every_terminal_is_entered_and_what_is_installed_is_here() -> None:
 
 def test_killed_file_reads_only_the_second_text_again(shell: Shell) -> None:
     command = next(b.text for b in blocks(README, "sh") if b.text == "python agent.py\n").strip()
-    quick = (shell.folder / "agent.py").read_text(encoding="utf-8")
-    (shell.folder / "agent.py").write_text(AGENT, encoding="utf-8")
+    (shell.folder / "agent.py").write_text(README_AGENT, encoding="utf-8")
     killed = shell.start(command)
     shell.until(lambda: "reading: two three" in shell.said(killed), killed)
     stop(killed, signal.SIGKILL)
 
-    (shell.folder / "agent.py").write_text(quick, encoding="utf-8")
+    (shell.folder / "agent.py").write_text(QUICK_README_AGENT, encoding="utf-8")
     again = shell.run(command)
 
     assert again.stderr == ""
@@ -78,14 +74,13 @@ def test_killed_file_reads_only_the_second_text_again(shell: Shell) -> None:
 
 
 def test_run_survives_a_kill_of_service_and_worker(shell: Shell) -> None:
-    quick = (shell.folder / "agent.py").read_text(encoding="utf-8")
-    (shell.folder / "agent.py").write_text(AGENT, encoding="utf-8")
+    (shell.folder / "agent.py").write_text(README_AGENT, encoding="utf-8")
     server, worker = shell.serve(SERVE), shell.start(WORKER)
     shell.start(RUN)
     shell.until(lambda: "reading: one two two" in shell.said(worker), worker)
     stop(server, signal.SIGKILL)
     stop(worker, signal.SIGKILL)
-    (shell.folder / "agent.py").write_text(quick, encoding="utf-8")
+    (shell.folder / "agent.py").write_text(QUICK_README_AGENT, encoding="utf-8")
     shell.serve(SERVE)
     shell.start(WORKER)
     shell.until(lambda: "succeeded" in shell.run("stepwell ls").stdout.lower())
