@@ -7,6 +7,7 @@ each read the streams; the meaning of the messages stands here, once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypedDict, TypeVar
 
@@ -58,7 +59,7 @@ class LogOptions(TypedDict, total=False):
     progress_interval: Span | None
 
 
-class Cursor(Generic[RequestT, MessageT, Item]):
+class Cursor(ABC, Generic[RequestT, MessageT, Item]):
     """The position of a watch. A client reads streams and asks it what to do."""
 
     method = ""
@@ -78,17 +79,17 @@ class Cursor(Generic[RequestT, MessageT, Item]):
         """The run as it ended; None before the end, and for watches of more than one run's events."""
 
     @property
+    @abstractmethod
     def position(self) -> Any:
         """The position after the last item, for another watch that goes on after it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def request(self) -> RequestT:
         """Return the request for the next stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accept(self, message: MessageT) -> Sequence[Item]:
         """Move on with a message; return its items that are new."""
-        raise NotImplementedError
 
     def opened(self) -> None:
         """Begin with another stream."""
