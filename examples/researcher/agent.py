@@ -24,13 +24,13 @@ from stepwell_client import (
     Done,
     Effect,
     InputKind,
+    JournalEntry,
     NotDone,
     PlanContext,
     Retry,
     Task,
     TaskContext,
 )
-from stepwell_client.v1 import types_pb2
 
 TEXTS = Path(__file__).parent / "texts"
 QUESTION = "How many sentences of each text shall be quoted?"
@@ -113,7 +113,7 @@ async def publish(ctx: TaskContext, calls: Calls, reports: str, page: str) -> st
     def write(page: str) -> str:
         return add_report(reports, ctx.call_key, page)
 
-    def find_report(begun: types_pb2.JournalEntry) -> Done | NotDone:
+    def find_report(begun: JournalEntry) -> Done | NotDone:
         there = count_reports(reports, f"{ctx.idempotency_key}/{begun.key}")
         return Done(page) if there else NotDone("the report isn't there")
 

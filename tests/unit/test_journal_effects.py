@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import Done, Effect, NotDone, Retry, TaskContext, Undecided
+from stepwell_client import (
+    Done,
+    Effect,
+    JournalEntry,
+    JournalMark,
+    NotDone,
+    Retry,
+    TaskContext,
+    Undecided,
+)
 from stepwell_client.v1 import types_pb2
 from tests.support.journal import Counted, Crash, JournaledStep, result_of
 
@@ -68,10 +77,10 @@ async def test_a_begun_call_is_not_run_again_and_ends_the_attempt_as_unknown() -
 async def test_reconcile_settles_a_begun_call(answer: str) -> None:
     step, charge = JournaledStep(), Counted(Crash(), "paid again")
     await lost_charge(step, charge)
-    asked: list[tuple[str, int]] = []
+    asked: list[JournalEntry] = []
 
-    def find_out(entry: types_pb2.JournalEntry) -> Any:
-        asked.append((entry.key, entry.number))
+    def find_out(entry: JournalEntry) -> Any:
+        asked.append(entry)
         answers = {"done": Done("paid"), "not done": NotDone("no trace"), "undecided": Undecided()}
         return answers[answer]
 
@@ -81,7 +90,8 @@ async def test_reconcile_settles_a_begun_call(answer: str) -> None:
         )
 
     outcome = await step.attempt(work)
-    assert asked == [("order", 1)]
+    begins = [(one.key, one.number, one.mark) for one in asked]
+    assert begins == [("order", 1, JournalMark.BEGIN)]
     if answer == "undecided":
         assert outcome.unknown_call.call == "order"
         return

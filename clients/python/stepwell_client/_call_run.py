@@ -24,10 +24,12 @@ from stepwell_client._enums import Effect, to_wire
 from stepwell_client._errors import DecodeError, JournalError, LeaseLost, Suspended, UnknownOutcome
 from stepwell_client._failures import failure_message, failure_of
 from stepwell_client._frames import CodeRun, Frame, Output, add_usage
+from stepwell_client._history_records import JournalEntry
 from stepwell_client._journal import BEGIN, END, TRY, HeldCall, Journal
 from stepwell_client._limits import PAYLOAD_BYTES_MAX, RESULT_TOO_LARGE
 from stepwell_client._payloads import decode, encode
 from stepwell_client._plans import Retry, put_duration, seconds_of
+from stepwell_client._reading import read
 from stepwell_client._runtime import Runtime
 from stepwell_client._threads import InThread, finished, whole
 from stepwell_client._waits import Waits, note_swallowed
@@ -39,7 +41,7 @@ NOT_DONE = "NOT_DONE"
 """The kind of a TRY that stands for a begun call which didn't take place, as was found later."""
 INVALID_RESULT = "INVALID_RESULT"
 
-Reconcile = Callable[[types_pb2.JournalEntry], ReconcileDecision | Awaitable[ReconcileDecision]]
+Reconcile = Callable[[JournalEntry], ReconcileDecision | Awaitable[ReconcileDecision]]
 
 
 @dataclass(slots=True)
@@ -137,7 +139,8 @@ class CallRun:
         reconcile = self._request.reconcile
         if reconcile is None:
             raise UnknownOutcome(self._frame.key)
-        found = await self._result(partial(reconcile, begun), is_async=is_async(reconcile))
+        ask = partial(reconcile, read(begun, JournalEntry))
+        found = await self._result(ask, is_async=is_async(reconcile))
         if isinstance(found, Done | NotDone):
             return found
         if isinstance(found, Undecided):

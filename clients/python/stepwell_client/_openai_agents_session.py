@@ -16,8 +16,8 @@ from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._decisions import Done, NotDone
 from stepwell_client._enums import Effect
 from stepwell_client._framework_calls import on_loop
+from stepwell_client._history_records import JournalEntry
 from stepwell_client._openai_agents_json import jsonable
-from stepwell_client.v1 import types_pb2
 
 Items = list[TResponseInputItem]
 
@@ -127,7 +127,7 @@ class StepwellSession:
         async def run(*_: object) -> None:
             await on_loop(home, change)
 
-        async def find_out(_: types_pb2.JournalEntry) -> Done | NotDone:
+        async def find_out(_: JournalEntry) -> Done | NotDone:
             return Done() if await on_loop(home, was_changed) else NotDone()
 
         await step.call(
