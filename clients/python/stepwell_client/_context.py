@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar, overload
 
@@ -24,7 +23,7 @@ from stepwell_client._limits import (
 )
 from stepwell_client._payloads import decode, encode
 from stepwell_client._plans import Budget, Task
-from stepwell_client._reading import read, read_definition
+from stepwell_client._reading import read, read_definition, read_question
 from stepwell_client._record_parts import FailureRecord, Session
 from stepwell_client._results import StepResults
 from stepwell_client._runtime import Runtime
@@ -322,8 +321,9 @@ class TaskContext(StepContext):
     @property
     def answered(self) -> Question | None:
         """The task's last question that was answered: `kind`, `prompt`, `answered_by` …"""
-        question = _present(self._assignment, "answered", Question)
-        return None if question is None else replace(question, run_id=self.run_id)
+        if not self._assignment.HasField("answered"):
+            return None
+        return read_question(self._assignment.answered, self.run_id)
 
     def answer(self, kind: Any = Any) -> Any:
         """Return the answer to the task's last question; None: it asked nothing, see `answered`."""

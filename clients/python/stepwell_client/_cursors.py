@@ -1,8 +1,7 @@
 """Positions of watches, without the network: what a message brings, and when to connect again.
 
 A watch is one stream after another. Its cursor moves with the items that were handed on, so the next
-stream begins right after them: nothing is lost, and duplicates are dropped. `Client` and `SyncClient`
-each read the streams; the meaning of the messages stands here, once.
+stream begins right after them: nothing is lost, and duplicates are dropped. `Watch` reads the streams.
 """
 
 from __future__ import annotations

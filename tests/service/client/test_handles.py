@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-
-from stepwell_client import Client, RunHandle, RunStatus, SyncClient
+from stepwell_client import Client, RunStatus
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.client.fakes import FakeServer, Script, a_run
 from tests.support.steps import RUN_ID
@@ -35,20 +33,6 @@ async def test_a_handle_waits_for_a_status_and_for_the_next_question(
     assert found.id == "q"
     watched = [one.after for one in server.runs.requests if hasattr(one, "after")]
     assert watched == [4, 4]
-
-
-def test_commands_of_a_handle_take_the_words_of_both_clients() -> None:
-    names = [
-        *("resume", "pause", "cancel", "stop", "answer", "resolve"),
-        *("retry_task", "skip_task", "raise_budget"),
-    ]
-    for name in names:
-        plain, sync, handle = (
-            list(inspect.signature(getattr(kind, name)).parameters)
-            for kind in (Client, SyncClient, RunHandle)
-        )
-        assert plain == sync, name
-        assert handle == [one for one in plain if one != "run_id"], name
 
 
 async def test_handle_passes_a_commands_words_on(server: FakeServer, client: Client) -> None:
