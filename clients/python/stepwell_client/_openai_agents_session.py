@@ -27,7 +27,8 @@ class StepwellSession:
 
     What it holds when a step first reads it is kept in the step's journal, and so is each change that the step makes: the
     next attempt finds the history that the first one found, and changes nothing twice. What others add to the session
-    meanwhile is seen by later steps. Outside of a step it is the session that it is made of.
+    meanwhile is seen by later steps. Whether a change that a crash cut off took place is told by the newest items, so
+    wrongly where others changed them in between. Outside of a step it is the session that it is made of.
     """
 
     def __init__(self, session: Session) -> None:
