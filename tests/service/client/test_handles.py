@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stepwell_client import Client, RunStatus
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
-from tests.service.client.fakes import FakeServer, Script, a_run
+from tests.service.client.fakes import FakeServer, Script, a_run, watch_end
 from tests.support.steps import RUN_ID
 
 
@@ -33,6 +35,37 @@ async def test_a_handle_waits_for_a_status_and_for_the_next_question(
     assert found.id == "q"
     watched = [one.after for one in server.runs.requests if hasattr(one, "after")]
     assert watched == [4, 4]
+
+
+@pytest.mark.parametrize("what", ["a status", "a question"])
+async def test_a_handle_that_waits_for_what_does_not_come_returns_at_the_runs_end(
+    scripted_server: None, server: FakeServer, client: Client, what: str
+) -> None:
+    get = orchestrator_pb2.GetRunResponse
+    ended = a_run(types_pb2.RUN_STATUS_SUCCEEDED, last_event=5)
+    server.runs.answers |= {
+        "GetRunRequest": Script(get(run=a_run(types_pb2.RUN_STATUS_RUNNING)), get(run=ended)),
+        "ListInputsRequest": Script(orchestrator_pb2.ListInputsResponse()),
+    }
+    server.runs.watches.append([watch_end(orchestrator_pb2.WATCH_END_REASON_FINISHED)])
+    run = client.run(RUN_ID)
+
+    if what == "a status":
+        assert (await run.wait(until=[RunStatus.PAUSED])).status is RunStatus.SUCCEEDED
+    else:
+        assert await run.next_input() is None
+    assert run.status is RunStatus.SUCCEEDED
+
+
+async def test_a_wait_for_a_status_returns_the_run_as_it_is_once_the_time_is_over(
+    server: FakeServer, client: Client
+) -> None:
+    running = a_run(types_pb2.RUN_STATUS_RUNNING)
+    server.runs.answers["GetRunRequest"] = Script(orchestrator_pb2.GetRunResponse(run=running))
+
+    found = await client.run(RUN_ID).wait(0, until=[RunStatus.PAUSED])
+
+    assert found.status is RunStatus.RUNNING
 
 
 async def test_handle_passes_a_commands_words_on(server: FakeServer, client: Client) -> None:
