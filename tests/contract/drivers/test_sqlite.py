@@ -288,33 +288,30 @@ async def test_reader_that_stays_holds_up_no_commit_and_is_logged(
     await store.close()
 
 
-async def test_log_that_filled_the_disk_is_emptied_when_there_is_room(
+async def test_log_that_filled_the_disk_takes_no_room_from_commits(
     tmp_path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.db"
     monkeypatch.setattr(checkpoints, "RETRY_SECONDS", 0.0)
-    is_full = True
-    empty = checkpoints.checkpoint
-
-    def full(driver: sqlite3.Connection, *, empty_within_ms: int | None = None) -> bool:
-        if is_full:
-            raise sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)
-        return empty(driver, empty_within_ms=empty_within_ms)
-
     await ask.must(store, wide("before", os.urandom(1_000_000)))
-    monkeypatch.setattr(checkpoints, "checkpoint", full)
+    file_bytes = path.stat().st_size
     driver = writer_of(store)._driver
     pages_now = int(driver.execute("PRAGMA page_count").fetchone()[0])
+    free_bytes = 900_000
+    monkeypatch.setattr(Files, "free_bytes", lambda _: free_bytes)
     driver.execute(f"PRAGMA max_page_count={pages_now + 5}")
     with pytest.raises(StoreFull):
         await store.commit([wide("large", os.urandom(100_000))])
-    await ask.must(store, b.created("small"))
-    assert log_bytes(path) > 1_000_000
-    is_full = False
     # The writer keeps house after it has answered, and before it writes again.
+    for name in ("small", "smaller"):
+        await ask.must(store, b.created(name))
+    assert log_bytes(path) > 1_000_000
+    assert path.stat().st_size == file_bytes
+    free_bytes = 1_200_000
     for name in ("after", "later"):
         await ask.must(store, b.created(name))
     assert log_bytes(path) < 200_000
+    assert path.stat().st_size > 1_000_000
 
 
 async def test_full_disk_is_logged_and_no_replica_is_ready_until_there_is_room(

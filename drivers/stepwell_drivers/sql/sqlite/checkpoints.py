@@ -3,6 +3,9 @@
 To copy, and wait for nobody, is enough as long as there are moments without readers: in one of them the log starts
 over. Under readers that take turns there is none, and the log would grow for ever. So a log that is too large is
 emptied: SQLite waits for those who read it, for a short while, and those who come meanwhile read the file instead.
+
+A copy without room for all of it would fill the disk, and make none: the log stays whole until its last page is
+copied. So it waits for room, and leaves what there is to commits.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from collections.abc import Callable
 
 from stepwell.core.port import Runtime
 from stepwell.logger import get_logger
-from stepwell_drivers.sql.sqlite.engine import checkpoint
+from stepwell_drivers.sql.sqlite.engine import checkpoint, database_bytes
+from stepwell_drivers.sql.sqlite.files import Files
 
 log = get_logger(__name__)
 
@@ -35,22 +39,23 @@ RETRY_SECONDS = 1.0
 class Checkpoints:
     """Copies the log into the file, between two transactions."""
 
-    def __init__(self, driver: sqlite3.Connection, log_bytes: int, runtime: Runtime) -> None:
+    def __init__(self, driver: sqlite3.Connection, files: Files, runtime: Runtime) -> None:
         self._driver = driver
+        self._files = files
         self._runtime = runtime
         self._pages = 0
-        self._log_bytes = log_bytes
-        self._urgent = log_bytes > 0
+        self._log_bytes = files.log_bytes
+        self._urgent = files.log_bytes > 0
         """Empty the log whatever its size: it may be one that a killed process left."""
         self._again_at = runtime.monotonic()
         self._warn_at_bytes = 2 * LOG_BYTES_MAX
 
-    def count(self, changes: int, payload_bytes: int, log_bytes: int) -> None:
-        """Add what a transaction wrote, and the size of the log's file since."""
+    def count(self, changes: int, payload_bytes: int) -> None:
+        """Add what a transaction wrote, and what the log's file has grown by."""
         pages = PAGES_PER_TRANSACTION + changes // CHANGES_PER_PAGE + payload_bytes // PAGE_BYTES
-        grown = (log_bytes - self._log_bytes) // PAGE_BYTES
+        grown = (self._files.log_bytes - self._log_bytes) // PAGE_BYTES
         self._pages += max(pages, grown)
-        self._log_bytes = log_bytes
+        self._log_bytes = self._files.log_bytes
 
     def disk_is_full(self) -> None:
         """Empty the log as soon as that works: it makes room, and needs hardly any."""
@@ -71,10 +76,16 @@ class Checkpoints:
 
     def _copy(self) -> None:
         self._pages = 0
-        checkpoint(self._driver)
+        if self._has_room():
+            checkpoint(self._driver)
+
+    def _has_room(self) -> bool:
+        return self._files.has_room_for(database_bytes(self._driver))
 
     def _empty(self) -> None:
         self._again_at = self._runtime.monotonic() + RETRY_SECONDS
+        if not self._has_room():
+            return
         self._pages = 0
         if checkpoint(self._driver, empty_within_ms=WAIT_MS):
             self._urgent = False

@@ -180,6 +180,13 @@ def roll_back(driver: sqlite3.Connection) -> None:
         driver.execute("ROLLBACK")
 
 
+def database_bytes(driver: sqlite3.Connection) -> int:
+    """Return the size of the database with all that its log holds: what its file has once that is copied."""
+    (pages,) = driver.execute("PRAGMA page_count").fetchone()
+    (page_bytes,) = driver.execute("PRAGMA page_size").fetchone()
+    return int(pages) * int(page_bytes)
+
+
 def checkpoint(driver: sqlite3.Connection, *, empty_within_ms: int | None = None) -> bool:
     """Copy the log into the file, as far as no reader needs it; only the writer may call this.
 

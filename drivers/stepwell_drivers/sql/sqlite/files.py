@@ -19,7 +19,7 @@ class Files:
         Raises:
             OSError: one of them is missing.
         """
-        self._folder = path.parent
+        self._path = path
         both = (path, path.with_name(path.name + "-wal"))
         self._inodes = {one: _inode(one.stat()) for one in both}
         self.log_bytes = both[1].stat().st_size
@@ -40,12 +40,17 @@ class Files:
         return ""
 
     def free_bytes(self) -> int:
-        """Return the room on the disk; none if that can't be told."""
+        """Return the room on the disk, with what it reserves for root if this is root; none if that can't be told."""
         try:
-            disk = os.statvfs(self._folder)
+            disk = os.statvfs(self._path.parent)
         except OSError:
             return 0
-        return disk.f_bavail * disk.f_frsize
+        blocks = disk.f_bavail if os.geteuid() else disk.f_bfree
+        return blocks * disk.f_frsize
+
+    def has_room_for(self, database_bytes: int) -> bool:
+        """Return whether the database's file can grow to that size."""
+        return database_bytes - self._path.stat().st_size <= self.free_bytes()
 
 
 def _inode(found: os.stat_result) -> tuple[int, int]:

@@ -79,7 +79,7 @@ class Writer:
         self._connection = connection
         self._driver = raw(connection)
         self._files = files
-        self._checkpoints = Checkpoints(self._driver, files.log_bytes, runtime)
+        self._checkpoints = Checkpoints(self._driver, files, runtime)
         self._transactions = Transactions(self._driver, now_us=clock.now_us, runtime=runtime)
         self._runtime = runtime
         self._after = after
@@ -191,7 +191,7 @@ class Writer:
             log.warning("the disk has room")
         changes = self._driver.total_changes - before
         payload_bytes = sum(job.payload_bytes for job in jobs)
-        self._checkpoints.count(changes, payload_bytes, self._files.log_bytes)
+        self._checkpoints.count(changes, payload_bytes)
         return answers, None
 
     def _note(self, trouble: Trouble) -> None:
