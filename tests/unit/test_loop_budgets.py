@@ -258,7 +258,7 @@ def test_a_resume_without_a_raise_is_refused_and_says_which_part() -> None:
     reply = world.do(Resume())[0]
     assert reply.reason == "BUDGET_EXHAUSTED"
     assert "input_tokens: 3 of 1 used" in reply.message
-    assert "RaiseBudget" in reply.message
+    assert "raise the budget" in reply.message
     assert world.run.version == version
 
 
