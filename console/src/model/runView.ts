@@ -4,7 +4,6 @@ import { create } from "@bufbuild/protobuf";
 import type { TaskEntry } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import {
   type Event,
-  EventType,
   type Execution,
   ExecutionSchema,
   ExecutionStatus,
@@ -134,13 +133,4 @@ export function stepName(execution: Execution): string {
   const name = STEP_NAMES[execution.kind];
   if (execution.kind === StepKind.RECONCILE) return `${name} ${execution.taskId}`;
   return name ? `${name} (iteration ${execution.iteration})` : execution.taskId;
-}
-
-/** Whether nothing can follow in a run of its own accord. */
-export function isEndEvent(type: EventType): boolean {
-  return (
-    type === EventType.RUN_SUCCEEDED ||
-    type === EventType.RUN_FAILED ||
-    type === EventType.RUN_CANCELLED
-  );
 }

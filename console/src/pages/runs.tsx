@@ -90,6 +90,9 @@ export function RunsPage() {
 function Filters(props: { text: string; pipeline: string; statuses: string; causes: string }) {
   const field = useRef<HTMLInputElement>(null);
   const timer = useRef(0);
+  const typed = useRef<Record<string, string>>({});
+  // What is typed at last must not reach the address of another page.
+  useEffect(() => () => clearTimeout(timer.current), []);
   useKeys({ "/": () => field.current?.focus() });
   const chosen = new Set(props.statuses.split(",").filter(Boolean));
   const toggle = (name: string) => {
@@ -97,8 +100,12 @@ function Filters(props: { text: string; pipeline: string; statuses: string; caus
     setQuery({ status: [...chosen].join(",") });
   };
   const later = (changes: Record<string, string>) => {
+    Object.assign(typed.current, changes);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => setQuery(changes), 250) as unknown as number;
+    timer.current = setTimeout(() => {
+      setQuery(typed.current);
+      typed.current = {};
+    }, 250) as unknown as number;
   };
   return (
     <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>

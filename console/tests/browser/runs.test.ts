@@ -53,9 +53,19 @@ test("status, cause, pipeline and label filter the list, and the address keeps t
   await page.getByLabel("Pipeline").fill("other");
   await shows(page, ["of another pipeline"]);
   await page.getByLabel("Pipeline").fill("");
+  // At once after the other field: neither may lose what is typed into it.
   await page.getByLabel("Search runs").fill("team=ink");
+  await page.waitForURL(/q=team/);
+  assert.doesNotMatch(page.url(), /pipeline=/);
   await shows(page, ["of another pipeline"]);
   await world.shot(page, "runs-filtered");
+  // Typed at last, and left at once: the next page's address is its own.
+  await page.getByLabel("Search runs").fill("team=other");
+  await page.keyboard.press("Tab");
+  await page.getByRole("link", { name: "Service" }).click();
+  await page.getByRole("heading", { name: "Workers" }).waitFor();
+  await page.waitForTimeout(300);
+  assert.doesNotMatch(page.url(), /q=team/);
   await page.close();
 });
 
