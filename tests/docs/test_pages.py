@@ -51,6 +51,7 @@ PAGES = (
     *(BUDGETS, CONTROL, FORKS, QUEUES, RATE_LIMITS, RETENTION),
     Page("effects", 4, ("{'charge': 'charged 4711, says task:charge#1'}",), works=True),
     Page("how-to/idempotent-effects", 1),
+    Page("how-to/input-form", 2, (blocks(DOCS / "how-to/input-form.md", "json")[0].text,)),
     Page("how-to/large-results", 1),
     Page("how-to/stream-tokens", 1, ("Roses are red.\nRoses are red.\n",)),
     Page("how-to/timers", 1),

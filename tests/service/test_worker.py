@@ -166,11 +166,17 @@ async def test_two_workers_with_one_id(client: Client) -> None:
         ),
         (wpb.WorkRequest(hello=wpb.Hello(instance_id="i")), "hello.worker_id"),
         (
+            wpb.WorkRequest(
+                hello=wpb.Hello(worker_id="w", instance_id="i", input_schema="x" * 65_537)
+            ),
+            "hello.input_schema",
+        ),
+        (
             wpb.WorkRequest(hello=wpb.Hello(worker_id="{w}", instance_id="i")),
             "hello.worker_id",
         ),
     ],
-    ids=["no hello", "credits", "no name", "odd name"],
+    ids=["no hello", "credits", "no name", "large schema", "odd name"],
 )
 async def test_a_stream_that_does_not_begin_with_a_good_hello(
     client: Client, request_: wpb.WorkRequest, field: str

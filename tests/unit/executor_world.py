@@ -100,8 +100,9 @@ class FakeWorker:
         self,
         credits: int = 1,  # noqa: A002 - the protocol's word
         held: Sequence[HeldLease] = (),
+        input_schema: str = "",
     ) -> Sequence[bool]:
-        self.session, live = await self.executor.attach(self, held)
+        self.session, live = await self.executor.attach(self, held, input_schema=input_schema)
         self.executor.credit(self.session, credits)
         return live
 

@@ -75,6 +75,30 @@ async def test_all_held_steps_count_and_the_first_ones_are_listed(
     assert (listed.held_count, len(listed.held)) == (2, 1)
 
 
+async def test_input_schema_is_listed_by_its_worker_s_replica_if_asked_for(
+    world: ExecutorWorld,
+) -> None:
+    executor, elsewhere = world.executor(), world.executor()
+    await FakeWorker(executor).attach(input_schema='{"type":"string"}')
+
+    (listed,) = (await workers_of(executor, with_input_schema=True)).workers
+    assert listed.input_schema == '{"type":"string"}'
+    (listed,) = (await workers_of(executor)).workers
+    assert not listed.input_schema
+    (listed,) = (await workers_of(elsewhere, with_input_schema=True)).workers
+    assert not listed.input_schema
+
+
+async def test_input_schema_is_that_of_the_newest_instance(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    await FakeWorker(executor, instance_id="one").attach(input_schema='{"title":"old"}')
+    await FakeWorker(executor, instance_id="two").attach()
+
+    (listed,) = (await workers_of(executor, with_input_schema=True)).workers
+
+    assert (listed.instance_id, listed.input_schema) == ("two", "")
+
+
 async def test_worker_that_drains_is_listed_as_such(world: ExecutorWorld) -> None:
     executor, worker = await world.serving()
     assert worker.session is not None

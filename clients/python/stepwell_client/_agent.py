@@ -14,12 +14,13 @@ Functions may be async, or not: those run in threads. Their return values are en
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 from stepwell_client._annotations import is_async, resolved
 from stepwell_client._enums import StepKind, to_wire
 from stepwell_client._errors import Misconfigured
+from stepwell_client._input_schema import SCHEMA_BYTES_MAX, schema_of, text_of
 from stepwell_client.v1 import types_pb2
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -102,6 +103,7 @@ class Agent:
     def __init__(self, name: str = "agent") -> None:
         self.name = name
         self._plan: Step | None = None
+        self._input_schema = ""
         self._reflect: Step | None = None
         self._synthesize: Step | None = None
         self._tasks: dict[tuple[str, str], Step] = {}
@@ -153,15 +155,39 @@ class Agent:
         """The types of task that its functions name."""
         return tuple(sorted({name for name, _ in self._tasks if name}))
 
+    @property
+    def input_schema(self) -> str:
+        """The JSON schema of a run's input, as text: the one given to `plan`, else that of the plan function's input.
+
+        Empty: there is neither, or it has more than 64 KiB.
+        """
+        if self._input_schema or self._plan is None:
+            return self._input_schema
+        found = schema_of(self._plan.annotation)
+        text = text_of(found) if found else ""
+        return text if len(text.encode()) <= SCHEMA_BYTES_MAX else ""
+
     @overload
     def plan(self, function: F, /) -> F: ...
     @overload
-    def plan(self, /, *, strict: bool = False) -> Callable[[F], F]: ...
-    def plan(self, function: F | None = None, /, *, strict: bool = False) -> F | Callable[[F], F]:
+    def plan(
+        self, /, *, strict: bool = False, input_schema: Mapping[str, Any] | None = None
+    ) -> Callable[[F], F]: ...
+    def plan(
+        self,
+        function: F | None = None,
+        /,
+        *,
+        strict: bool = False,
+        input_schema: Mapping[str, Any] | None = None,
+    ) -> F | Callable[[F], F]:
         """Register the function that makes plans: it returns a Plan, or tasks.
 
-        `strict`: as for `task`.
+        `strict`: as for `task`. `input_schema`: the JSON schema of a run's input, of 64 KiB at most, from which the
+        console makes a form; nothing is checked by it. Default: that of the function's input, as it is annotated.
         """
+        if input_schema is not None:
+            self._input_schema = _schema_text(input_schema)
 
         def register(function: F) -> F:
             self._plan = self._once(self._plan, function, "plan", strict=strict)
@@ -280,6 +306,18 @@ class Agent:
         if before is not None:
             raise Misconfigured(f"the agent has a function for {what} already")
         return Step(function, strict=strict)
+
+
+def _schema_text(schema: Mapping[str, Any]) -> str:
+    try:
+        text = text_of(schema)
+    except (TypeError, ValueError) as error:
+        raise Misconfigured(f"input_schema is no JSON: {error}") from error
+    if (size := len(text.encode())) > SCHEMA_BYTES_MAX:
+        raise Misconfigured(
+            f"input_schema has {size:,} bytes of JSON, and at most {SCHEMA_BYTES_MAX:,} can be given"
+        )
+    return text
 
 
 def _register(

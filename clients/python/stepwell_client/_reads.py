@@ -183,11 +183,18 @@ class ReadCalls(CallsBase):
 
         return self._pages("ListInputs", request, "inputs")
 
-    def workers(self, queue: str = "") -> AsyncIterator[pb.ConnectedWorker]:
-        """Yield the workers that are connected to any replica, by id; with a queue those that serve it."""
+    def workers(
+        self, queue: str = "", *, with_input_schema: bool = False
+    ) -> AsyncIterator[pb.ConnectedWorker]:
+        """Yield the workers that are connected to any replica, by id; with a queue those that serve it.
+
+        `with_input_schema`: with the JSON schema of inputs that those connected to the server that answers gave.
+        """
 
         def request(token: str) -> pb.ListWorkersRequest:
-            return pb.ListWorkersRequest(queue=queue, page_token=token)
+            return pb.ListWorkersRequest(
+                queue=queue, page_token=token, with_input_schema=with_input_schema
+            )
 
         return self._pages("ListWorkers", request, "workers")
 

@@ -90,6 +90,7 @@ class Worker:
         self._queues = queues
         self._roles = agent.roles if roles is None else roles
         self._version = version
+        self._input_schema = agent.input_schema
         self._runner = AgentRunner(agent)
         self._state = WorkerState(concurrency)
         self._heartbeats = Heartbeats(
@@ -321,6 +322,7 @@ class Worker:
             kinds=[to_wire(kind) for kind in self.agent.kinds_of(tasks)],
             stages=[to_wire(stage) for stage in self.agent.stages],
             held=self._state.held_leases(),
+            input_schema=self._input_schema,
         )
 
     def _welcome(self, welcome: worker_pb2.Welcome) -> None:

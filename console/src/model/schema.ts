@@ -31,19 +31,40 @@ export interface Member {
 export type Entry = string | Entry[] | { [name: string]: Entry };
 
 const DEPTH_MAX = 6;
+const FIELDS_MAX = 300;
 
 /** Returns the form for a schema's text; without a schema, and for what no form can show, a JSON field. */
 export function formOf(schema: string): Field {
   if (!schema.trim()) return { kind: "json" };
   try {
-    return field(parse(schema), 0);
+    const whole = parse(schema);
+    return field(whole, 0, { definitions: member(whole, "$defs"), room: FIELDS_MAX });
   } catch (error) {
     if (error instanceof JsonError) return { kind: "json" };
     throw error;
   }
 }
 
-function field(schema: Json, depth: number): Field {
+/** What holds for a whole form: where references lead, and how many fields it may still have. */
+interface Whole {
+  definitions: Json | undefined;
+  room: number;
+}
+
+/** Follows a reference to a definition, and takes "this or null" for this: what is left empty is left out. */
+function simple(schema: Json, whole: Whole, depth: number): Json {
+  if (depth > DEPTH_MAX) return schema;
+  const [, name] = /^#\/\$defs\/([^/~%]+)$/.exec(textOf(member(schema, "$ref")) ?? "") ?? [];
+  const found = name && whole.definitions && member(whole.definitions, name);
+  if (found) return simple(found, whole, depth + 1);
+  const choices = member(schema, "anyOf");
+  if (choices?.kind !== "array" || choices.items.length !== 2) return schema;
+  const others = choices.items.filter((one) => textOf(member(one, "type")) !== "null");
+  return others.length === 1 ? simple(others[0]!, whole, depth + 1) : schema;
+}
+
+function field(given: Json, depth: number, whole: Whole): Field {
+  const schema = simple(given, whole, depth);
   if (schema.kind !== "object" || depth > DEPTH_MAX) return { kind: "json" };
   // What combines schemas or leads to another place is left to a person who writes JSON.
   for (const name of ["$ref", "anyOf", "oneOf", "allOf", "not", "if"]) {
@@ -63,13 +84,13 @@ function field(schema: Json, depth: number): Field {
     case "boolean":
       return { kind: "boolean" };
     case "object":
-      return object(schema, depth);
+      return object(schema, depth, whole);
     case "array": {
       const items = member(schema, "items");
-      return items ? { kind: "list", item: field(items, depth + 1) } : { kind: "json" };
+      return items ? { kind: "list", item: field(items, depth + 1, whole) } : { kind: "json" };
     }
     default:
-      return member(schema, "properties") ? object(schema, depth) : { kind: "json" };
+      return member(schema, "properties") ? object(schema, depth, whole) : { kind: "json" };
   }
 }
 
@@ -82,9 +103,11 @@ function choice(value: Json): Choice {
   return { json: compact(value), label: textOf(value) ?? compact(value) };
 }
 
-function object(schema: Json, depth: number): Field {
+function object(schema: Json, depth: number, whole: Whole): Field {
   const properties = member(schema, "properties");
   if (properties?.kind !== "object" || !properties.entries.length) return { kind: "json" };
+  if (properties.entries.length > whole.room) return { kind: "json" };
+  whole.room -= properties.entries.length;
   const required = member(schema, "required");
   const names = new Set(required?.kind === "array" ? required.items.map(textOf) : []);
   return {
@@ -96,8 +119,8 @@ function object(schema: Json, depth: number): Field {
         title: textOf(member(value, "title")) ?? name,
         description: textOf(member(value, "description")) ?? "",
         required: names.has(name),
-        field: field(value, depth + 1),
-        initial: initial ? compact(initial) : "",
+        field: field(value, depth + 1, whole),
+        initial: initial && compact(initial) !== "null" ? compact(initial) : "",
       };
     }),
   };

@@ -1,12 +1,30 @@
 // Starting a run.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, type Problem, problem, requestId } from "../api/client.ts";
+import { api, pages, type Problem, problem, requestId } from "../api/client.ts";
 import { may } from "../api/session.ts";
+import type { ConnectedWorker } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { StepKind } from "../gen/stepwell/v1/types_pb.ts";
 import { planOf } from "../model/planJson.ts";
+import { ms } from "../model/text.ts";
 import { SchemaFields, useSchemaForm } from "../ui/form.tsx";
-import { Empty, Problems } from "../ui/parts.tsx";
+import { Empty, Problems, useLoad } from "../ui/parts.tsx";
 import { navigate, runPath, useRoute } from "../ui/router.ts";
+
+async function listWorkers(): Promise<ConnectedWorker[]> {
+  const found: ConnectedWorker[] = [];
+  for await (const page of pages((pageToken) => api.listWorkers({ withInputSchema: true, pageToken }))) {
+    found.push(...page.workers);
+  }
+  return found;
+}
+
+/** The worker whose schema a form for runs of a queue is made from: of those that give one, the last to connect. */
+function giverOf(workers: ConnectedWorker[], queue: string): ConnectedWorker | undefined {
+  const since = (one: ConnectedWorker) => (one.connectedTime ? ms(one.connectedTime) : 0);
+  return workers
+    .filter((one) => one.inputSchema && one.queues.includes(queue))
+    .sort((one, other) => since(other) - since(one))[0];
+}
 
 export function StartPage() {
   const { query } = useRoute();
@@ -20,7 +38,9 @@ export function StartPage() {
   const [limits, setLimits] = useState<Record<string, string>>({});
   const [failed, setFailed] = useState<Problem>();
   const [busy, setBusy] = useState(false);
-  const form = useSchemaForm(schema);
+  const workers = useLoad("workers", listWorkers).value ?? [];
+  const giver = giverOf(workers, queue.trim() || pipelineId.trim() || "default");
+  const form = useSchemaForm(schema || giver?.inputSchema || "");
   const last = useRef({ fields: "", id: "" });
   useEffect(() => {
     document.title = "Start a run · Stepwell";
@@ -67,16 +87,22 @@ export function StartPage() {
     <form class="page narrow" onSubmit={(event) => void submit(event)}>
       <h1>Start a run</h1>
       <div class="two">
-        <Text label="Pipeline" value={pipelineId} set={setPipelineId} />
-        <Text label="Queue (empty: the pipeline's name)" value={queue} set={setQueue} />
+        <Text label="Pipeline" value={pipelineId} set={setPipelineId} list="queues" />
+        <Text label="Queue (empty: the pipeline's name)" value={queue} set={setQueue} list="queues" />
+        <datalist id="queues">
+          {[...new Set(workers.flatMap((one) => one.queues))].sort().map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
       </div>
       <label class="field">
         <span>Goal</span>
         <textarea value={goal} onInput={(event) => setGoal(event.currentTarget.value)} />
       </label>
       <SchemaFields form={form} label="Input" />
+      {giver && !schema && <small>The fields are those that worker {giver.workerId} gives.</small>}
       <details>
-        <summary>A form for the input, from a JSON schema</summary>
+        <summary>A form for the input, from another JSON schema</summary>
         <label class="field">
           <span>JSON schema</span>
           <textarea value={schema} spellcheck={false} onInput={(event) => setSchema(event.currentTarget.value)} />
@@ -139,11 +165,11 @@ const PARTS = [
   ["wall", "Time, in seconds"],
 ] as const;
 
-function Text(props: { label: string; value: string; set: (value: string) => void }) {
+function Text(props: { label: string; value: string; set: (value: string) => void; list?: string }) {
   return (
     <label class="field">
       <span>{props.label}</span>
-      <input value={props.value} onInput={(event) => props.set(event.currentTarget.value)} />
+      <input list={props.list} value={props.value} onInput={(event) => props.set(event.currentTarget.value)} />
     </label>
   );
 }

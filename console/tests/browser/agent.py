@@ -35,10 +35,21 @@ PERSON = {
     "required": ["name", "age"],
 }
 
+REQUEST = {
+    "type": "object",
+    "properties": {
+        "author": {"$ref": "#/$defs/Name", "title": "Author"},
+        "how_many": {"type": "integer", "default": 3},
+        "until": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+    },
+    "required": ["author"],
+    "$defs": {"Name": {"type": "string"}},
+}
+
 agent = Agent("console")
 
 
-@agent.plan
+@agent.plan(input_schema=REQUEST)
 def plan(ctx: PlanContext) -> Sequence[Task]:
     if ctx.labels.get("plan") == "cycle":
         return [Task("a", "quick", depends_on=["b"]), Task("b", "quick", depends_on=["a"])]
@@ -124,6 +135,11 @@ async def slow(ctx: TaskContext, seconds: float = 60.0) -> str:
 @agent.task("quick")
 async def quick(ctx: TaskContext, value: Any = None) -> Any:
     return value
+
+
+@agent.task("given")
+async def given(ctx: TaskContext) -> Any:
+    return ctx.run_input()
 
 
 @agent.task("bytes")

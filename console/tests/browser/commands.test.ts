@@ -143,7 +143,7 @@ test("a run is started with a plan, an input of exact numbers, labels and a budg
   await page.goto(`${world.base}/start`);
   await page.getByLabel("Pipeline", { exact: true }).fill("console");
   await page.getByLabel("Goal").fill("Started by hand");
-  await page.getByText("A form for the input").click();
+  await page.getByText("A form for the input, from another").click();
   const schema = { type: "object", properties: { big: { type: "integer" } }, required: ["big"] };
   await page.getByLabel("JSON schema").fill(JSON.stringify(schema));
   await page.getByLabel("big").fill("many");
@@ -163,6 +163,25 @@ test("a run is started with a plan, an input of exact numbers, labels and a budg
   assert.deepEqual([run?.spec?.goal, run?.spec?.labels, run?.budget?.inputTokens], ["Started by hand", { team: "ink" }, 1_000n]);
   const { results } = await world.api.getResults({ runId, taskIds: ["a"] });
   assert.equal(new TextDecoder().decode(results[0]!.payload!.data), "1.0");
+});
+
+test("the input's form is the one that the queue's worker gives", async () => {
+  await page.goto(`${world.base}/start`);
+  await page.getByLabel("Pipeline", { exact: true }).fill("console");
+  await page.getByText(/^The fields are those that worker .* gives/).waitFor();
+  assert.equal(await page.getByLabel(/^how_many/).inputValue(), "3");
+  await page.getByLabel("Author").fill("Ada");
+  await world.shot(page, "start-form");
+  await page.getByLabel("Pipeline", { exact: true }).fill("another");
+  await page.getByLabel("Input, as JSON").waitFor();
+  await page.getByLabel("Pipeline", { exact: true }).fill("console");
+  await page.getByLabel("Author").fill("Ada");
+  await page.getByText("A plan of your own").click();
+  await page.getByLabel("Tasks, as JSON").fill('[{"id": "a", "type": "given"}]');
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await stands("succeeded");
+  const { results } = await world.api.getResults({ runId: page.url().split("/").at(-1)!, taskIds: ["a"] });
+  assert.equal(new TextDecoder().decode(results[0]!.payload!.data), '{"author":"Ada","how_many":3}');
 });
 
 test("a fork starts from the version of the slider, after the check, and is compared with its parent", async () => {

@@ -52,6 +52,26 @@ test("a default is what the form shows at first", () => {
   assert.equal(jsonOf(form, emptyEntry(form)), '{"n":1.50,"s":"x"}');
 });
 
+test("references to definitions are followed, and what may be null is left out where it is empty", () => {
+  const schema = {
+    properties: {
+      home: { anyOf: [{ $ref: "#/$defs/Town" }, { type: "null" }], default: null },
+      age: { anyOf: [{ type: "null" }, { type: "integer" }], default: null },
+    },
+    $defs: { Town: { type: "object", properties: { name: { type: "string" } } } },
+  };
+  const form = formOf(JSON.stringify(schema));
+  assert.equal(jsonOf(form, emptyEntry(form)), "{}");
+  assert.equal(jsonOf(form, { home: { name: "Oslo" }, age: "3" }), '{"home":{"name":"Oslo"},"age":3}');
+});
+
+test("a form of definitions that name each other has an end, in depth and in breadth", () => {
+  const parts = Object.fromEntries([...Array(30).keys()].map((n) => [`p${n}`, { $ref: "#/$defs/A" }]));
+  const form = formOf(JSON.stringify({ $ref: "#/$defs/A", $defs: { A: { properties: parts }, B: { $ref: "#/$defs/B" } } }));
+  assert.ok(JSON.stringify(form).length < 100_000);
+  assert.equal(formOf('{"$ref": "#/$defs/B", "$defs": {"B": {"$ref": "#/$defs/B"}}}').kind, "json");
+});
+
 test("what no form can show is written as JSON", () => {
   for (const schema of ["", "nonsense", "true", '{"anyOf": [{"type": "string"}]}', '{"$ref": "#/x"}', "{}", '{"type": ["string", "null"]}']) {
     assert.equal(formOf(schema).kind, "json", schema);

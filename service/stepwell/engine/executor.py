@@ -241,6 +241,13 @@ class Executor:
         """The workers connected to this replica."""
         return [connection.presence for connection in self._workers.connections]
 
+    def input_schema(self, worker: Presence) -> str:
+        """Return the JSON schema of inputs that a worker gave when it connected to this replica; empty: none."""
+        found = self._workers.find(worker.tenant_id, worker.worker_id)
+        if found is None or found.presence.instance_id != worker.instance_id:
+            return ""
+        return found.input_schema
+
     # --- commands and deliveries ------------------------------------------------------------------
 
     async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
@@ -357,17 +364,22 @@ class Executor:
     # --- workers --------------------------------------------------------------------------------------
 
     async def attach(
-        self, port: WorkerPort, held: Sequence[HeldLease]
+        self, port: WorkerPort, held: Sequence[HeldLease], *, input_schema: str = ""
     ) -> tuple[WorkerConnection, Sequence[bool]]:
         """Connect a worker; returns its connection, and for each held lease whether it is still valid.
 
         The newest instance wins: an older one's connection ends, and the leases that it held and that
         aren't listed are over at once, each as a loss (they may have caused its death). A
         lease of this very instance that isn't listed never reached it and is released.
+
+        `input_schema` is kept for those who ask this replica; it isn't in the presence that the store is told every
+        few seconds.
         """
         presence = port.presence
         self._evict(presence)
-        connection = WorkerConnection(port, connected_us=self._clock.now_us())
+        connection = WorkerConnection(
+            port, connected_us=self._clock.now_us(), input_schema=input_schema
+        )
         leases = (
             await self.store.page(
                 LeaseQuery(tenant_id=presence.tenant_id, worker_id=presence.worker_id)

@@ -44,6 +44,7 @@ class WorkerConnection:
         "connected_us",
         "credits",
         "drains",
+        "input_schema",
         "kept_for",
         "lapses",
         "leases",
@@ -51,9 +52,10 @@ class WorkerConnection:
         "rests",
     )
 
-    def __init__(self, port: WorkerPort, *, connected_us: int) -> None:
+    def __init__(self, port: WorkerPort, *, connected_us: int, input_schema: str = "") -> None:
         self.port = port
         self.connected_us = connected_us
+        self.input_schema = input_schema
         presence = port.presence
         self._described = FreeWorker(
             worker_id=presence.worker_id,

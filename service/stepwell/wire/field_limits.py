@@ -291,6 +291,7 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "stages": _STAGES,
         "held": _ITEMS,
         "version": _NAME,
+        "input_schema": text(limits.SCHEMA_BYTES_MAX, written=True),
     },
     "HeldLease": _LEASE,
     "Outcome": {

@@ -23,3 +23,12 @@ def test_queue_without_workers_is_said_to_have_none(terminal: Terminal) -> None:
 
     assert (answer.code, answer.out) == (0, "")
     assert "stepwell worker" in answer.err
+
+
+def test_schema_of_the_input_is_printed_as_the_queues_worker_gives_it(terminal: Terminal) -> None:
+    answer = terminal("run", "--queue", "default", "--input-schema")
+    assert (answer.code, answer.json) == (0, {"type": "object", "title": "What to do"})
+
+    missing = terminal("run", "--pipeline", "nobody-serves-this", "--input-schema")
+    assert missing.code != 0
+    assert "no worker of queue nobody-serves-this" in missing.err

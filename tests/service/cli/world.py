@@ -34,7 +34,7 @@ AGENT = """
     agent = Agent("cli")
     other = object()
 
-    @agent.plan
+    @agent.plan(input_schema={"type": "object", "title": "What to do"})
     def plan(ctx):
         if ctx.reason == "another way":
             return [Task("after", "question", input={"kind": "APPROVAL"})]

@@ -44,6 +44,7 @@ async def test_it_says_who_it_is_and_what_it_does(
 ) -> None:
     agent.task(role="painter")(lambda ctx: None)
     agent.reflect(lambda ctx: None)
+    agent.plan(input_schema={"type": "object"})(lambda ctx: [])
 
     async with serving(agent, client, worker_id="w", queues=["q"], version="1.4") as worker:
         hello = (await server.workers.stream()).hello
@@ -52,7 +53,9 @@ async def test_it_says_who_it_is_and_what_it_does(
     patterns = [(one.kind, one.type, one.role) for one in hello.tasks]
     assert (list(hello.queues), hello.version) == (["q"], "1.4")
     assert (types_pb2.STEP_KIND_TASK, "*", "painter") in patterns
-    assert list(hello.kinds) == [types_pb2.STEP_KIND_TASK, types_pb2.STEP_KIND_REFLECT]
+    kinds = ("PLAN", "TASK", "REFLECT")
+    assert list(hello.kinds) == [types_pb2.StepKind.Value(f"STEP_KIND_{kind}") for kind in kinds]
+    assert hello.input_schema == '{"type":"object"}'
     assert list(hello.stages) == [types_pb2.STEP_KIND_REFLECT]
     assert server.workers.metadata[0]["authorization"] == f"Bearer {TOKEN}"
 

@@ -930,14 +930,16 @@ class PurgeRunsResponse(_message.Message):
     def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
 
 class ListWorkersRequest(_message.Message):
-    __slots__ = ("queue", "page_size", "page_token")
+    __slots__ = ("queue", "page_size", "page_token", "with_input_schema")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WITH_INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     queue: str
     page_size: int
     page_token: str
-    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    with_input_schema: bool
+    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_input_schema: bool = ...) -> None: ...
 
 class ListWorkersResponse(_message.Message):
     __slots__ = ("workers", "next_page_token", "replica_id")
@@ -950,7 +952,7 @@ class ListWorkersResponse(_message.Message):
     def __init__(self, workers: _Optional[_Iterable[_Union[ConnectedWorker, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., replica_id: _Optional[str] = ...) -> None: ...
 
 class ConnectedWorker(_message.Message):
-    __slots__ = ("worker_id", "instance_id", "replica_id", "subject", "queues", "kinds", "tasks", "version", "connected_time", "free_slots", "held_count", "held", "draining", "lapses")
+    __slots__ = ("worker_id", "instance_id", "replica_id", "subject", "queues", "kinds", "tasks", "version", "connected_time", "free_slots", "held_count", "held", "draining", "lapses", "input_schema")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
@@ -965,6 +967,7 @@ class ConnectedWorker(_message.Message):
     HELD_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     LAPSES_FIELD_NUMBER: _ClassVar[int]
+    INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     instance_id: str
     replica_id: str
@@ -979,7 +982,8 @@ class ConnectedWorker(_message.Message):
     held: _containers.RepeatedCompositeFieldContainer[HeldStep]
     draining: bool
     lapses: int
-    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., subject: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., version: _Optional[str] = ..., connected_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., free_slots: _Optional[int] = ..., held_count: _Optional[int] = ..., held: _Optional[_Iterable[_Union[HeldStep, _Mapping]]] = ..., draining: bool = ..., lapses: _Optional[int] = ...) -> None: ...
+    input_schema: str
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., subject: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., version: _Optional[str] = ..., connected_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., free_slots: _Optional[int] = ..., held_count: _Optional[int] = ..., held: _Optional[_Iterable[_Union[HeldStep, _Mapping]]] = ..., draining: bool = ..., lapses: _Optional[int] = ..., input_schema: _Optional[str] = ...) -> None: ...
 
 class HeldStep(_message.Message):
     __slots__ = ("run_id", "execution_id")

@@ -84,7 +84,7 @@ class WorkResponse(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ..., recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("worker_id", "instance_id", "queues", "tasks", "kinds", "stages", "held", "version")
+    __slots__ = ("worker_id", "instance_id", "queues", "tasks", "kinds", "stages", "held", "version", "input_schema")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +93,7 @@ class Hello(_message.Message):
     STAGES_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     instance_id: str
     queues: _containers.RepeatedScalarFieldContainer[str]
@@ -101,7 +102,8 @@ class Hello(_message.Message):
     stages: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     held: _containers.RepeatedCompositeFieldContainer[HeldLease]
     version: str
-    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., held: _Optional[_Iterable[_Union[HeldLease, _Mapping]]] = ..., version: _Optional[str] = ...) -> None: ...
+    input_schema: str
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., held: _Optional[_Iterable[_Union[HeldLease, _Mapping]]] = ..., version: _Optional[str] = ..., input_schema: _Optional[str] = ...) -> None: ...
 
 class HeldLease(_message.Message):
     __slots__ = ("run_id", "execution_id", "lease_token")

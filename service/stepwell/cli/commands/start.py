@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import suppress
+from json import loads
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -11,7 +13,7 @@ from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
-from stepwell.cli.text import note
+from stepwell.cli.text import micros, note
 from stepwell_client import StepKind
 from stepwell_client.toolkit import StartOptions, SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2
@@ -57,6 +59,13 @@ _KeepOrWait = Annotated[
         " or is paused.",
     ),
 ]
+_InputSchema = Annotated[
+    bool,
+    typer.Option(
+        "--input-schema",
+        help="Start nothing: print the JSON schema of the input, as the queue's workers give it.",
+    ),
+]
 _RunRequestId = Annotated[
     str,
     typer.Option(
@@ -87,6 +96,7 @@ def run(
     request_id: _RunRequestId = "",
     detach: options.Detach = False,
     keep: _KeepOrWait = False,
+    input_schema: _InputSchema = False,
     json: options.Json = False,
 ) -> int:
     """Start a run and follow it.
@@ -97,6 +107,9 @@ def run(
     A plan is a list of tasks, or an object with `tasks`: {"id": "b", "type": "count", "depends_on":
     ["a"], "input": {"n": 1}}. The other fields are those of TaskSpec in the protocol.
     """
+    if input_schema:
+        put_json(_schema_of(client, queue or pipeline or "default"))
+        return Exit.DONE
     if not (goal or pipeline or queue) and run_input is None and plan is None:
         raise CliError("give the run something to do: --goal TEXT, --input JSON or --plan FILE")
     wanted = StartOptions(
@@ -128,6 +141,22 @@ def run(
             note(f"this request has started run {name} before")
         return follow(client, response.run, keep=keep, json=json)
     return detached(response, name, json=json)
+
+
+def _schema_of(client: SyncMessageClient, queue: str) -> dict[str, Any]:
+    """Return the schema of inputs that the worker gave which connected last."""
+    workers = [one for one in client.workers(queue, with_input_schema=True) if one.input_schema]
+    if not workers:
+        raise CliError(
+            f"no worker of queue {queue} that is connected to this server gives its input's schema; its plan"
+            " function's input has to be annotated with a type that has one"
+        )
+    newest = max(workers, key=lambda one: micros(one.connected_time))
+    with suppress(ValueError, RecursionError):
+        schema: Any = loads(newest.input_schema)
+        if isinstance(schema, dict):
+            return cast("dict[str, Any]", schema)
+    raise CliError(f"what worker {newest.worker_id} gives as its input's schema is no JSON object")
 
 
 def _stages(words: list[str]) -> list[StepKind]:

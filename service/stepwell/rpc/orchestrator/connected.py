@@ -61,6 +61,8 @@ async def list_workers(
         )
         for pattern in one.tasks:
             fill(pattern, message.tasks.add())
+        if request.with_input_schema:
+            message.input_schema = executor.input_schema(one)
         if one.connected_us:
             message.connected_time.FromMicroseconds(one.connected_us)
         return message

@@ -77,7 +77,9 @@ class Stream:
             HeldLease(run_id=one.run_id, execution_id=one.execution_id, token=one.lease_token)
             for one in self._hello.held
         ]
-        self._connection, live = await self._parts.executor.attach(self.outbox, held)
+        self._connection, live = await self._parts.executor.attach(
+            self.outbox, held, input_schema=self._hello.input_schema
+        )
         return self._welcome(live)
 
     def start_reading(self, first: pb.WorkRequest, requests: AsyncIterator[pb.WorkRequest]) -> None:
