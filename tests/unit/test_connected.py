@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.port import Principal
+from stepwell.core.port import LeaseQuery, Principal
 from stepwell.core.records.errors import PageTokenInvalid
-from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.model import Payload, TaskSpec
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import StepKind
-from stepwell.engine.executor import Executor
+from stepwell.engine.executor import Executor, Heartbeat
 from stepwell.rpc.caller import set_caller
 from stepwell.rpc.orchestrator import connected
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
-from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, until
+from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, Rigged, until
 
 PLAN = (TaskSpec(task_id="a"), TaskSpec(task_id="b"))
 OTHER_RUN = RUN[:-1] + "2"
@@ -97,6 +97,54 @@ async def test_input_schema_is_that_of_the_newest_instance(world: ExecutorWorld)
     (listed,) = (await workers_of(executor, with_input_schema=True)).workers
 
     assert (listed.instance_id, listed.input_schema) == ("two", "")
+
+
+async def test_workers_of_a_run_are_listed_with_its_steps_and_how_far_they_are(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(3)
+    await FakeWorker(executor, worker_id="idle").attach(0)
+    await world.start(executor, PLAN)
+    first, second = [await worker.next() for _ in PLAN]
+    await world.start(executor, PLAN[:1], run_id=OTHER_RUN)
+    await worker.next()
+    progress = Payload(data=b"half", media_type="text/plain")
+    beat = Heartbeat(
+        run_id=RUN,
+        execution_id=first.execution.execution_id,
+        token=first.token,
+        progress=progress,
+    )
+    await executor.heartbeat(TENANT, [beat])
+
+    (listed,) = (await workers_of(executor, run_id=RUN)).workers
+
+    assert (listed.worker_id, listed.held_count) == ("worker", 2)
+    held = {one.execution_id: one for one in listed.held}
+    assert held[first.execution.execution_id].progress.data == b"half"
+    assert not held[second.execution.execution_id].HasField("progress")
+    assert worker.session is not None
+    await executor.detach(worker.session)
+    assert not (await workers_of(executor, run_id=RUN)).workers
+
+
+async def test_leases_are_read_once_for_all_workers(world: ExecutorWorld) -> None:
+    asked: list[object] = []
+
+    async def note(_method: str, *args: object, **_: object) -> None:
+        asked.extend(one for one in args if isinstance(one, LeaseQuery))
+
+    executor = world.executor(Rigged(world.store, note))
+    for name in "abc":
+        await FakeWorker(executor, worker_id=name).attach()
+    asked.clear()
+
+    await workers_of(executor)
+    await queues_of(executor)
+
+    assert len(asked) == 2
 
 
 async def test_worker_that_drains_is_listed_as_such(world: ExecutorWorld) -> None:

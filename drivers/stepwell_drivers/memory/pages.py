@@ -138,7 +138,7 @@ def _presences(state: State, query: PresenceQuery) -> Page[Presence]:
 
 
 def _leases(state: State, query: LeaseQuery) -> Page[WorkerLease]:
-    return Page(items=tuple(state.leases(query.tenant_id, query.worker_id)))
+    return Page(items=tuple(state.leases(query)))
 
 
 def _rows(

@@ -20,6 +20,7 @@ from stepwell.core.port import (
     Fence,
     JournalWrite,
     Lease,
+    LeaseQuery,
     Page,
     Presence,
     Recorded,
@@ -358,18 +359,22 @@ class State:
             del tenant.presence[key]
         return tuple(presence for presence, _ in tenant.presence.values())
 
-    def leases(self, tenant_id: str, worker_id: str) -> list[WorkerLease]:
-        """Return what a worker holds."""
-        tenant = self.tenants.get(tenant_id)
-        leased = tenant.leased.get(worker_id, {}) if tenant is not None else {}
+    def leases(self, query: LeaseQuery) -> list[WorkerLease]:
+        """Return what workers hold."""
+        tenant = self.tenants.get(query.tenant_id)
+        leased = tenant.leased if tenant is not None else {}
         return [
             WorkerLease(
                 run_id=run_id,
                 execution_id=execution_id,
                 token=lease.token,
                 instance_id=lease.instance_id,
+                worker_id=worker_id,
+                progress=lease.progress if query.run_id else None,
             )
-            for (run_id, execution_id), lease in leased.items()
+            for worker_id in ([query.worker_id] if query.worker_id else leased)
+            for (run_id, execution_id), lease in leased.get(worker_id, {}).items()
+            if query.run_id in ("", run_id)
         ]
 
     def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:

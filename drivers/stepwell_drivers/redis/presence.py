@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from stepwell.core.port import LeaseQuery, Page, Presence, PresenceQuery, WorkerLease
 from stepwell_drivers.redis.base import Base, number
-from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape, worker_leases
+from stepwell_drivers.redis.keys import SEPARATOR, RunKeys, escape, unescape, worker_leases
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import micros
-from stepwell_drivers.redis.rows import packed, presence_of
+from stepwell_drivers.redis.rows import packed, payload_of, presence_of
 
 
 class PresenceRows:
@@ -52,23 +54,45 @@ class PresenceRows:
         return Page(items=tuple(presence_of(row) for row in found if row is not None))
 
     async def leases(self, query: LeaseQuery) -> Page[WorkerLease]:
-        """Return the leases that a worker holds, in all partitions."""
-        start = f"[{worker_leases(query.tenant_id, query.worker_id)}".encode()
+        """Return the leases that workers hold: in all partitions, or in the run's."""
+        of = (
+            worker_leases(query.tenant_id, query.worker_id)
+            if query.worker_id
+            else escape(query.tenant_id) + SEPARATOR
+        )
+        start = f"[{of}".encode()
+        run = self._base.run(query.tenant_id, query.run_id) if query.run_id else None
+        partitions = self._base.keys.partitions if run is None else (run.partition,)
         asks = [
             Ask(one.slot, ("ZRANGEBYLEX", one.holders, start, start + b"\xff"))
-            for one in self._base.keys.partitions
+            for one in partitions
         ]
         replies = await self._base.network.ask_all(asks)
         held = [_lease(one.decode()) for found in replies for one in found]
-        return Page(items=tuple(sorted(held, key=lambda one: (one.run_id, one.execution_id))))
+        held.sort(key=lambda one: (one.run_id, one.execution_id))
+        if run is not None:
+            held = [one for one in held if one.run_id == query.run_id]
+            held = await self._with_progress(run, held)
+        return Page(items=tuple(held))
+
+    async def _with_progress(self, run: RunKeys, held: Sequence[WorkerLease]) -> list[WorkerLease]:
+        if not held:
+            return []
+        fields = [f"lp:{one.execution_id}".encode() for one in held]
+        found = await self._base.read(run, ("HMGET", run.rows, *fields))
+        return [
+            one if row is None else replace(one, progress=payload_of(row))
+            for one, row in zip(held, found, strict=True)
+        ]
 
 
 def _lease(held: str) -> WorkerLease:
-    _, _, instance_id, name, token = held.split(SEPARATOR, 4)
+    _, worker_id, instance_id, name, token = held.split(SEPARATOR, 4)
     _, run_id, execution_id = name.split(":")
     return WorkerLease(
         run_id=unescape(run_id),
         execution_id=unescape(execution_id),
         token=token,
         instance_id=unescape(instance_id),
+        worker_id=unescape(worker_id),
     )

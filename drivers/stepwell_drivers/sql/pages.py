@@ -20,6 +20,7 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
+    text,
     tuple_,
 )
 from sqlalchemy.engine import Dialect
@@ -43,7 +44,7 @@ from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid
 from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
 from stepwell_drivers.sql import bodies, schema
-from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql.columns import Values, payload_of
 from stepwell_drivers.sql.dialect import Clock, Link, has_label, is_postgres, label_parameters
 from stepwell_drivers.sql.reads import (
     CHECKPOINT,
@@ -222,25 +223,56 @@ def presences(connection: Link, query: PresenceQuery, about: About) -> Page[Pres
 
 
 _steps = schema.executions.c
-_leases_of = Query(
-    select(
-        select(schema.runs.c.run_id)
-        .where(schema.runs.c.run_key == _steps.run_key)
-        .scalar_subquery(),
-        *(_steps.execution_id, _steps.token, _steps.instance_id),
-    ).where(_steps.tenant_id == bindparam("tenant_id"), _steps.worker_id == bindparam("worker_id"))
+_LEASE = (_steps.execution_id, _steps.token, _steps.instance_id, _steps.worker_id)
+_leases = select(
+    select(schema.runs.c.run_id).where(schema.runs.c.run_key == _steps.run_key).scalar_subquery(),
+    *_LEASE,
+).where(_steps.tenant_id == bindparam("tenant_id"))
+_leases_of_tenant = Query(_leases.where(_steps.worker_id.is_not(None)))
+_leases_of_worker = Query(_leases.where(_steps.worker_id == bindparam("worker_id")))
+_leases_of_run = Query(
+    select(*_LEASE, _steps.progress_media_type, _steps.progress).where(
+        _steps.run_key == number_of_run(), text(schema.OPEN), _steps.worker_id.is_not(None)
+    )
 )
 
 
 def leases(connection: Link, query: LeaseQuery, _about: About) -> Page[WorkerLease]:
-    """Return the leases that a worker holds."""
-    rows = _leases_of.run(connection, tenant_id=query.tenant_id, worker_id=query.worker_id)
+    """Return the leases that workers hold."""
+    if query.run_id:
+        return Page(items=tuple(_of_run(connection, query)))
+    if query.worker_id:
+        rows = _leases_of_worker.run(
+            connection, tenant_id=query.tenant_id, worker_id=query.worker_id
+        )
+    else:
+        rows = _leases_of_tenant.run(connection, tenant_id=query.tenant_id)
     return Page(
         items=tuple(
-            WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
-            for run_id, name, token, instance_id in sorted(rows)
+            WorkerLease(
+                run_id=run_id,
+                execution_id=name,
+                token=token,
+                instance_id=instance_id,
+                worker_id=worker_id,
+            )
+            for run_id, name, token, instance_id, worker_id in sorted(rows)
         )
     )
+
+
+def _of_run(connection: Link, query: LeaseQuery) -> Iterator[WorkerLease]:
+    rows = _leases_of_run.run(connection, tenant_id=query.tenant_id, run_id=query.run_id)
+    for name, token, instance_id, worker_id, *progress in sorted(rows, key=lambda row: row[0]):
+        if query.worker_id in ("", worker_id):
+            yield WorkerLease(
+                run_id=query.run_id,
+                execution_id=name,
+                token=token,
+                instance_id=instance_id,
+                worker_id=worker_id,
+                progress=payload_of(*progress),
+            )
 
 
 def runs(connection: Link, query: RunQuery, _about: About) -> Page[Run]:

@@ -573,19 +573,25 @@ class PresenceQuery(Query[Presence], frozen=True, kw_only=True):
 
 
 class WorkerLease(Record, frozen=True, kw_only=True):
-    """A lease, as its worker's reconnect needs it."""
+    """A lease, and which worker holds it."""
 
     run_id: str
     execution_id: str
     token: str
     instance_id: str = ""
+    worker_id: str = ""
+    progress: Payload | None = None
+    """The last that a heartbeat brought; only where the query names a run."""
 
 
 class LeaseQuery(Query[WorkerLease], frozen=True, kw_only=True):
-    """Leases that a worker holds. Of all its instances, expired or not; one page holds all."""
+    """Leases that workers hold. Of all their instances, expired or not; one page holds all."""
 
     tenant_id: str
-    worker_id: str
+    worker_id: str = ""
+    """Only this worker's. Empty: any."""
+    run_id: str = ""
+    """Only this run's. Empty: any."""
 
 
 class FeedEntry(Record, frozen=True, kw_only=True):

@@ -226,7 +226,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "ListPlansRequest": {"run_id": _RUN_ID, **_PAGE},
     "ListCheckpointsRequest": {"run_id": _RUN_ID, **_PAGE},
     "ListInputsRequest": {"run_id": _ANY_RUN_ID, **_PAGE},
-    "ListWorkersRequest": {"queue": _NAME, **_PAGE},
+    "ListWorkersRequest": {"queue": _NAME, "run_id": _ANY_RUN_ID, **_PAGE},
     "ListQueuesRequest": _PAGE,
     "AnswerInputRequest": {
         **_COMMAND,
@@ -416,7 +416,7 @@ _STORE: dict[str, dict[str, Limit]] = {
         "limit": _STORE_LIMIT,
     },
     "PresenceQuery": {"tenant_id": _NAME},
-    "LeaseQuery": {"tenant_id": _NAME, "worker_id": _NAME},
+    "LeaseQuery": {"tenant_id": _NAME, "worker_id": _NAME, "run_id": _NAME},
     "FeedQuery": {"tenant_id": _NAME, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT},
 }
 

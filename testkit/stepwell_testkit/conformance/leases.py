@@ -170,7 +170,8 @@ class TestLeases(Cases):
         assert (due.kind, due.name, due.token) == (DueKind.LEASE_EXPIRED, b.STEP, "t1")
         assert (due.tenant_id, due.run_id, due.version) == (b.TENANT, b.RUN, 1)
 
-    @promises("LeaseQuery", "Of all its instances", "one page holds all.")
+    @promises("LeaseQuery", "Of all their instances", "one page holds all.")
+    @promises("LeaseQuery.worker_id", "Only this worker's.")
     async def test_a_workers_leases_are_listed_over_all_its_runs(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -199,6 +200,43 @@ class TestLeases(Cases):
         assert (
             list((await store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="nobody"))).items) == []
         )
+
+    @promises("LeaseQuery.worker_id", "Empty: any.")
+    @promises("LeaseQuery.run_id", "Only this run's.", "Empty: any.")
+    async def test_leases_of_a_tenant_and_of_a_run_are_listed_over_all_workers(
+        self, store: Store
+    ) -> None:
+        leases = [
+            replace(b.lease("e1", token="x"), worker_id="worker-2"),
+            b.lease("e2", token="y"),
+        ]
+        run = b.created("one", executions=[b.leased("e1"), b.leased("e2")], leases=leases)
+        foreign = b.created_leased("one", tenant="other", token="v")
+        await ask.must(store, run, b.created_leased("two", token="z"), foreign)
+
+        async def held(**names: str) -> list[tuple[str, str, str]]:
+            page = await store.page(LeaseQuery(tenant_id=b.TENANT, **names))
+            return sorted((it.run_id, it.execution_id, it.worker_id) for it in page.items)
+
+        one = [("one", "e1", "worker-2"), ("one", "e2", "worker-1")]
+        assert await held() == [*one, ("two", b.STEP, "worker-1")]
+        assert await held(run_id="one") == one
+        assert await held(run_id="one", worker_id="worker-1") == one[1:]
+        assert await held(run_id="none") == []
+
+    @promises("WorkerLease.progress", "The last that a heartbeat brought")
+    @promises("WorkerLease.progress", "only where the query names a run.")
+    async def test_leases_of_a_run_come_with_their_last_progress(self, store: Store) -> None:
+        leases = [b.lease("e1", token="x"), b.lease("e2", token="y")]
+        await ask.must(store, b.created(executions=[b.leased("e1"), b.leased("e2")], leases=leases))
+        await store.renew([b.renewal(execution_id="e1", token="x", progress=Payload(data=b"half"))])
+
+        async def progress(**names: str) -> list[Payload | None]:
+            page = await store.page(LeaseQuery(tenant_id=b.TENANT, **names))
+            return [it.progress for it in sorted(page.items, key=lambda it: it.execution_id)]
+
+        assert await progress(run_id=b.RUN) == [Payload(data=b"half"), None]
+        assert await progress() == [None, None]
 
     @promises("LeaseQuery", "expired or not")
     async def test_S10_a_lease_is_listed_until_a_commit_ends_it(

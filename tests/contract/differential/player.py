@@ -181,7 +181,7 @@ class Player(Calls):
             for end in ENDS:
                 await self._list(EndedQuery(tenant_id=tenant_id, statuses=(end,)))
             await self._list(PresenceQuery(tenant_id=tenant_id))
-            for worker_id in WORKERS:
+            for worker_id in ("", *WORKERS):
                 await self._list(LeaseQuery(tenant_id=tenant_id, worker_id=worker_id))
             for pipeline_id in PIPELINES:
                 await self._swap(tenant_id, pipeline_id, tuple(Swap(key=key) for key in KEYS))
@@ -190,6 +190,7 @@ class Player(Calls):
             await self._load(key, 0)
             await self._read_by_key(key)
             await self._list(InputQuery(**names, limit=1))
+            await self._list(LeaseQuery(**names))
             # A deleted run may have left it to others.
             await self._list(JournalQuery(tenant_id=key[0], run_id=key[1], limit=3))
             if key in known.heads:

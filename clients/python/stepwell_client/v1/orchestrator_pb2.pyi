@@ -930,16 +930,18 @@ class PurgeRunsResponse(_message.Message):
     def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
 
 class ListWorkersRequest(_message.Message):
-    __slots__ = ("queue", "page_size", "page_token", "with_input_schema")
+    __slots__ = ("queue", "page_size", "page_token", "with_input_schema", "run_id")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WITH_INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     queue: str
     page_size: int
     page_token: str
     with_input_schema: bool
-    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_input_schema: bool = ...) -> None: ...
+    run_id: str
+    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_input_schema: bool = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class ListWorkersResponse(_message.Message):
     __slots__ = ("workers", "next_page_token", "replica_id")
@@ -986,12 +988,14 @@ class ConnectedWorker(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., subject: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., version: _Optional[str] = ..., connected_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., free_slots: _Optional[int] = ..., held_count: _Optional[int] = ..., held: _Optional[_Iterable[_Union[HeldStep, _Mapping]]] = ..., draining: bool = ..., lapses: _Optional[int] = ..., input_schema: _Optional[str] = ...) -> None: ...
 
 class HeldStep(_message.Message):
-    __slots__ = ("run_id", "execution_id")
+    __slots__ = ("run_id", "execution_id", "progress")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ...) -> None: ...
+    progress: _types_pb2.Payload
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -668,12 +668,14 @@ class PresenceQuery(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ...) -> None: ...
 
 class LeaseQuery(_message.Message):
-    __slots__ = ("tenant_id", "worker_id")
+    __slots__ = ("tenant_id", "worker_id", "run_id")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     worker_id: str
-    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class Presence(_message.Message):
     __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "tasks", "kinds", "credits", "version", "subject", "connected_time", "draining", "lapses")
@@ -706,16 +708,20 @@ class Presence(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ..., version: _Optional[str] = ..., subject: _Optional[str] = ..., connected_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ..., lapses: _Optional[int] = ...) -> None: ...
 
 class WorkerLease(_message.Message):
-    __slots__ = ("run_id", "execution_id", "token", "instance_id")
+    __slots__ = ("run_id", "execution_id", "token", "instance_id", "worker_id", "progress")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
     token: str
     instance_id: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., instance_id: _Optional[str] = ...) -> None: ...
+    worker_id: str
+    progress: _types_pb2.Payload
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., instance_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
 
 class Hint(_message.Message):
     __slots__ = ("tenant_id", "run_id", "version")

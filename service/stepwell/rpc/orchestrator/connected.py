@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -34,14 +34,15 @@ async def list_workers(
 ) -> pb.ListWorkersResponse:
     """Return a page of the caller's connected workers, with what they hold."""
     tenant_id = tenant()
+    held = await _leases(executor, LeaseQuery(tenant_id=tenant_id, run_id=request.run_id))
     workers = [
         one
         for one in await _workers(executor, tenant_id)
-        if not request.queue or request.queue in one.queues
+        if request.queue in ("", *one.queues) and (not request.run_id or one.worker_id in held)
     ]
 
     async def show(one: Presence) -> pb.ConnectedWorker:
-        leases = await _leases(executor, one)
+        leases = held.get(one.worker_id, ())
         message = pb.ConnectedWorker(
             worker_id=one.worker_id,
             instance_id=one.instance_id,
@@ -52,13 +53,13 @@ async def list_workers(
             version=one.version,
             free_slots=one.credits,
             held_count=len(leases),
-            held=[
-                pb.HeldStep(run_id=lease.run_id, execution_id=lease.execution_id)
-                for lease in leases[:HELD_MAX]
-            ],
             draining=one.draining,
             lapses=one.lapses,
         )
+        for lease in leases[:HELD_MAX]:
+            step = message.held.add(run_id=lease.run_id, execution_id=lease.execution_id)
+            if lease.progress is not None:
+                fill(lease.progress, step.progress)
         for pattern in one.tasks:
             fill(pattern, message.tasks.add())
         if request.with_input_schema:
@@ -129,9 +130,12 @@ async def _workers(executor: Executor, tenant_id: str) -> list[Presence]:
     return [newest[worker_id] for worker_id in sorted(newest)]
 
 
-async def _leases(executor: Executor, worker: Presence) -> Sequence[WorkerLease]:
-    query = LeaseQuery(tenant_id=worker.tenant_id, worker_id=worker.worker_id)
-    return (await executor.store.page(query)).items
+async def _leases(executor: Executor, query: LeaseQuery) -> Mapping[str, Sequence[WorkerLease]]:
+    """Return leases by their workers' ids."""
+    held = defaultdict[str, list[WorkerLease]](list)
+    for lease in (await executor.store.page(query)).items:
+        held[lease.worker_id].append(lease)
+    return held
 
 
 class _Found(NamedTuple):
@@ -147,8 +151,9 @@ async def _held_steps(executor: Executor, tenant_id: str, workers: Sequence[Pres
     counts = Counter[str]()
     queue_of = dict[str, str]()
     complete = True
+    leases = await _leases(executor, LeaseQuery(tenant_id=tenant_id))
     for worker in workers:
-        for lease in await _leases(executor, worker):
+        for lease in leases.get(worker.worker_id, ()):
             queue = queue_of.get(lease.run_id)
             if queue is None and len(worker.queues) == 1:
                 # Its run need not be read.

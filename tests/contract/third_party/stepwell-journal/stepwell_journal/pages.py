@@ -162,7 +162,6 @@ def _ended(state: State, query: EndedQuery, now_us: int) -> Page[EndedRun]:
 
 
 def _leases(state: State, query: LeaseQuery) -> Page[WorkerLease]:
-    wanted = (query.tenant_id, query.worker_id)
     return Page(
         items=tuple(
             WorkerLease(
@@ -170,9 +169,14 @@ def _leases(state: State, query: LeaseQuery) -> Page[WorkerLease]:
                 execution_id=execution_id,
                 token=item.lease.token,
                 instance_id=item.lease.instance_id,
+                worker_id=item.lease.worker_id,
+                progress=item.progress if query.run_id else None,
             )
             for (tenant_id, run_id, execution_id), item in state.leases.items()
-            if item.lease is not None and (tenant_id, item.lease.worker_id) == wanted
+            if item.lease is not None
+            and tenant_id == query.tenant_id
+            and query.worker_id in ("", item.lease.worker_id)
+            and query.run_id in ("", run_id)
         )
     )
 
