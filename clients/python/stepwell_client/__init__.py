@@ -13,6 +13,13 @@ from stepwell_client._agent import Agent
 from stepwell_client._blocking import SyncWatch
 from stepwell_client._client import Client, RunHandle
 from stepwell_client._connect import DEFAULT_TARGET, Security, default_token_file
+from stepwell_client._connected_records import (
+    ConnectedWorker,
+    HeldStep,
+    Queue,
+    QueueList,
+    TaskPattern,
+)
 from stepwell_client._context import (
     PlanContext,
     ReconcileContext,
@@ -140,6 +147,7 @@ __all__ = [
     "Budget",
     "Checkpoint",
     "Client",
+    "ConnectedWorker",
     "Continue",
     "Counts",
     "CursorOutOfRange",
@@ -165,6 +173,7 @@ __all__ = [
     "ForkMode",
     "ForkViolation",
     "ForkViolationKind",
+    "HeldStep",
     "InputKind",
     "InputStatus",
     "InvalidRequest",
@@ -195,6 +204,8 @@ __all__ = [
     "PlanTrigger",
     "Purged",
     "Question",
+    "Queue",
+    "QueueList",
     "ReconcileContext",
     "Record",
     "ReflectContext",
@@ -231,6 +242,7 @@ __all__ = [
     "SynthesizeContext",
     "Task",
     "TaskContext",
+    "TaskPattern",
     "TaskStatus",
     "Unauthenticated",
     "Unavailable",

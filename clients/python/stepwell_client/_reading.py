@@ -17,6 +17,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from stepwell_client import _enums
+from stepwell_client._connected_records import ConnectedWorker, HeldStep, Queue, TaskPattern
 from stepwell_client._errors import Violation
 from stepwell_client._history_records import (
     Event,
@@ -78,15 +79,19 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     types_pb2.StoreInfo: StoreInfo,
     types_pb2.Task: RunTask,
     types_pb2.TaskChange: RunTask,
+    types_pb2.TaskPattern: TaskPattern,
     types_pb2.TaskSpec: Task,
     types_pb2.Usage: Usage,
     types_pb2.Wait: Wait,
     types_pb2.WaitingStep: WaitingStep,
     orchestrator_pb2.Checkpoint: Checkpoint,
+    orchestrator_pb2.ConnectedWorker: ConnectedWorker,
     orchestrator_pb2.ForkRunResponse: ForkCheck,
     orchestrator_pb2.ForkViolation: ForkViolation,
     orchestrator_pb2.GetServerInfoResponse: ServerInfo,
+    orchestrator_pb2.HeldStep: HeldStep,
     orchestrator_pb2.PurgeRunsResponse: Purged,
+    orchestrator_pb2.Queue: Queue,
     orchestrator_pb2.Result: Result,
     orchestrator_pb2.RunInput: Question,
     orchestrator_pb2.RunUpdate: RunUpdate,
@@ -106,6 +111,11 @@ OWN_IDS: Mapping[type, str] = {
 def read(message: ProtoMessage, kind: Callable[..., T], **more: object) -> T:
     """Return a message as its record; `more` are fields that aren't in the message."""
     return kind(**_values(message) | more)
+
+
+def reader(kind: Callable[..., T]) -> Callable[[ProtoMessage], T]:
+    """Return the conversion of messages into these records."""
+    return lambda message: read(message, kind)
 
 
 def read_event(message: types_pb2.Event, run_id: str) -> Event:

@@ -184,16 +184,22 @@ class ReadCalls(CallsBase):
         return self._pages("ListInputs", request, "inputs")
 
     def workers(
-        self, queue: str = "", *, with_input_schema: bool = False
+        self, queue: str = "", *, run_id: str = "", with_input_schema: bool = False
     ) -> AsyncIterator[pb.ConnectedWorker]:
-        """Yield the workers that are connected to any replica, by id; with a queue those that serve it.
+        """Yield the workers that are connected to any replica, by id.
 
-        `with_input_schema`: with the JSON schema of inputs that those connected to the server that answers gave.
+        Args:
+            queue: Only those that serve it.
+            run_id: Only those that hold a step of this run, with these steps and how far they are.
+            with_input_schema: With the JSON schema of inputs that those connected to the server that answers gave.
         """
 
         def request(token: str) -> pb.ListWorkersRequest:
             return pb.ListWorkersRequest(
-                queue=queue, page_token=token, with_input_schema=with_input_schema
+                queue=queue,
+                run_id=run_id,
+                page_token=token,
+                with_input_schema=with_input_schema,
             )
 
         return self._pages("ListWorkers", request, "workers")

@@ -187,6 +187,8 @@ class SyncClient:
     results = blocking(RunCalls.results)
     payloads = blocking(RunCalls.payloads)
     wait = blocking(RunCalls.wait)
+    workers = iterating(RunCalls.workers)
+    queues = blocking(RunCalls.queues)
     server_info = blocking(RunCalls.server_info)
 
     resume = blocking(RunCalls.resume)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -18,6 +18,7 @@ from stepwell_client import (
     Effect,
     EventType,
     LogKind,
+    Payload,
     RunFailed,
     RunNotFound,
     RunPurged,
@@ -25,6 +26,7 @@ from stepwell_client import (
     StepKind,
     StepwellClientError,
     Task,
+    TaskPattern,
     Unavailable,
     decode,
     encode,
@@ -440,3 +442,56 @@ def test_each_error_is_of_the_tree_and_drawn_in_it() -> None:
     assert all(issubclass(item, StepwellClientError) for item in errors)
     drawn = (module.__doc__ or "").replace("├", " ").replace("─", " ").split()
     assert [item.__name__ for item in errors if item.__name__ not in drawn] == []
+
+
+async def test_workers_and_queues_come_as_records_over_all_pages(
+    server: FakeServer, client: Client
+) -> None:
+    held = orchestrator_pb2.HeldStep(run_id=RUN_ID, execution_id="task:a#1", progress=encode(3))
+    worker = orchestrator_pb2.ConnectedWorker(
+        worker_id="w", kinds=[types_pb2.STEP_KIND_TASK], held=[held], held_count=1
+    )
+    worker.tasks.add(type="*", role="writer")
+    server.runs.answers["ListWorkersRequest"] = Script(
+        orchestrator_pb2.ListWorkersResponse(workers=[worker], next_page_token="more"),
+        orchestrator_pb2.ListWorkersResponse(
+            workers=[orchestrator_pb2.ConnectedWorker(worker_id="x")]
+        ),
+    )
+    server.runs.answers["ListQueuesRequest"] = Script(
+        orchestrator_pb2.ListQueuesResponse(
+            queues=[orchestrator_pb2.Queue(name="q", limit=0)], next_page_token="more"
+        ),
+        orchestrator_pb2.ListQueuesResponse(
+            queues=[orchestrator_pb2.Queue(name="r")], complete=True
+        ),
+    )
+    workers = [one async for one in client.workers("q", run_id=RUN_ID)]
+    found = await client.queues()
+
+    assert [one.worker_id for one in workers] == ["w", "x"]
+    assert workers[0].tasks == (TaskPattern(type="*", role="writer"),)
+    assert workers[0].held[0].progress == Payload(b"3")
+    assert [(one.queue, one.run_id) for one in server.runs.requests[:2]] == [("q", RUN_ID)] * 2
+    assert [(one.name, one.limit) for one in found.queues] == [("q", 0), ("r", None)]
+    assert not found.complete
+
+
+async def test_listing_that_is_closed_early_closes_the_pages_beneath_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[bool] = []
+
+    async def pages(*_: object, **__: object) -> AsyncIterator[object]:
+        try:
+            while True:
+                yield orchestrator_pb2.ConnectedWorker()
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(client.calls, "workers", pages)
+    workers = client.workers()
+    await anext(workers)
+    await cast("AsyncGenerator[object]", workers).aclose()
+
+    assert closed
