@@ -128,6 +128,46 @@ def test_chunks_of_a_stream_are_put_together() -> None:
     assert "The end." in screen.drawn()
 
 
+def connected(*held: orchestrator_pb2.HeldStep) -> orchestrator_pb2.ConnectedWorker:
+    return orchestrator_pb2.ConnectedWorker(worker_id="w", held=held)
+
+
+def test_row_of_a_running_task_says_how_far_its_heartbeats_say_it_is() -> None:
+    screen = Screen({"a": RUNNING}, width=80)
+    held = orchestrator_pb2.HeldStep(execution_id="task:a#1")
+    held.progress.media_type, held.progress.data = "application/json", b'{"done": 3}'
+    screen.add_log("page 7")
+
+    screen.tree.holders.take({"task:a#1": "w"}, [connected(held)], screen.runtime.now_us())
+
+    assert '5.00s  {"done": 3} · page 7' in screen.drawn()
+
+
+def test_steps_whose_worker_is_gone_say_so_until_one_has_them_again() -> None:
+    screen = Screen({"a": RUNNING}, width=80)
+    screen.add_attempt("reflect:1#1", STEP, LEASED)
+    asked_for = {"task:a#1": "w", "reflect:1#1": "w"}
+    screen.tree.holders.take(asked_for, [], screen.runtime.now_us())
+    screen.runtime.advance(4_000)
+    screen.tree.holders.take(asked_for, [], screen.runtime.now_us())
+
+    gone = screen.drawn()
+    screen.tree.holders.take(asked_for, [connected()], screen.runtime.now_us())
+
+    assert gone.count("its worker is gone, for 4.00s") == 2
+    assert "! a" in gone
+    assert "! reflect" in gone
+    assert "gone" not in screen.drawn()
+
+
+def test_row_of_a_step_ends_with_what_it_wrote_last() -> None:
+    screen = Screen({"a": COMPLETED}, width=80)
+    screen.add_attempt("reflect:1#1", STEP, LEASED)
+    screen.tree.said.add(types_pb2.LogEntry(execution_id="reflect:1#1", text="it will do"))
+
+    assert "it will do" in screen.drawn()
+
+
 def test_bar_is_full_only_after_the_reflection() -> None:
     screen = Screen({"a": COMPLETED})
     screen.add_attempt("reflect:1#1", STEP, LEASED)

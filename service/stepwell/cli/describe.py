@@ -41,6 +41,7 @@ class Sign(NamedTuple):
 
 DONE = Sign("✓", "+", "green")
 RUNNING = Sign("●", "*", "cyan")
+LOST = Sign("!", "!", "yellow")
 READY = Sign("◌", "o", "")
 PENDING = Sign("○", ".", "dim")
 BLOCKED = Sign("?", "?", "yellow")

@@ -1,4 +1,4 @@
-"""The live view of a run: the tree, drawn again and again in its place, with what attempts write and who is silent."""
+"""The live view of a run: the tree, drawn again and again in its place, with what attempts write and report, and who is silent."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rich.live import Live
 from rich.text import Text
 
 from stepwell.cli import task_tree
+from stepwell.cli.holders import ASK_EVERY_S, Holders, at_work
+from stepwell.cli.task_rows import Reports
 from stepwell.cli.text import US, one_line, span
 from stepwell.core.port import Runtime
 from stepwell_client import ENDED, LogKind, StepwellClientError
@@ -79,6 +81,7 @@ class LiveTree:
         self._runtime = runtime
         self._silence = silence
         self.said = Said()
+        self.holders = Holders()
         self._drawn: RenderableType = ""
         self._again_at = 0.0
 
@@ -95,8 +98,14 @@ class LiveTree:
         with client.logs(self._view.run.spec.run_id, follow=True) as entries:
             reading = threading.Thread(target=self._read, args=(entries,), daemon=True)
             reading.start()
-            with _outages_unlogged(), live:
-                yield
+            left = threading.Event()
+            asking = threading.Thread(target=self._ask, args=(client, left), daemon=True)
+            asking.start()
+            try:
+                with _outages_unlogged(), live:
+                    yield
+            finally:
+                left.set()
 
     def _read(self, entries: Iterable[types_pb2.LogEntry]) -> None:
         # The watch of the events tells of a server that is gone.
@@ -104,6 +113,26 @@ class LiveTree:
             for entry in entries:
                 with self._lock:
                     self.said.add(entry)
+
+    def _ask(self, client: SyncMessageClient, left: threading.Event) -> None:
+        run_id = self._view.run.spec.run_id
+        while not left.wait(ASK_EVERY_S):
+            with self._lock:
+                asked_for = at_work(self._view)
+            if not asked_for:
+                continue
+            with suppress(StepwellClientError):
+                workers = list(client.workers(run_id=run_id))
+                with self._lock:
+                    self.holders.take(asked_for, workers, self._runtime.now_us())
+
+    def _reports(self) -> Reports:
+        said, progress = self.said.lines(), self.holders.progress
+        words = {
+            one: " · ".join(filter(None, (progress.get(one), said.get(one))))
+            for one in (*said, *progress)
+        }
+        return Reports(words, self.holders.gone)
 
     def render(self) -> RenderableType:
         """Return the tree as it is now, or as it was drawn a moment ago."""
@@ -134,7 +163,7 @@ class LiveTree:
             now_us,
             rows_max=rows_max,
             live=live and not is_silent,
-            said=self.said.lines(),
+            reports=self._reports(),
         )
         if not is_silent:
             return tree

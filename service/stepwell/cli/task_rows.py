@@ -14,7 +14,6 @@ from stepwell_client.toolkit import MessageView
 from stepwell_client.v1 import types_pb2
 
 _INDENT_MAX = 5
-NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
 _OPEN = (ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME)
 _LATEST = 5
 """The number of last-ended rows that are shown before rows still to come."""
@@ -38,6 +37,18 @@ _RANK: dict[int, int] = {
 """The order in which rows are chosen where not all have room."""
 
 
+class Reports(NamedTuple):
+    """Reports on attempts under way that no event brings, by execution id."""
+
+    said: Mapping[str, str] = MappingProxyType({})
+    """The progress of each, and the last that it wrote."""
+    gone: Mapping[str, int] = MappingProxyType({})
+    """The moment at which a worker that isn't connected was missed first."""
+
+
+NO_REPORTS = Reports()
+
+
 class Row(NamedTuple):
     """A line of the tree."""
 
@@ -54,9 +65,9 @@ class Row(NamedTuple):
     """The status that it is counted under where it is left out."""
 
 
-def rows(view: MessageView, now_us: int, said: Mapping[str, str] = NOTHING_SAID) -> list[Row]:
-    """Return all rows, in order. `said`: what attempts under way wrote last, by execution id."""
-    made = [_step_row(view, one, now_us) for one in _last_attempts(view)]
+def rows(view: MessageView, now_us: int, reports: Reports = NO_REPORTS) -> list[Row]:
+    """Return all rows, in order."""
+    made = [_step_row(view, one, now_us, reports) for one in _last_attempts(view)]
     attempts = {
         one.task_id: one
         for one in view.executions.values()
@@ -66,7 +77,7 @@ def rows(view: MessageView, now_us: int, said: Mapping[str, str] = NOTHING_SAID)
         task = view.tasks[task_id]
         iteration = view.iterations.get(task.revision, view.run.iteration)
         order = (iteration, _KIND_ORDER[StepKind.TASK], place)
-        made.append(_task_row(view, task, attempts.get(task_id), order, indent, now_us, said))
+        made.append(_task_row(view, task, attempts.get(task_id), order, indent, now_us, reports))
     return sorted(made, key=lambda row: row.order)
 
 
@@ -98,12 +109,12 @@ def _last_attempts(view: MessageView) -> list[types_pb2.Execution]:
     return list(last.values())
 
 
-def _step_row(view: MessageView, one: types_pb2.Execution, now_us: int) -> Row:
+def _step_row(view: MessageView, one: types_pb2.Execution, now_us: int, reports: Reports) -> Row:
     sign, rank, kind = describe.FAILED, 0, "failed"
     if one.status == ExecutionStatus.COMPLETED:
         sign, rank, kind = describe.DONE, 1, "completed"
     elif one.status == ExecutionStatus.LEASED:
-        sign, rank, kind = describe.RUNNING, 0, "running"
+        sign, rank, kind = _running_sign(one, reports), 0, "running"
     elif one.status == ExecutionStatus.READY:
         sign, rank, kind = describe.READY, 0, "ready"
     elif one.status in (ExecutionStatus.RELEASED, ExecutionStatus.CANCELLED):
@@ -113,6 +124,8 @@ def _step_row(view: MessageView, one: types_pb2.Execution, now_us: int) -> Row:
     note = describe.failure(one.failure) or decision
     if sign is describe.READY and one.attempt > 1:
         note = _again(one, now_us)
+    elif one.status == ExecutionStatus.LEASED:
+        note = _running_note(one, now_us, reports)
     return Row(
         order=(one.iteration, _KIND_ORDER.get(StepKind(one.kind), 9), 0),
         rank=rank,
@@ -134,7 +147,7 @@ def _task_row(
     order: tuple[int, int, int],
     indent: int,
     now_us: int,
-    said: Mapping[str, str],
+    reports: Reports,
 ) -> Row:
     spec = view.specs.get(task.task_id)
     title = one_line(spec.title, 80) if spec is not None else ""
@@ -143,16 +156,19 @@ def _task_row(
     # A cancelled task has only the start of its last attempt.
     known = ended or task.status not in (TaskStatus.PENDING, TaskStatus.CANCELLED)
     took = (ended or now_us) - began if began and known else 0
+    sign = describe.TASK_SIGNS.get(task.status, describe.PENDING)
+    if task.status == TaskStatus.RUNNING and attempt is not None:
+        sign = _running_sign(attempt, reports)
     return Row(
         order=order,
         rank=_RANK.get(task.status, 4),
         indent=indent,
-        sign=describe.TASK_SIGNS.get(task.status, describe.PENDING),
+        sign=sign,
         name=one_line(task.task_id),
         title=title,
         took_us=took,
         note=_with_attempt(
-            _task_note(view, task, attempt, now_us, said),
+            _task_note(view, task, attempt, now_us, reports),
             describe.attempt_of(view, last) if last is not None else task.attempts,
         ),
         ended_us=ended,
@@ -165,7 +181,7 @@ def _task_note(
     task: types_pb2.Task,
     attempt: types_pb2.Execution | None,
     now_us: int,
-    said: Mapping[str, str],
+    reports: Reports,
 ) -> str:
     if task.key_run_id:
         return describe.has_key(task.key_run_id)
@@ -174,7 +190,7 @@ def _task_note(
     if task.status == TaskStatus.READY and attempt is not None:
         return _again(attempt, now_us)
     if task.status == TaskStatus.RUNNING and attempt is not None:
-        return said.get(attempt.execution_id, "")
+        return _running_note(attempt, now_us, reports)
     if task.status == TaskStatus.BLOCKED:
         if attempt is not None and attempt.status == ExecutionStatus.UNKNOWN_OUTCOME:
             return describe.unknown(attempt, now_us)
@@ -184,6 +200,17 @@ def _task_note(
     if task.result_run_id:
         return f"kept from {short_id(task.result_run_id)}"
     return describe.failure(task.failure)
+
+
+def _running_sign(attempt: types_pb2.Execution, reports: Reports) -> Sign:
+    return describe.LOST if attempt.execution_id in reports.gone else describe.RUNNING
+
+
+def _running_note(attempt: types_pb2.Execution, now_us: int, reports: Reports) -> str:
+    missed_us = reports.gone.get(attempt.execution_id)
+    if missed_us is not None:
+        return f"its worker is gone, for {span(now_us - missed_us)}"
+    return reports.said.get(attempt.execution_id, "")
 
 
 def _again(attempt: types_pb2.Execution, now_us: int) -> str:

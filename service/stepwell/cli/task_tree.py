@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from stepwell.cli import describe
-from stepwell.cli.task_rows import NOTHING_SAID, chosen, rows
+from stepwell.cli.task_rows import NO_REPORTS, Reports, chosen, rows
 from stepwell.cli.text import US, count, micros, one_line, short_id, span
 from stepwell_client import ENDED, BlockedKind, ExecutionStatus, TaskStatus
 from stepwell_client.toolkit import MessageView
@@ -32,11 +32,11 @@ def render(
     rows_max: int,
     live: bool,
     exact: bool = False,
-    said: Mapping[str, str] = NOTHING_SAID,
+    reports: Reports = NO_REPORTS,
 ) -> RenderableType:
     """Return the run's head and its tree."""
     fancy = console.encoding.lower().startswith("utf")
-    kept, left = chosen(rows(view, now_us, said), rows_max)
+    kept, left = chosen(rows(view, now_us, reports), rows_max)
     grid = Table.grid(padding=(0, 2, 0, 0))
     titled = console.width >= _TITLES_WIDTH_MIN and any(row.title for row in kept)
     names_width = console.width // 2 if titled else console.width - _OTHERS_WIDTH
