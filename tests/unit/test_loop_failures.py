@@ -231,6 +231,13 @@ def test_a_total_time_out_ends_the_task_whatever_it_does() -> None:
     assert world.run.status == "SUCCEEDED"
 
 
+def test_total_time_out_of_a_task_not_read_yet_changes_nothing() -> None:
+    world = World()
+    world.start()
+    transition = world.advance(TimerDue(name="total:a"))
+    assert transition.commit is None
+
+
 def test_the_task_s_time_outs_are_its_lease_s() -> None:
     world = one(heartbeat_timeout_ms=700, attempt_timeout_ms=9_000)
     context = Context(lease_ms=30_000)

@@ -126,8 +126,11 @@ def _wall_over(draft: Draft, limit_ms: int) -> None:
 
 
 def _total_over(draft: Draft, task_id: str) -> None:
-    """Fail a task whose total time-out passed, whatever it is doing."""
-    if draft.task(task_id).status in SETTLED:
+    """Fail a task whose total time-out passed, whatever it is doing.
+
+    A replica that is behind may not know the task yet: the run is read before nothing is done.
+    """
+    if task_id not in draft.graph.specs or draft.task(task_id).status in SETTLED:
         return
     ms = draft.spec(task_id).total_timeout_ms
     failure = Failure(
