@@ -21,8 +21,8 @@ from tests.simulation.simulator.violation import holds
 
 Key = tuple[str, str, str]
 """Tenant, pipeline and key."""
-Place = tuple[str, str, int]
-"""A run, its task and the plan revision that defined that task."""
+Place = tuple[tuple[str, str], str, int]
+"""A tenant's run, its task and the plan revision that defined that task."""
 WAITED = "task waited for a key of another run"
 TAKEN_OVER = "key given up by a run was taken by another"
 REUSED = "result of another run was taken by its key"
@@ -105,7 +105,7 @@ class KeyModel:
         """Forget what a task was before a plan defined it anew."""
         for places in (*self._under_way.values(), *self._done.values()):
             for place in tuple(places):
-                if place[:2] == (model.key[1], task.task_id) and place[2] != task.revision:
+                if place[:2] == (model.key, task.task_id) and place[2] != task.revision:
                     places.remove(place) if isinstance(places, set) else places.pop(place)
 
     def _release(self, model: RunModel) -> None:
@@ -117,7 +117,7 @@ class KeyModel:
         }
         for key, there in self._under_way.items():
             for place in tuple(there):
-                if place[0] != model.key[1]:
+                if place[0] != model.key:
                     continue
                 task = model.tasks[place[1]]
                 if task.status in SETTLED or (run.status in ENDED and place[1] not in unknown):
@@ -134,4 +134,4 @@ def _key_of(model: RunModel, task: Task) -> Key | None:
 
 
 def _place_of(model: RunModel, task: Task) -> Place:
-    return (model.key[1], task.task_id, task.revision)
+    return (model.key, task.task_id, task.revision)
