@@ -24,7 +24,7 @@ from tests.chaos.load.follower import Follower
 from tests.chaos.oracle.history import Acknowledged, Findings, check
 from tests.chaos.world.cluster import Cluster
 
-PATIENT = Retry(max_attempts=100, initial_backoff=0.01, max_backoff=0.1)
+PATIENT = Retry(max_attempts=100, max_losses=100, initial_backoff=0.01, max_backoff=0.1)
 """The policy of tasks that never fail by themselves, however often their workers are killed."""
 
 
