@@ -12,10 +12,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stepwell.core.loop.idempotency import LOOK_AGAIN_MS
+from stepwell.core.loop.losses import losses_in
 from stepwell.core.loop.signals import Fork
 from stepwell.core.port import Store
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus, TaskStatus
+from stepwell.engine.presence import INTERVALS
 from stepwell_testkit.faults import Faults
 from tests.simulation.simulator import results
 from tests.simulation.simulator.audit import audit
@@ -26,7 +28,7 @@ from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.loop import VirtualLoop
 from tests.simulation.simulator.network import Network, NetworkFaults
 from tests.simulation.simulator.ports import Ports
-from tests.simulation.simulator.replica import Place, Replica, Service
+from tests.simulation.simulator.replica import CONFIG, Place, Replica, Service
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.run_model import RunModel
@@ -324,6 +326,19 @@ class World:
                 self._check_moves(client, now, since)
             await self.runtime.sleep(1.0)
 
+    def _waits_s(self, model: RunModel) -> float:
+        """Return how long a run may wait besides: for a key, or for the worker of a suspect step."""
+        run = model.run
+        if run is None:
+            return 0.0
+        if _waits_for_key(run):
+            return LOOK_AGAIN_MS / 1_000
+        suspect = any(
+            losses_in(run, model.tasks.get(one.task_id), one.kind).suspect for one in model.leased()
+        )
+        # Each replica that claims its lease waits by its own time.
+        return suspect * len(self.replicas) * INTERVALS * CONFIG.presence_ms / 1_000
+
     def _check_moves(self, client: Client, now: float, since: float) -> None:
         model = client.model
         if self._rests(model):
@@ -332,8 +347,7 @@ class World:
         still_s = now - max(since, self._last_move(model))
         name = "L2" if model.leased() else "L3"
         status = model.run.status if model.run else "unborn"
-        waits_s = LOOK_AGAIN_MS / 1_000 if model.run and _waits_for_key(model.run) else 0.0
-        moves = still_s < STILL_S + waits_s
+        moves = still_s < STILL_S + self._waits_s(model)
         holds(moves, name, model.key, status, "and nothing for", still_s, "s:", _open(model))
         late = now - since > LIVENESS_S
         poisoned = "S13" if client.workload.poison else "L1"
