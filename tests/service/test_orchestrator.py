@@ -9,6 +9,7 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from stepwell.core.records.model import Run
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
@@ -186,6 +187,31 @@ async def test_waiting_ends_with_the_run_or_with_the_time(client: Client) -> Non
 
     assert not early.ended
     assert (await waiting).status == SUCCEEDED
+
+
+async def test_waiting_for_a_run_reads_it_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await world.server()
+    client = await world.client(server)
+    run = await client.start_tasks("a", queue="q")
+    get_run = server.store.get_run
+    reads: list[str] = []
+    read = asyncio.Event()
+
+    async def counted(tenant_id: str, run_id: str) -> Run | None:
+        reads.append(run_id)
+        read.set()
+        return await get_run(tenant_id, run_id)
+
+    monkeypatch.setattr(server.store, "get_run", counted)
+    waiting = asyncio.ensure_future(client.wait(run.spec.run_id))
+    await read.wait()
+    async with client.worker(queues=["q"]) as worker:
+        await worker.complete(await worker.assignment())
+
+    assert (await waiting).status == SUCCEEDED
+    assert reads == [run.spec.run_id]
 
 
 # --- lists -------------------------------------------------------------------------------------------

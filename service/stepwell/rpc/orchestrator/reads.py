@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import cast
 
 from stepwell.app.history import History
@@ -37,19 +38,16 @@ async def wait_run(
 ) -> pb.WaitRunResponse:
     """Return a run when it has ended, or when the time is over."""
     timeout_ms = get_ms(request.timeout) if request.HasField("timeout") else WAIT_MS_DEFAULT
-    run = await read_run(parts.store, tenant(), request.run_id)
-    if not run.ended and timeout_ms > 0:
-        try:
+    ended = None
+    if timeout_ms > 0:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_ms / 1_000):
                 ended = await wait_end(
                     parts.store, parts.notifier, tenant_id=tenant(), run_id=request.run_id
                 )
-        except TimeoutError:
-            run = await read_run(parts.store, tenant(), request.run_id)
-        else:
-            if ended is None:
-                raise draining()
-            run = ended
+                if ended is None:
+                    raise draining()
+    run = ended or await read_run(parts.store, tenant(), request.run_id)
     return pb.WaitRunResponse(run=await presenter.message(run), ended=run.ended)
 
 
