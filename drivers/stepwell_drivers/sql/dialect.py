@@ -91,6 +91,15 @@ def execute(connection: Link, sql: str, values: Sequence[Any]) -> list[Values]:
     return cast("list[Values]", driver.execute(sql, values).fetchall())
 
 
+def fetch_each(connection: Link, sql: str, rows: Iterable[Values]) -> list[Values]:
+    """Run a compiled statement of SQLite for each row of values; return the rows of all."""
+    driver = connection.connection.driver_connection
+    found: list[Values] = []
+    for row in rows:
+        found += driver.execute(sql, row).fetchall()
+    return found
+
+
 def execute_each(connection: Link, sql: str, rows: Iterable[Values]) -> int:
     """Run a compiled INSERT, UPDATE or DELETE of SQLite for each row of values; return rows changed."""
     driver = connection.connection.driver_connection

@@ -67,10 +67,8 @@ class _Statement:
         sql, order = self.text(connection)
         if is_postgres(connection.dialect):
             return differences.execute(connection, sql, self.arrays(rows))
-        found: list[Values] = []
-        for row in rows if order is None else map(order, rows):
-            found += differences.execute(connection, sql, row)
-        return found
+        given = rows if order is None else map(order, rows)
+        return differences.fetch_each(connection, sql, given)
 
     def arrays(self, rows: Sequence[Values]) -> list[Any]:
         """Return the rows' columns for Postgres, each as one array; numbers as the text of one.
