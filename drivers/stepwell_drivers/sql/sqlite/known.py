@@ -68,11 +68,11 @@ class Known:
         """Take over what a transaction has left in the file."""
         for run, facts in runs.items():
             # An execution that has no lease gets none, or gets it by a commit.
-            leased = {name: token for name, token in facts.tokens.items() if token}
-            self._runs[run] = Facts(
-                *(facts.run_key, facts.version, facts.commit_id, facts.listed),
-                *(leased, facts.recorded),
-            )
+            run_key, version, commit_id, listed, tokens, recorded = facts
+            if "" in tokens.values():
+                leased = {name: token for name, token in tokens.items() if token}
+                facts = Facts(run_key, version, commit_id, listed, leased, recorded)
+            self._runs[run] = facts
             self._runs.move_to_end(run)
         while len(self._runs) > RUNS_MAX:
             self._runs.popitem(last=False)
