@@ -16,6 +16,8 @@ class StoreTime:
 
     def observe(self, now_us: int) -> None:
         """Note the time of an answer of the store; 0: the answer had none."""
+        if self._was_observed and now_us <= self._observed_us:
+            return  # One answer has the same time for many writes.
         if now_us:
             # The store's first time counts, however far ahead this machine's own clock is.
             self._observed_us = max(now_us, self.now_us()) if self._was_observed else now_us
