@@ -326,6 +326,9 @@ class State:
         lease = self._lease_of(rows, recording.execution_id, recording.token)
         if rows is None or lease is None or not rows.is_leased(recording.execution_id):
             return Recorded(live=False, now_us=now_us)
+        execution = rows.executions[recording.execution_id].execution
+        if recording.forget_number < execution.forget_number:
+            return Recorded(live=True, late=True, now_us=now_us)
         written: list[Written] = []
         new: list[Entry] = []
         for entry in recording.entries:

@@ -104,12 +104,14 @@ def _packed(recording: Recording) -> tuple[tuple[Any, ...], list[bytes]]:
         ]
     except rows.NOT_KEPT as error:
         raise rows.not_kept(error) from None
-    return (recording.execution_id, recording.token, writes), bodies
+    return (recording.execution_id, recording.token, recording.forget_number, writes), bodies
 
 
 def _recorded(recording: Recording, answer: Reply, now_us: int) -> Recorded:
     if answer is None:
         return Recorded(live=False, now_us=now_us)
+    if not answer:
+        return Recorded(live=True, late=True, now_us=now_us)
     letters, ends, sums = answer.split(b" ", 2)
     untils = iter(ends.split(b","))
     written = tuple(

@@ -193,7 +193,8 @@ class _Packing:
         ]
         for lease in leases.values():
             field = self._read(f"e:{lease.execution_id}")
-            found.append((field, escape(lease.execution_id), "", 0, 0, False, self._lease(lease)))
+            parts = (field, escape(lease.execution_id), "", 0, 0, False, self._lease(lease), 0)
+            found.append(parts)
         return found
 
     def _execution(self, number: int, execution: Execution, lease: Lease | None) -> tuple[Any, ...]:
@@ -206,6 +207,7 @@ class _Packing:
             self._read(f"k:{execution.task_id}") if execution.task_id else 0,
             state == "R" and self._place(number, execution),
             state == "L" and lease is not None and self._lease(lease),
+            execution.forget_number,
         )
 
     def _place(self, number: int, execution: Execution) -> tuple[str, int, str]:

@@ -188,6 +188,8 @@ class Recording(Record, frozen=True, kw_only=True):
     """The journal of the execution's step (`journal_of`)."""
     generation: int
     entries: tuple[Entry, ...]
+    forget_number: int = 0
+    """`Execution.forget_number` as the worker knew it when it sent this."""
 
 
 class Written(Record, frozen=True, kw_only=True):
@@ -204,6 +206,8 @@ class Recorded(Record, frozen=True, kw_only=True):
 
     live: bool
     """False: the token isn't that of the execution's lease, and nothing was written."""
+    late: bool = False
+    """Calls were dropped since it was sent, and nothing was written."""
     written: tuple[Written, ...] = ()
     """One for each entry, in order."""
     totals: Totals = Totals()
@@ -708,6 +712,10 @@ class Store(Protocol):
         in the `recorded` of the lease. An expired lease still records in its holder's favour until a
         commit ends it; one that makes its outcome unknown does. Changes no version, makes no event and no feed
         entry, and moves no deadline.
+
+        One whose `forget_number` is below that of its execution, as the last commit left it, writes
+        nothing: it may be a copy, still on its way, of what was recorded and dropped since. That check
+        and the write are atomic, too, against the commit that raises the number.
 
         An entry's name (`key`, `mark`, `number`) is unique in its journal and generation; that of an
         AT_MOST_ONCE call in all generations of its journal. The same entry again is accepted and written once.

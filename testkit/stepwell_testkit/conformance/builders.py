@@ -325,6 +325,7 @@ def recording(
     token: str = "t1",
     journal: str = JOURNAL,
     generation: int = 1,
+    forget_number: int = 0,
 ) -> Recording:
     """Return entries that a worker writes while it holds a lease."""
     return Recording(
@@ -335,6 +336,7 @@ def recording(
         journal=journal,
         generation=generation,
         entries=entries,
+        forget_number=forget_number,
     )
 
 

@@ -7,7 +7,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Store
+from stepwell.core.port import Commit, Store, Written
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.states import JournalMark, Verdict
 from stepwell_testkit.conformance import ask
@@ -19,6 +19,13 @@ from stepwell_testkit.conformance.journal_writes import accepts, journal, kept, 
 COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
 ROUNDS = 20
 """Rounds of the cases that leave something to chance."""
+
+
+def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
+    """Return the commit by which the worker of the run's one step drops calls."""
+    execution = replace(b.leased(), forget_number=number)
+    commit = b.step(before, executions=[execution], fences=[b.fence()])
+    return replace(commit, forgotten=tuple(b.write(entry) for entry in entries))
 
 
 class TestRecordRaces(Cases):
@@ -116,6 +123,25 @@ class TestRecordRaces(Cases):
             late = await recorded(door, b.recording(b.entry(), run_id=run_id))
             assert [answer.live for answer in late] == [False]
 
+    @promises(
+        "record",
+        "That check and the write are atomic, too, against the commit that raises the number.",
+    )
+    async def test_J3_copy_during_the_commit_that_drops_its_call_brings_nothing_back(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        for at in range(ROUNDS):
+            run_id = f"r{at}"
+            first = await ask.must(store, b.created_leased(run_id))
+            copy = b.recording(b.entry("a"), run_id=run_id)
+            assert await accepts(store, copy) == [True]
+            drop = ask.must(store, dropping(first, b.entry("a")))
+            copies = [recorded(door, copy), recorded(store, copy)]
+            both = [drop, *copies] if at % 2 else [*copies, drop]
+            await asyncio.gather(*both)
+            assert await kept(store, run_id) == []
+
 
 class TestCommitEntries(Cases):
     """A commit itself writes entries into a journal, and removes some."""
@@ -204,3 +230,59 @@ class TestCommitEntries(Cases):
         other = replace(begin, arguments="other")
         assert await accepts(store, b.recording(other, generation=2)) == [True]
         assert await kept(store) == [other]
+
+    @promises("Recording.forget_number", "as the worker knew it when it sent this.")
+    @promises("Recorded.late", "Calls were dropped since it was sent, and nothing was written.")
+    @promises(
+        "record",
+        "One whose `forget_number` is below that of its execution, as the last commit left it, writes nothing:",
+    )
+    async def test_J3_copy_that_comes_after_its_call_was_dropped_writes_nothing(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        old, new, other = b.entry("a", b"old"), b.entry("a", b"new"), b.entry("b")
+        first = await ask.must(store, b.created_leased())
+        assert await accepts(store, b.recording(old, other)) == [True, True]
+        second = await ask.must(store, dropping(first, old))
+        store = await open_store.reopen(store)
+        copy, anew = b.recording(old, b.entry("c")), b.recording(new, forget_number=1)
+        for recordings in ((copy, anew, copy), (anew, copy)):
+            for one, answer in zip(recordings, await recorded(store, *recordings), strict=True):
+                assert (answer.live, answer.late) == (True, one is copy)
+                assert answer.written == (() if one is copy else (Written(),))
+        assert await kept(store) == [other, new]
+        # What was written in between is dropped, and a copy of it is late as well.
+        await ask.must(store, dropping(second, new, number=2))
+        for _ in range(2):
+            answers = await recorded(store, copy, anew, replace(anew, token="t2"))
+            assert [one.late for one in answers] == [True, True, False]
+            assert [one.live for one in answers] == [True, True, False]
+            (now,) = await recorded(store, b.recording(forget_number=2))
+            assert (now.late, now.totals.entries) == (False, 3)
+            store = await open_store.reopen(store)
+        assert await kept(store) == [other]
+
+    @promises(
+        "record",
+        "One whose `forget_number` is below that of its execution, as the last commit left it, writes nothing:",
+    )
+    async def test_J3_copy_under_a_lease_that_only_dropped_a_call_writes_nothing(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created_leased())
+        await recorded(store, b.recording(b.entry("a")))
+        again = b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")])
+        execution = replace(b.leased(), forget_number=1)
+        drop = replace(
+            b.step(await ask.must(store, again), executions=[execution]),
+            forgotten=(b.write(b.entry("a")),),
+        )
+        third = await ask.must(store, drop)
+        refused = b.recording(b.entry("a", b"refused once"), token="t2")
+        for _ in range(2):
+            assert [one.late for one in await recorded(store, refused)] == [True]
+            store = await open_store.reopen(store)
+        # Its other rows leave the number as it is; another attempt begins with none.
+        await ask.must(store, b.step(third, tasks=[b.task("a")]))
+        assert [one.late for one in await recorded(store, refused)] == [True]
+        assert await accepts(store, replace(refused, forget_number=1)) == [True]

@@ -177,7 +177,12 @@ class Calls:
                 self.known.renewed(beat)
 
     async def record(
-        self, lease: Check, journal: str, generation: int, entries: tuple[Entry, ...]
+        self,
+        lease: Check,
+        journal: str,
+        generation: int,
+        entries: tuple[Entry, ...],
+        forget_number: int,
     ) -> None:
         grant = lease_of(lease, self.known)
         if grant is None:
@@ -190,12 +195,13 @@ class Calls:
             journal=journal,
             generation=generation,
             entries=entries,
+            forget_number=forget_number,
         )
 
         async def recorded(store: Store) -> object:
             (answer,) = await store.record([recording])
             accepted = [(one.accepted, bool(one.until_us)) for one in answer.written]
-            return answer.live, accepted, answer.totals
+            return answer.live, answer.late, accepted, answer.totals
 
         await self._both(f"record {brief(recording)}", recorded)
         for row in await self._open(grant.key):

@@ -270,6 +270,7 @@ TABLE: tuple[tuple[int, str, dict[str, Sequence[object] | Strategy[object]]], ..
             "journal": JOURNALS,
             "generation": (1, 1, 1, 2, 3),
             "entries": few(entries, 3),
+            "forget_number": (0, 0, 1, 2, 3),
         },
     ),
     (14, "claim", {"due_limit": MORE_LIMITS, "hold": YES_OR_NO, "wants": few(wants, 3)}),

@@ -134,7 +134,7 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
         ),
         plan=plan,
         tasks=_tasks(change, plan, known.tasks.get(key, {})),
-        executions=tuple(_execution(row, commit.commit_id) for row in rows.values()),
+        executions=tuple(_execution(row, commit) for row in rows.values()),
         outcomes=tuple(_outcome(row, change.text) for row in results),
         leases=tuple(
             _lease(row, known)
@@ -227,7 +227,7 @@ def _tasks(change: Change, plan: Plan | None, there: dict[str, int]) -> tuple[Ta
     return tuple(rows.values())
 
 
-def _execution(row: Row, commit_id: str) -> Execution:
+def _execution(row: Row, commit: Commit) -> Execution:
     return Execution(
         execution_id=row.named.execution_id,
         kind=row.named.kind,
@@ -241,7 +241,9 @@ def _execution(row: Row, commit_id: str) -> Execution:
         delay_ms=row.delay_ms,
         worker_id=row.worker_id,
         has_result=row.result > 0,
-        failure=Failure(kind="Word", message=commit_id),
+        failure=Failure(kind="Word", message=commit.commit_id),
+        # It only grows, as of a worker that drops calls now and then.
+        forget_number=commit.version // 3,
     )
 
 

@@ -103,7 +103,7 @@ class JournalTotals(_message.Message):
     def __init__(self, entries: _Optional[int] = ..., bytes: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., messages: _Optional[int] = ...) -> None: ...
 
 class StoreRecording(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "execution_id", "token", "journal", "generation", "entries")
+    __slots__ = ("tenant_id", "run_id", "execution_id", "token", "journal", "generation", "entries", "forget_number")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class StoreRecording(_message.Message):
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    FORGET_NUMBER_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     execution_id: str
@@ -118,7 +119,8 @@ class StoreRecording(_message.Message):
     journal: str
     generation: int
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.JournalEntry]
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ...) -> None: ...
+    forget_number: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget_number: _Optional[int] = ...) -> None: ...
 
 class StoreWritten(_message.Message):
     __slots__ = ("accepted", "until_time")
@@ -129,16 +131,18 @@ class StoreWritten(_message.Message):
     def __init__(self, accepted: bool = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class StoreRecorded(_message.Message):
-    __slots__ = ("live", "written", "totals", "now_time")
+    __slots__ = ("live", "written", "totals", "now_time", "late")
     LIVE_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_FIELD_NUMBER: _ClassVar[int]
     TOTALS_FIELD_NUMBER: _ClassVar[int]
     NOW_TIME_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
     live: bool
     written: _containers.RepeatedCompositeFieldContainer[StoreWritten]
     totals: JournalTotals
     now_time: _timestamp_pb2.Timestamp
-    def __init__(self, live: bool = ..., written: _Optional[_Iterable[_Union[StoreWritten, _Mapping]]] = ..., totals: _Optional[_Union[JournalTotals, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    late: bool
+    def __init__(self, live: bool = ..., written: _Optional[_Iterable[_Union[StoreWritten, _Mapping]]] = ..., totals: _Optional[_Union[JournalTotals, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., late: bool = ...) -> None: ...
 
 class StoreRecordRequest(_message.Message):
     __slots__ = ("recordings",)

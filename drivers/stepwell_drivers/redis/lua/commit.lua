@@ -149,8 +149,8 @@ end
 
 local OPEN = { R = true, L = true, U = true }
 
--- `state` '': only its lease is another one.
-local function put_execution(stamped, read, escaped, state, body, chain, place, lease)
+-- `state` '': only its lease is another one. `forgets`: the number below which what its worker records is late.
+local function put_execution(stamped, read, escaped, state, body, chain, place, lease, forgets)
   local name, row = run .. ':' .. escaped, kept[read]
   local was, number, token, has, from = '', nil, '', '', nil
   if row then
@@ -179,6 +179,14 @@ local function put_execution(stamped, read, escaped, state, body, chain, place, 
   elseif OPEN[was] and not OPEN[state] then
     local at, to = string.find(open, ' ' .. number .. ' ', 1, true)
     open = string.sub(open, 1, at) .. string.sub(open, to + 1)
+  end
+  if forgets > 0 then
+    local field = 'lf:' .. string.sub(ARGV[before + read], 3)
+    if state == 'L' then
+      set(field, text(forgets))
+    else
+      gone[#gone + 1] = field
+    end
   end
   if state == 'R' then
     has = make_ready(name, place[1], place[2], place[3], stamped)

@@ -1,6 +1,7 @@
 --!lua flags=
 -- Journal entries that workers write under their leases: the time, and for each recording false where the token is
--- not the lease's, else a letter for each entry, the ends of sleeps, and the lease's sums.
+-- not the lease's, nothing where calls were dropped since it was sent, else a letter for each entry, the ends of sleeps,
+-- and the lease's sums.
 
 local book = KEYS[1]
 local store, runs, recordings = unpack(cmsgpack.unpack(ARGV[1]))
@@ -38,12 +39,15 @@ local function sums_with(sums, new)
   return entries .. ' ' .. bytes .. ' ' .. messages .. (usage and ' ' .. table.concat(usage, ' ') or '')
 end
 
-local function record(line, before, id, token, writes)
-  local field, of_lease = 'e:' .. id, 'lr:' .. id
-  local found = look_up(rows, writes, { field, of_lease })
+local function record(line, before, id, token, forgets, writes)
+  local field, of_lease, forgotten = 'e:' .. id, 'lr:' .. id, 'lf:' .. id
+  local found = look_up(rows, writes, { field, of_lease, forgotten })
   local row = found[field]
   if not row or string.sub(row, 1, 1) ~= 'L' or not has_token(row, token) then
     return false
+  end
+  if forgets < tonumber(found[forgotten] or 0) then
+    return ''
   end
   local sets, sign = {}, sign_at(row, token)
   local letters, ends, new = keep_entries(rows, found, writes, before, string.match(line, '^%d+'), time.now, id, sets)
@@ -63,10 +67,10 @@ end
 
 local answers, before = { text(time.now) }, 1 + runs
 for at, one in ipairs(recordings) do
-  local of, id, token, writes = unpack(one)
+  local of, id, token, forgets, writes = unpack(one)
   rows = unpack(KEYS, 1 + of, 1 + of)
   local line = lines[3 + of]
-  answers[1 + at] = line and record(line, before, id, token, writes) or false
+  answers[1 + at] = line and record(line, before, id, token, forgets, writes) or false
   before = before + 2 * #writes
 end
 -- Who waits for replicas waits for what this connection wrote: so it always writes.

@@ -1,6 +1,6 @@
 """Journal entries in Postgres: a group of recordings is one call of a function.
 
-The function (`migrations/first/postgresql_record.sql`) looks at the leases and locks them, says of each entry whether
+The function (`migrations/second/postgresql_record.sql`) looks at the leases and locks them, says of each entry whether
 its name is taken, and writes those that are new. Of entries of one name it is given one in a call.
 """
 
@@ -25,7 +25,7 @@ from stepwell_drivers.sql.entries import (
     totals_of,
 )
 
-CALL = "SELECT live, before, states, ends, now_us FROM stepwell_record_0007($1, $2)"
+CALL = "SELECT live, late, before, states, ends, now_us FROM stepwell_record_0008($1, $2)"
 _REFUSED, _NEW = 0, 2
 """States of an entry: another one of its name stands; it is new. Otherwise it stands already."""
 
@@ -84,16 +84,16 @@ class RecordCalls:
         recorded: dict[int, Recorded] = {}
         for place, at in enumerate(self._order):
             recording = self._recordings[at]
-            live, before, _, _, now_us = calls[0]
-            if not live[place]:
-                recorded[at] = Recorded(live=False, now_us=now_us)
+            live, late, before, _, _, now_us = calls[0]
+            if late[place] or not live[place]:
+                recorded[at] = Recorded(live=live[place], late=late[place], now_us=now_us)
                 continue
             first = place * len(SUMS)
             stood = totals_of([number or 0 for number in before[first : first + len(SUMS)]])
             lease = _lease_of(recording)
             totals = sums.get(lease, stood)
-            states = [calls[one.call][2][one.at] for one in self._places[at]]
-            ends = [calls[one.call][3][one.at] for one in self._places[at]]
+            states = [calls[one.call][3][one.at] for one in self._places[at]]
+            ends = [calls[one.call][4][one.at] for one in self._places[at]]
             new = [
                 entry
                 for entry, state in zip(recording.entries, states, strict=True)
@@ -120,7 +120,7 @@ def _lease_of(recording: Recording) -> _Lease:
 def _head_of(one: Recording) -> Values:
     return (
         *(one.tenant_id, one.run_id, one.execution_id, one.token),
-        *(one.journal, step_of(one.journal), one.generation),
+        *(one.journal, step_of(one.journal), one.generation, one.forget_number),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, func, select, text
 
 from stepwell.core.port import Commit, CommitResult
 from stepwell.core.records.journal import Totals
@@ -35,7 +35,10 @@ _executions = schema.executions.c
 _sums = schema.lease_sums.c
 _token = Query(
     select(
-        *(_executions.token, _executions.status, *[_sums[name] for name in SUMS]),
+        _executions.token,
+        _executions.status,
+        func.coalesce(func.json_extract(_executions.body, "$.forget_number"), 0),
+        *[_sums[name] for name in SUMS],
     )
     .join_from(
         schema.executions,
@@ -146,8 +149,9 @@ class Group:
             row = _token.first(self._link, run_key=facts.run_key, execution_id=execution_id)
             token = facts.tokens[execution_id] = (row[0] or "") if row is not None else ""
             if row is not None and token:
-                totals = Totals() if row[2] is None else totals_of(row[2:])
-                kept = Kept(totals, row[1] == ExecutionStatus.LEASED)
+                _, status, forget_number, *sums = row
+                totals = Totals() if sums[0] is None else totals_of(sums)
+                kept = Kept(totals, status == ExecutionStatus.LEASED, forget_number)
                 if kept != NOTHING:
                     facts.recorded[execution_id] = kept
         return token
@@ -156,8 +160,8 @@ class Group:
         """Take over the sums of what a lease has recorded."""
         facts = self.facts_of(run)
         assert facts is not None
-        recorded = {**facts.recorded, execution_id: Kept(totals)}
-        self.after[run] = facts._replace(recorded=recorded)
+        kept = facts.recorded.get(execution_id, NOTHING)._replace(totals=totals)
+        self.after[run] = facts._replace(recorded={**facts.recorded, execution_id: kept})
 
     def _was_applied(self, commit: Commit, facts: Facts) -> bool:
         if not 1 <= commit.version <= facts.version:
@@ -203,7 +207,8 @@ class Group:
                 tokens[name] = ""
             elif name in leases:
                 tokens[name] = leases[name]
-            if recorded or execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
+            is_unknown = execution.status is ExecutionStatus.UNKNOWN_OUTCOME
+            if recorded or is_unknown or execution.forget_number:
                 recorded = _kept(recorded, execution, is_new=name in leases)
         listed = (str(commit.run.status), commit.run.ended_us)
         self.after[run] = Facts(run_key, commit.version, commit.commit_id, listed, tokens, recorded)
@@ -215,6 +220,9 @@ def _kept(recorded: dict[str, Kept], execution: Execution, *, is_new: bool) -> d
     name, status = execution.execution_id, execution.status
     after = dict(recorded)
     before = after.pop(name, NOTHING)
-    if status in _LEASABLE and not is_new:
-        after[name] = before._replace(is_leased=status is ExecutionStatus.LEASED)
+    if status in _LEASABLE:
+        totals = Totals() if is_new else before.totals
+        kept = Kept(totals, status is ExecutionStatus.LEASED, execution.forget_number)
+        if kept != NOTHING:
+            after[name] = kept
     return after

@@ -59,6 +59,15 @@ class Leases(Protocol):
         ...
 
 
+class _Run(NamedTuple):
+    """The run of a recording whose lease is there."""
+
+    run_key: int
+    version: int
+    is_late: bool
+    """Calls were dropped since it was sent."""
+
+
 class _Put(NamedTuple):
     """An entry that is to be written unless its name is taken."""
 
@@ -96,22 +105,22 @@ def record(
     recordings = [recording for work in works for recording in work.recordings]
     runs = [_run_of(leases, recording) for recording in recordings]
     puts = [
-        _Put(run_key, version, recording.execution_id, _write_of(recording, entry))
-        for recording, (run_key, version) in zip(recordings, runs, strict=True)
-        if version
+        _Put(run.run_key, run.version, recording.execution_id, _write_of(recording, entry))
+        for recording, run in zip(recordings, runs, strict=True)
+        if run is not None and not run.is_late
         for entry in recording.entries
     ]
     written = _put(link, puts, now_us)
     sums: dict[tuple[int, str], Values] = {}
     answers: list[Recorded] = []
-    for recording, (run_key, version) in zip(recordings, runs, strict=True):
-        if not version:
-            answers.append(Recorded(live=False, now_us=now_us))
+    for recording, run in zip(recordings, runs, strict=True):
+        if run is None or run.is_late:
+            answers.append(Recorded(live=run is not None, late=run is not None, now_us=now_us))
             continue
         answer, is_new = _counted(leases, recording, written, now_us)
         answers.append(answer)
         if is_new:
-            key = (run_key, recording.execution_id)
+            key = (run.run_key, recording.execution_id)
             sums[key] = (*key, recording.token, *sums_of(answer.totals))
     _put_sums.run(link, list(sums.values()))
     each = iter(answers)
@@ -134,16 +143,18 @@ def write_entries(link: Link, commits: Sequence[tuple[int, Commit]], now_us: int
         _put(link, puts, now_us)
 
 
-def _run_of(leases: Leases, recording: Recording) -> tuple[int, int]:
-    """Return the number and the version of a recording's run; (0, 0): the token is not its lease's."""
+def _run_of(leases: Leases, recording: Recording) -> _Run | None:
+    """Return the run of a recording; None: the token is not its lease's."""
     facts = leases.facts_of((recording.tenant_id, recording.run_id))
     if facts is None:
-        return (0, 0)
+        return None
     token = leases.token_of(facts, recording.execution_id)
     if not token or token != recording.token:
-        return (0, 0)
-    is_leased = facts.recorded.get(recording.execution_id, NOTHING).is_leased
-    return (facts.run_key, facts.version) if is_leased else (0, 0)
+        return None
+    kept = facts.recorded.get(recording.execution_id, NOTHING)
+    if not kept.is_leased:
+        return None
+    return _Run(facts.run_key, facts.version, recording.forget_number < kept.forget_number)
 
 
 def _write_of(recording: Recording, entry: Entry) -> JournalWrite:

@@ -26,6 +26,8 @@ class Kept(NamedTuple):
     """The sums of what it recorded."""
     is_leased: bool = True
     """False: its execution's outcome is unknown, and nothing can be recorded any more."""
+    forget_number: int = 0
+    """The number of its execution below which a recording is late."""
 
 
 NOTHING = Kept()

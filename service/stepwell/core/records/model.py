@@ -399,7 +399,8 @@ class Execution(StoredRecord, frozen=True, kw_only=True):
     recorded: int = 0
     """Number of journal entries that it recorded, once it ended."""
     forget_number: int = 0
-    """The number of its worker's last message that dropped calls from the journal; a repeated one does nothing."""
+    """The number of its worker's last message that dropped calls from the journal; it only grows. That message does
+    nothing when it comes again, and neither do entries that were sent before it."""
     offered_us: int = 0
     leased_us: int = 0
     ended_us: int = 0
