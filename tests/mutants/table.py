@@ -103,6 +103,7 @@ TABLE = (
     Mutant("entries-misplaced", "replica", journals.EntriesMisplaced, SIMULATED, "J2"),
     Mutant("ends-forgotten", "replica", journals.EndsForgottenWithTheLease, SIMULATED, "J3"),
     Mutant("stale-entries-taken", "driver", journals.StaleEntriesTaken, SIMULATED, "J4"),
+    Mutant("late-entries-taken", "driver", journals.LateEntriesTaken, SIMULATED, "J3"),
     Mutant("begins-forgotten", "replica", journals.BeginsForgottenWithTheLease, SIMULATED, "J5"),
     # --- order, limits and ends ---
     Mutant("plan-order-ignored", "replica", loads(changes.with_looser_plans), SIMULATED, "S11"),

@@ -81,6 +81,8 @@ class Calls:
         self._made = self._said = self._forgets = 0
         self._last: Entry | None = None
         """The entry that was sent last, until it is answered."""
+        self._written: NewEntries | None = None
+        """The entries that were answered last, as they were sent."""
 
     async def make(self, count: int) -> Result | None:
         """Make the calls; return an outcome that ends the attempt early, None: they are done.
@@ -227,6 +229,12 @@ class Calls:
     async def _forget(self, key: str) -> None:
         self._forgets += 1
         await self._send(forget=(key,))
+        if self._written is not None and self._rng.happens(0.5):
+            # A second one, which a replica had when the first was answered by another.
+            tenant_id = self._assignment.run.tenant_id
+            await self._ask(
+                "late copy", partial(Replica.record, tenant_id=tenant_id, one=self._written)
+            )
         self._entries = {name: one for name, one in self._entries.items() if name[0] != key}
         await self._plain(key)
 
@@ -240,11 +248,13 @@ class Calls:
             token=self._assignment.token,
             entries=entries,
             forget=forget,
-            forget_number=self._forgets if forget else 0,
+            forget_number=self._forgets,
         )
         answer = await self._ask(
             "record", partial(Replica.record, tenant_id=run.tenant_id, one=one)
         )
         if answer is None or not answer.live:
             raise LeaseGone
+        if entries:
+            self._written = one
         return answer

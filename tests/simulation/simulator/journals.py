@@ -21,6 +21,7 @@ from tests.simulation.simulator.violation import holds
 
 REPLAYED = "recorded call was not made again"
 STALE_ENTRY = "stale entry refused"
+LATE_ENTRY = "late copy of a dropped entry refused"
 
 
 class Place(NamedTuple):
@@ -51,6 +52,8 @@ class JournalModel:
         """The entry of the history at which each execution was leased."""
         self._stored: dict[Name, Entry] = {}
         """Entries that the store has accepted, and still has."""
+        self._dropped: set[tuple[Name, bytes]] = set()
+        """Values that were dropped, each as a call's run made it: no other run makes the same."""
         self._known: dict[Name, int] = {}
         """Names that a worker was told to be kept, or a commit has written, with the attempt that wrote each."""
         self._counted: dict[tuple[tuple[str, str], str], list[Usage]] = {}
@@ -68,7 +71,8 @@ class JournalModel:
         live = own and execution is not None and execution.status is ExecutionStatus.LEASED
         self._seen[STALE_ENTRY] += not recorded.live
         holds(live or not recorded.live, "J4", model.key, recording.execution_id, "had no lease")
-        if not recorded.live:
+        if not recorded.live or recorded.late:
+            self._seen[LATE_ENTRY] += recorded.late
             return
         place = Place(model.key, recording.journal, recording.generation)
         for entry, written in zip(recording.entries, recorded.written, strict=True):
@@ -77,6 +81,8 @@ class JournalModel:
             right = written.accepted is (before in (None, entry))
             holds(right, "J2", model.key, name, "was answered", written, "and is", before)
             if before is None:
+                is_back = (name, _value(entry)) in self._dropped
+                holds(not is_back, "J3", model.key, name, "was dropped, and is back:", entry)
                 self._stored[name] = entry
                 self._orders[name] = self._history.order
                 counted = self._counted.setdefault((model.key, recording.execution_id), [])
@@ -92,7 +98,9 @@ class JournalModel:
             lawful = lawful or EventType.OUTCOME_RESOLVED in kinds
             holds(lawful, "J5" if begin else "J3", applied, "drops", write, "by itself")
             name = _name(_place(model, write), write.entry)
-            self._stored.pop(name, None)
+            dropped = self._stored.pop(name, None)
+            if dropped is not None and _value(dropped):
+                self._dropped.add((name, _value(dropped)))
             self._known.pop(name, None)
             self._orders.pop(name, None)
         for write in applied.commit.entries:
@@ -171,6 +179,10 @@ class JournalModel:
     def has_at_most_once(self, run: tuple[str, str]) -> bool:
         """Return whether a run has an entry of an AT_MOST_ONCE call."""
         return any(name[0].run == run and not name[0].generation for name in self._stored)
+
+
+def _value(entry: Entry) -> bytes:
+    return entry.value.data if entry.value is not None else b""
 
 
 def _name(place: Place, entry: Entry) -> Name:
