@@ -318,7 +318,8 @@ async def test_forgotten_call_is_gone_and_one_that_has_begun_stays(client: Clien
         dropped = await forget(client, got, "k", "none", "k")
         assert (dropped.lease.status, statuses(dropped)) == (LIVE, [])
         assert not dropped.HasField("failure")
-        assert statuses(await write(client, got, entry("k", b'"new"'))) == [KEPT]
+        anew = await write(client, got, entry("k", b'"new"'), forget_number=1)
+        assert statuses(anew) == [KEPT]
         got = await again(worker, got)
     assert (refused.lease.status, refused.failure.kind) == (LIVE, "CALL_BEGUN")
     assert {(one.entry.key, one.entry.value.data) for one in got.journal.entries} == {
@@ -334,11 +335,12 @@ async def test_repeated_forget_leaves_what_was_recorded_since(client: Client) ->
         got = await worker.assignment()
         await write(client, got, entry("k"))
         first = await forget(client, got, "k")
-        await write(client, got, entry("k", b'"new"'))
+        await write(client, got, entry("k", b'"new"'), forget_number=1)
         assert await forget(client, got, "k") == first
         (kept,) = await listed(client, run.spec.run_id, values=True)
         assert kept.entry.value.data == b'"new"'
         await forget(client, got, "k", number=2)
+        assert not (await forget(client, got, "k")).HasField("failure")
         assert await listed(client, run.spec.run_id) == []
 
 
@@ -361,12 +363,19 @@ async def test_forget_that_breaks_a_limit_is_refused_in_its_answer(
     assert len(await listed(client, run.spec.run_id)) == 1
 
 
-async def test_number_of_a_forget_without_calls_is_refused(client: Client) -> None:
-    await client.start_tasks("a", queue="q")
+async def test_entries_that_were_sent_before_a_forget_are_refused_after_it(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    used = types_pb2.Usage(input_tokens=7)
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
-        refused = await write(client, got, entry("k"), forget_number=1)
-    assert statuses(refused) == [REJECTED]
+        await write(client, got, entry("k", usage=used))
+        await forget(client, got, "k", "l")
+        late = await write(client, got, entry("k", usage=used), entry("l"))
+        assert (late.lease.status, statuses(late)) == (LIVE, [REJECTED, REJECTED])
+        assert late.entries[0].failure.kind == "RECORDING_LATE"
+        assert await listed(client, run.spec.run_id) == []
+        await worker.complete(got)
+    assert (await client.wait(run.spec.run_id)).usage.input_tokens == 7
 
 
 async def test_recording_that_drops_calls_and_has_entries_changes_nothing(client: Client) -> None:

@@ -7,17 +7,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import Released
 from stepwell.core.port import Assignment, JournalQuery, MessageQuery
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Message
+from stepwell.core.records.model import Failure, Message
 from stepwell.core.records.recorded import RecordAnswer
 from stepwell.engine.executor import Executor
 from stepwell.engine.recorder import NewEntries
 from tests.support.patience import PATIENCE_S
-from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, Rigged
+from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, Rigged, Slow, until
 from tests.unit.loop_world import chain
 
 
@@ -52,17 +53,24 @@ async def serving(world: ExecutorWorld) -> tuple[Watched, Executor, FakeWorker, 
     return store, executor, worker, await worker.next()
 
 
-async def write(
+async def answer_to(
     executor: Executor, got: Assignment, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
-) -> None:
-    """Write entries, or drop calls, and wait for the answer."""
+) -> RecordAnswer:
+    """Write entries, or drop calls, and return the answer."""
     answered: asyncio.Future[RecordAnswer | Exception] = asyncio.get_running_loop().create_future()
     one = NewEntries(RUN, got.execution.execution_id, got.token, entries, forget, int(bool(forget)))
     executor.record(TENANT, one, answered.set_result)
     async with asyncio.timeout(PATIENCE_S):
         answer = await answered
     assert isinstance(answer, RecordAnswer)
-    assert answer.live
+    return answer
+
+
+async def write(
+    executor: Executor, got: Assignment, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
+) -> None:
+    """Write entries, or drop calls, and wait for the answer."""
+    assert (await answer_to(executor, got, entries, forget)).live
 
 
 async def test_calls_that_are_dropped_together_are_looked_for_once(world: ExecutorWorld) -> None:
@@ -100,6 +108,34 @@ async def test_messages_of_an_entry_that_comes_once_they_are_read_are_appended(
 
     page = await store.page(MessageQuery(tenant_id=TENANT, run_id=RUN))
     assert [one.content for one in page.items] == ["first", "second"]
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_a_copy_that_is_written_after_its_call_was_dropped_is_refused(
+    world: ExecutorWorld, replicas: int
+) -> None:
+    slow = Slow(world.store, "record")
+    slow.go_on.set()
+    executor, worker = await world.serving(store=slow)
+    other = executor if replicas == 1 else world.executor(store=slow)
+    await world.start(executor, chain("a"))
+    got = await worker.next()
+    await write(executor, got, [Entry(key="k")])
+
+    slow.go_on.clear()
+    copy = asyncio.ensure_future(answer_to(executor, got, [Entry(key="k")]))
+    await until(lambda: slow.waiting == 2)
+    drop = asyncio.ensure_future(answer_to(other, got, forget=["k"]))
+    # The commit is done: what it is answered with waits, too.
+    await until(lambda: slow.waiting == 3)
+    slow.go_on.set()
+    (late,) = (await copy).entries
+
+    assert isinstance(late, Failure)
+    assert late.kind == "RECORDING_LATE"
+    assert (await drop).failure is None
+    page = await world.store.page(JournalQuery(tenant_id=TENANT, run_id=RUN))
+    assert page.items == ()
 
 
 async def test_a_tasks_journal_is_named_without_loading_a_run_whose_plan_is_known(

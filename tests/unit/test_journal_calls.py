@@ -276,57 +276,6 @@ async def test_a_long_journal_is_read_in_pages_before_the_first_call() -> None:
     assert [cursor for _, cursor in step.services.reads] == [3, 6, 9]
 
 
-async def test_a_forgotten_call_is_made_again() -> None:
-    step, search = JournaledStep(), Counted()
-
-    async def work(ctx: TaskContext) -> Any:
-        await ctx.call("search", search, key="a")
-        await ctx.forget("a")
-        return await ctx.call("search", search, key="a")
-
-    assert result_of(await step.attempt(work)) == "done 2"
-    assert step.services.forgotten == [("a", 1)]
-
-
-async def test_calls_are_forgotten_one_after_another() -> None:
-    step, search = JournaledStep(), Counted()
-    answered: list[int] = []
-
-    async def work(ctx: TaskContext) -> None:
-        async def forget(key: str) -> None:
-            await ctx.forget(key)
-            answered.append(len(step.services.forgotten))
-
-        for key in "abc":
-            await ctx.call("search", search, key=key)
-        begun = asyncio.ensure_future(forget("a"))
-
-        def cancel_the_first(key: str) -> None:
-            if key == "a":
-                begun.cancel()
-
-        step.services.on_forget = cancel_the_first
-        await asyncio.gather(begun, forget("b"), forget("c"), return_exceptions=True)
-
-    assert (await step.attempt(work)).HasField("completed")
-    assert step.services.forgotten == [("a", 1), ("b", 2), ("c", 3)]
-    assert answered == [2, 3]
-
-
-async def test_a_refused_forget_fails_the_attempt_and_the_call_stays() -> None:
-    step, search = JournaledStep(), Counted()
-
-    async def work(ctx: TaskContext) -> Any:
-        await ctx.call("search", search, key="a")
-        step.services.rejected = types_pb2.Failure(kind="INVALID_ENTRY", message="forget[0]: no")
-        await ctx.forget("a")
-
-    failure = (await step.attempt(work)).failed.failure
-    assert (failure.kind, failure.message) == ("INVALID_ENTRY", "forget[0]: no")
-    assert not failure.retryable
-    assert [one.key for one in step.kept(END)] == ["a"]
-
-
 async def test_the_attempt_knows_what_was_stored_for_a_cancelled_call() -> None:
     step, charge = JournaledStep(), Counted()
 

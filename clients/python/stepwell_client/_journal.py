@@ -93,8 +93,8 @@ class Journal:
         self._unsettled: set[asyncio.Future[worker_pb2.Recorded]] = set()
         self._forgets = 0
         """Calls that were to be dropped in this attempt: the number of the last recording of one."""
-        self._forgetting: asyncio.Future[worker_pb2.Recorded] | None = None
-        """The answer to that recording."""
+        self._forgetting = asyncio.Lock()
+        """Held until that recording is answered: it and entries are never on their way together."""
         self._take(assignment.journal)
 
     def _take(self, page: worker_pb2.JournalPage) -> None:
@@ -175,7 +175,11 @@ class Journal:
             NonRetryable: the server refused it for its size, or for that of the journal.
             LeaseLost: another worker has the step.
         """
-        recorded = await self._send(worker_pb2.Recording(entries=(entry,)))
+        while self._forgetting.locked():
+            async with self._forgetting:
+                pass
+        recording = worker_pb2.Recording(entries=(entry,), forget_number=self._forgets)
+        recorded = self._live(await self._send(recording))
         state = recorded.entries[0]
         if state.status == worker_pb2.ENTRY_STATUS_MISMATCH:
             raise JournalMismatch(
@@ -194,17 +198,14 @@ class Journal:
             NonRetryable: the server refused it.
             LeaseLost: another worker has the step.
         """
-        while self._forgetting is not None and not self._forgetting.done():
-            # The server takes their numbers in order. It may be that nobody waits for this one any more.
-            await asyncio.wait((self._forgetting,))
-        if self.find(key).begins:
-            raise JournalError(
-                f"the call {key} is AT_MOST_ONCE and has begun: it can't be forgotten"
-            )
-        self._forgets += 1
-        recorded = await self._send(
-            worker_pb2.Recording(forget=(key,), forget_number=self._forgets)
-        )
+        await self._forgetting.acquire()
+        try:
+            await self.settled()
+            answer = self._send_forget(key)
+        except BaseException:
+            self._forgetting.release()
+            raise
+        recorded = self._live(await answer)
         if recorded.HasField("failure"):
             raise NonRetryable(recorded.failure.message, kind=recorded.failure.kind)
 
@@ -213,32 +214,50 @@ class Journal:
         if self._unsettled:
             await asyncio.wait(set(self._unsettled))
 
-    async def _send(self, recording: worker_pb2.Recording) -> worker_pb2.Recorded:
+    def _send_forget(self, key: str) -> asyncio.Future[worker_pb2.Recorded]:
+        if self.find(key).begins:
+            raise JournalError(
+                f"the call {key} is AT_MOST_ONCE and has begun: it can't be forgotten"
+            )
+        self._forgets += 1
+        return self._send(worker_pb2.Recording(forget=(key,), forget_number=self._forgets))
+
+    def _send(self, recording: worker_pb2.Recording) -> asyncio.Future[worker_pb2.Recorded]:
+        """Send a recording; return its answer. Who is cancelled meanwhile doesn't take it back: that is taken in all the same."""
         future = self._services.record(self._assignment, recording)
         self._unsettled.add(future)
-        if recording.forget:
-            self._forgetting = future
-        # Who is cancelled meanwhile doesn't take it back: the answer is taken in all the same.
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(partial(self._settle, waiter, recording))
-        await waiter
-        recorded = future.result()
-        if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
-            execution_id = self._assignment.execution.execution_id
-            raise LeaseLost(f"execution {execution_id} is not wanted any more")
-        return recorded
+        answer: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(partial(self._settle, answer, recording))
+        return answer
 
     def _settle(
         self,
-        waiter: asyncio.Future[None],
+        answer: asyncio.Future[worker_pb2.Recorded],
         recording: worker_pb2.Recording,
         future: asyncio.Future[worker_pb2.Recorded],
     ) -> None:
         self._unsettled.discard(future)
-        if not future.cancelled() and future.exception() is None:
+        if recording.forget:
+            self._forgetting.release()
+        if future.cancelled():
+            answer.cancel()
+            return
+        error = future.exception()
+        if error is None:
             self._take_answer(recording, future.result())
-        if not waiter.done():
-            waiter.set_result(None)
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(future.result())
+        else:
+            answer.set_exception(error)
+
+    def _live(self, recorded: worker_pb2.Recorded) -> worker_pb2.Recorded:
+        """Return an answer. Raises LeaseLost where another worker has the step."""
+        if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
+            execution_id = self._assignment.execution.execution_id
+            raise LeaseLost(f"execution {execution_id} is not wanted any more")
+        return recorded
 
     def _take_answer(self, recording: worker_pb2.Recording, recorded: worker_pb2.Recorded) -> None:
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:

@@ -42,6 +42,11 @@ _FULL = Failure(
     ),
     retryable=False,
 )
+RECORDING_LATE = "RECORDING_LATE"
+_LATE = (
+    "forget_number: is {}, and calls were dropped with a higher one since, so nothing was written; send entries with "
+    "that of the last Recording with `forget` that was answered"
+)
 
 
 class NewEntries(NamedTuple):
@@ -53,7 +58,8 @@ class NewEntries(NamedTuple):
     entries: Sequence[Entry]
     forget: Sequence[str] = ()
     forget_number: int = 0
-    """Grows with each of an execution that drops calls: one that comes again drops nothing."""
+    """With `forget`, grows with each of an execution: one that comes again drops nothing. With entries, that of the
+    last one that was answered before they were sent."""
 
 
 Answered = Callable[[RecordAnswer | Exception], None]
@@ -190,6 +196,11 @@ class Recorder:
         if not answer.live:
             self._runtime.spawn(self._answer_lost(key, answered), name="lost lease")
             return
+        if answer.late:
+            # What a copy of a `forget` is to drop is gone.
+            refused_all = _refused(one, RECORDING_LATE, _LATE.format(one.forget_number))
+            answered(RecordAnswer(live=True) if one.forget else refused_all)
+            return
         self._stats["journal_entries"] += len(answer.written)
         now_us = answer.now_us
         kept: list[Kept | Failure] = [
@@ -261,6 +272,7 @@ def _recording(
         journal=step.name,
         generation=step.journal.generation,
         entries=tuple(entries),
+        forget_number=one.forget_number,
     )
 
 

@@ -56,9 +56,8 @@ def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Ans
     if item.forget and item.entries:
         # Sent again, it would drop what it wrote the first time.
         faults.add("forget", "is there beside entries; limit: a recording has one of the two")
-    if bool(item.forget) != (item.forget_number > 0):
-        what = f"is {item.forget_number}; limit: 1 or more with forget, otherwise 0"
-        faults.add("forget_number", what)
+    if item.forget and not item.forget_number:
+        faults.add("forget_number", "is 0; limit: 1 or more with forget")
     if faults:
         asyncio.get_running_loop().call_soon(answered, _refused(item, faults))
         return
