@@ -89,6 +89,18 @@ def test_taken_port_is_replaced_and_the_new_one_printed(folder: Terminal) -> Non
     assert (ready.code, printed) == (0, address)
 
 
+def test_second_one_in_a_folder_says_only_that_the_store_is_held(folder: Terminal) -> None:
+    process = folder.spawn("up", "up_agent:agent", "--port", "0")
+    port = read_until(process.stdout, LISTENS)[1].rpartition(":")[2]
+    second = folder.apart("up", "up_agent:agent", "--port", port)
+    end(process)
+
+    assert second.code == 2
+    assert second.out == ""
+    assert len(second.err.splitlines()) == 1
+    assert "is held by another process" in second.err
+
+
 def test_module_that_is_not_there_ends_it_with_one_error(folder: Terminal) -> None:
     answer = folder.apart("up", "nowhere:agent", "--port", "0")
 

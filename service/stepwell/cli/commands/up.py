@@ -44,9 +44,12 @@ def up(
     next free one. The worker is a process of its own, and is started again when it ends. Ctrl-C ends all: first
     the worker, which drains, then the service.
     """
-    wanted = _settings(port, log_level)
+    wanted, moved = _settings(port, log_level)
 
     async def work(server: Server, stop: asyncio.Event) -> int:
+        # Only now: a store that is refused ends it before there is a port.
+        if moved:
+            note(moved)
         command = [
             *(sys.executable, "-m", "stepwell", "worker", agent, "--end-with-input"),
             *("--target", server.addresses[0], "--drain", f"{drain}"),
@@ -60,8 +63,12 @@ def up(
     return serving.serve(wanted, Server, "stepwell", companion=work, has_console=True)
 
 
-def _settings(port: int | None, log_level: str | None) -> Settings:
-    """Return the settings, with a store in this folder where they name none, and a free port for a taken one."""
+def _settings(port: int | None, log_level: str | None) -> tuple[Settings, str]:
+    """Return the settings, with a store in this folder where they name none and a free port for a taken one.
+
+    With them comes what to say of the port; empty: it is the wanted one.
+    """
+    moved = ""
     given = {"grpc": {"port": port}, "console": {"enabled": True}, "log": {"level": log_level}}
     wanted = serving.settings(given)
     chosen: dict[str, dict[str, Any]] = {}
@@ -71,12 +78,12 @@ def _settings(port: int | None, log_level: str | None) -> Settings:
     if listen.socket is None or "port" in listen.model_fields_set:
         free = _free_port(listen.host, listen.port)
         if free != listen.port:
-            note(
+            moved = (
                 f"port {listen.port} is taken, so this is port {free}; for other terminals:"
                 f" export STEPWELL_TARGET={listen.host}:{free}"
             )
             chosen["grpc"] = {"port": free}
-    return serving.settings({**given, **chosen}) if chosen else wanted
+    return serving.settings({**given, **chosen}) if chosen else wanted, moved
 
 
 def _folder() -> Path:
