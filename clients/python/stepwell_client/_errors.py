@@ -67,6 +67,11 @@ class StepwellClientError(Exception):
         self.reason = reason or self.reason
         self.status = status or self.status
 
+    def explain(self, target: str, remedy: str = "") -> str:
+        """Return in one line for people what is wrong at the target."""
+        del remedy
+        return f"{target}: {self}"
+
 
 class InvalidRequest(StepwellClientError):
     """The request is wrong in itself. Nothing was done."""

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from stepwell_client._connect import Connection, CurrentChannel
+from stepwell_client._errors import StepwellClientError
 from stepwell_client._limits import BATCH_BYTES_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client._outages import Notices
 from stepwell_client._runtime import Runtime
+from stepwell_client._status import from_rpc_error
 from stepwell_client._worker_state import StepLease, WorkerState
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
 
@@ -150,8 +152,7 @@ class Heartbeats:
                 self._send(batch)
                 self._failing_since = None
             except grpc.RpcError as error:
-                code = error.code() if isinstance(error, grpc.Call) else None
-                self._warn(len(batch), code)
+                self._warn(len(batch), from_rpc_error(error))
                 self._postpone(batch)
             except ValueError:  # The channel was closed meanwhile.
                 return
@@ -159,17 +160,15 @@ class Heartbeats:
                 _log.exception("heartbeats of %d lease(s) failed", len(batch))
                 self._postpone(batch)
 
-    def _warn(self, count: int, code: grpc.StatusCode | None) -> None:
+    def _warn(self, count: int, error: StepwellClientError) -> None:
         """Log that heartbeats failed: the first time, then ever more rarely until one succeeds."""
         now = self._runtime.monotonic()
         if self._failing_since is None:
             self._failing_since, self._notices = now, Notices(0.0)
         if self._notices.due(now - self._failing_since):
             # From a server that stands still this is the first sign: the connection's keepalive takes longer.
-            silent = code is grpc.StatusCode.DEADLINE_EXCEEDED
-            cause = "no answer in time" if silent else code.name if code else "unknown error"
-            target = self._connection.target
-            _log.warning("heartbeats of %d lease(s) to %s failed: %s", count, target, cause)
+            cause = error.explain(self._connection.target)
+            _log.warning("heartbeats of %d lease(s) failed: %s", count, cause)
 
     def _postpone(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
         """Try a failed heartbeat again soon, at a random moment."""

@@ -124,7 +124,6 @@ class Outage:
         return self._patience is None or lasted < self._patience
 
     def _log_outage(self, error: StepwellClientError, lasted: float) -> None:
-        target = self._retries.target
-        cause = error.explain(target) if isinstance(error, Unavailable) else f"{target}: {error}"
+        cause = error.explain(self._retries.target)
         left = "" if self._patience is None else f" for {self._patience - lasted:.0f} s"
         _log.warning("%s; trying again%s", cause, left)

@@ -240,10 +240,7 @@ class Worker:
         if not self._losses.due(self._runtime.monotonic(), first=first):
             return
         target = self._client.connection.target
-        if isinstance(error, Unavailable):
-            cause = error.explain(target)
-        else:
-            cause = f"{target}: {error.reason if error is not None else 'the stream ended'}"
+        cause = f"{target}: the stream ended" if error is None else error.explain(target)
         _log.warning("worker %s connects again: %s", self.worker_id, cause)
 
     def _replaced(self) -> None:

@@ -206,6 +206,17 @@ async def test_a_lost_server_is_logged_once_with_its_address(
     assert f"no server answers at {server.target};" in logged[0]
 
 
+async def test_loss_is_logged_with_the_words_of_the_error_that_ended_the_stream(
+    server: FakeServer, client: Client, agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.workers.refusals.append(End(grpc.StatusCode.INTERNAL, "the stream was cut"))
+    async with serving(agent, client):
+        await welcomed(server)
+
+    (logged,) = [line for line in caplog.messages if "connects again" in line]
+    assert logged.endswith(f"{server.target}: the stream was cut")
+
+
 async def test_R1_server_that_ends_each_stream_costs_few_lines(
     server: FakeServer, client: Client, agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
