@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepwell.cli import signals
 from stepwell.cli.exits import CliError
+from stepwell.core.records.errors import Unauthenticated
+from stepwell.rpc.auth import bearer_token
 from stepwell_client.toolkit import is_local
 
 PATH = "/mcp"
@@ -53,12 +55,6 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def bearer_token(headers: Mapping[str, str]) -> str:
-    """Return the token of a request; empty: it has none."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
 class RequireToken:
     """Refuses requests without a token. What it is worth, the server says that it is passed on to."""
 
@@ -66,7 +62,10 @@ class RequireToken:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not bearer_token(Headers(scope=scope)):
+        try:
+            if scope["type"] == "http":
+                bearer_token(Headers(scope=scope))
+        except Unauthenticated:
             refusal = JSONResponse(
                 {"error": _NO_TOKEN}, status_code=401, headers={"WWW-Authenticate": "Bearer"}
             )

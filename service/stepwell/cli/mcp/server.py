@@ -9,8 +9,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 
 from stepwell.cli.connect import Connection
-from stepwell.cli.mcp.http import bearer_token
 from stepwell.cli.mcp.tools import Tools
+from stepwell.rpc.auth import bearer_token
 from stepwell_client.toolkit import MessageClient
 
 RECONNECT_SECONDS = 5.0
