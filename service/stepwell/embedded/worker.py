@@ -26,7 +26,7 @@ from stepwell.core.loop.signals import (
 )
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, MessageQuery, Presence, Runtime
-from stepwell.core.records.errors import NotFound, StepwellError, StoreError
+from stepwell.core.records.errors import INVALID_OUTCOME, NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session, Violation
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.recording import lost, read_page, write_entries
@@ -263,7 +263,7 @@ class InProcessWorker:
         if isinstance(delivery, Delivery):
             return delivery
         failure = Failure(
-            kind=faults.reason or "INVALID_OUTCOME",
+            kind=faults.reason or INVALID_OUTCOME,
             message=f"{faults[0].field}: {faults[0].description}",
             retryable=bool(faults.reason),
             violations=tuple(Violation(field=f, description=d) for f, d in faults),
@@ -491,7 +491,7 @@ async def _checked(delivery: Delivery, questions: Sequence[NeedsInput]) -> Deliv
         if faults:
             message = f"{faults[0].field}: {faults[0].description}"
             failure = Failure(
-                kind="INVALID_OUTCOME", message=message, retryable=False, violations=faults
+                kind=INVALID_OUTCOME, message=message, retryable=False, violations=faults
             )
             return replace(delivery, result=Failed(failure=failure))
     return delivery

@@ -16,11 +16,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.errors import INVALID_OUTCOME, InvalidArgument, Violation
 from stepwell.core.records.limits import VIOLATIONS_MAX
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 
-INVALID_OUTCOME = "INVALID_OUTCOME"
 _WHAT = "no UTF-8; limit: text of whole characters"
 _SOMEWHERE = "no UTF-8, here or behind it; limit: text of whole characters"
 _PLACES_MAX = 50_000

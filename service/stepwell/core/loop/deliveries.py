@@ -24,10 +24,11 @@ from stepwell.core.loop.signals import (
     Suspended,
     UnknownCall,
 )
-from stepwell.core.loop.suspending import INVALID_OUTCOME, refusal, suspend
+from stepwell.core.loop.suspending import refusal, suspend
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.loop.unknown_calls import call_unknown
+from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.model import Execution, Failure, Violation
 from stepwell.core.records.states import (
     Decision,

@@ -17,7 +17,7 @@ from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import STEP_OF_PHASE
 from stepwell.core.port import Fence, JournalWrite
-from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal import Entry, entry_bytes
 from stepwell.core.records.model import Execution, Message, Run, Session, Task, Usage
 from stepwell.core.records.states import ExecutionStatus, StepKind
 from stepwell.core.records.step_journal import Journal, journal_of
@@ -127,7 +127,7 @@ def write_end(draft: Draft, task_id: str, entry: Entry) -> None:
         entry=entry,
     )
     draft.entries += (write,)
-    _put_larger(draft, task_id, journal, 1, len(entry.value.data) if entry.value is not None else 0)
+    _put_larger(draft, task_id, journal, 1, entry_bytes(entry))
 
 
 def _put_larger(draft: Draft, task_id: str, journal: Journal, entries: int, size: int) -> None:

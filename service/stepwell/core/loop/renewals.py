@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import count_tries_anew, execution_of, journal_at, put_journal
 from stepwell.core.loop.waits import withdraw_inputs
+from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import EventType, StepKind
 from stepwell.core.records.step_journal import Journal
 
 REFUSED_OUTCOMES = frozenset(
-    {"INVALID_OUTCOME", "INVALID_RESULT", "PLAN_INVALID", "RESULT_TOO_LARGE"}
+    {INVALID_OUTCOME, "INVALID_RESULT", "PLAN_INVALID", "RESULT_TOO_LARGE"}
 )
 """Kinds of failures of outcomes that can't be used: the same calls would bring the same outcome again."""
 

@@ -26,6 +26,7 @@ from stepwell.core.loop.transition import Reply
 from stepwell.core.loop.waits import INPUT_TIMER, put_waits, sleep_timer, waits_of, wake
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
+from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution, Failure, InputRequest, Payload
 from stepwell.core.records.states import (
@@ -40,8 +41,6 @@ from stepwell.core.records.step_journal import Wait
 ASK = "ask"
 """The name, for people, of the entry that holds an answer."""
 
-
-INVALID_OUTCOME = "INVALID_OUTCOME"
 TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
 
 

@@ -27,6 +27,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+INVALID_OUTCOME = "INVALID_OUTCOME"
+"""The kind of the failure of an attempt whose outcome can't be used."""
+
 
 class Violation(NamedTuple):
     """One invalid field of a request."""

@@ -18,12 +18,12 @@ from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Runtime
 from stepwell.core.records import errors
 from stepwell.core.records.cuts import cut_failure
+from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor
 from stepwell.schemas import check_question
 from stepwell.wire import fill
 from stepwell.wire.plans import Item, is_long, read_item, read_long_item
-from stepwell.wire.undecodable import INVALID_OUTCOME
 from stepwell.wire.validate import Faults
 from stepwell_client.v1 import worker_pb2 as pb
 
