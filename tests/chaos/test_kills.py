@@ -6,7 +6,8 @@ its worker. After it the whole history is laid over the store (`history.py`): no
 each task has one result, which is its accepted worker's, attempts go up, and all runs end. A step that lost three
 workers may be taken for poison, if all three were killed. Watchers follow all the while, eight of a run. Most
 runs share idempotency keys with those that are started around the same time: one task of a key is under way at
-a time, its good result is taken by all, and one that fails leaves the key to the next (K1).
+a time, its good result is taken by all, and one that fails leaves the key to the next (K1). Some runs make calls
+within their steps: forget one, sleep, ask (J1 to J5, `journals.py`).
 
 The seed is printed; `STEPWELL_KILL_SEED=… make proof ARGS='-k test_kills'` draws the same blows again (as
 far as processes on one machine can).
@@ -17,18 +18,21 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from stepwell.core.records.states import ExecutionStatus
-from stepwell_client import Client, Plan
+from stepwell_client import Client, InputStatus, Plan, Run, Unavailable
 from tests.chaos.faults.storm import Storm
 from tests.chaos.load.follower import Follower
 from tests.chaos.load.manual_worker import MANUAL, ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, met, started, waited, wide, with_keys
+from tests.chaos.oracle import journals
 from tests.chaos.oracle.history import Findings, check_condemned
+from tests.chaos.world.agent import CALLS
 from tests.chaos.world.cluster import APART, Cluster, cluster_on
 from tests.chaos.world.observed import DEAF
 from tests.chaos.world.stores import STORES
@@ -41,6 +45,8 @@ STORM_S_MAX = 150.0
 """A start may have to wait for as long as it blows."""
 WATCHED_EVERY = 10
 """One run of so many has watchers, and has more tasks than the others."""
+CALLING_EVERY = 6
+"""One run of so many makes calls within its steps."""
 WATCHERS = 8
 SHARING = 6
 """So many runs, one after the other, share idempotency keys, as far as they are of one pipeline."""
@@ -71,13 +77,14 @@ async def test_S3_nothing_acknowledged_is_lost_whatever_is_killed(
         finally:
             story.close()
     _agree(findings, story)
+    findings.seen.update(journals.check_notes(cluster.notes(CALLS)))
     check_condemned(findings, storm.deaths)
     findings.seen.update(storm.count_lost(findings.lost))
     print(f"{dict(storm.struck)}")
     assert storm.struck.total() == len(part)
     if sizes.scale() is not sizes.Scale.TEST:
         # A few blows may all miss it.
-        met(findings.seen, "acknowledged outcome checked", "cut off", *keys.SEEN)
+        met(findings.seen, "acknowledged outcome checked", "cut off", *keys.SEEN, *journals.SEEN)
     _keep(kind, storm, story, findings)
 
 
@@ -115,6 +122,8 @@ class _Story:
                     plan = with_keys(rnd, plan, [f"{number // SHARING}.{key}" for key in range(2)])
                 run = self._run(client, plan, pipeline=rnd.choice(PIPELINES), watched=watched)
                 all_of_it.create_task(run)
+                if number % CALLING_EVERY == 2:
+                    all_of_it.create_task(self._calling(client, wide(2, CALLS)))
                 if watched:
                     # Of the others the hand may get none while it blows.
                     manual = self._run(client, wide(3), queue=MANUAL, watched=False)
@@ -132,10 +141,24 @@ class _Story:
         Whether these were killed is looked at in the end (`check_condemned`).
         """
         for run_id in self.acknowledged:
-            run = await waited(client, run_id)
+            run = await self._answered(client, run_id)
             while run.failure is not None and run.failure.kind == "POISON":
                 await client.resume(run_id)
-                run = await waited(client, run_id)
+                run = await self._answered(client, run_id)
+
+    async def _calling(self, client: Client, plan: Plan) -> None:
+        await self._answered(client, await self._run(client, plan, watched=False))
+
+    async def _answered(self, client: Client, run_id: str) -> Run:
+        """Answer what a run asks until it ends; return it then."""
+        end = asyncio.create_task(waited(client, run_id))
+        while not end.done():
+            with suppress(Unavailable):
+                async for one in client.inputs(run_id):
+                    if one.status == InputStatus.OPEN:
+                        await client.answer(run_id, one.id, "Ada")
+            await asyncio.wait([end], timeout=0.3)
+        return end.result()
 
     async def _run(
         self,
@@ -145,7 +168,7 @@ class _Story:
         queue: str = "default",
         pipeline: str = "",
         watched: bool,
-    ) -> None:
+    ) -> str:
         run_id = await started(client, plan, queue=queue, pipeline=pipeline, seconds=STORM_S_MAX)
         # From here on it may not be lost.
         self.acknowledged.append(run_id)
@@ -153,6 +176,7 @@ class _Story:
             for _ in range(WATCHERS):
                 rnd = Random(self._rnd.random())
                 self.followers.append(Follower(self._cluster, run_id, rnd, moves=0.1).start())
+        return run_id
 
     def close(self) -> None:
         for one in self.followers:
@@ -185,6 +209,10 @@ def _keep(kind: str, storm: Storm, story: _Story, findings: Findings) -> None:
         "keys waited for": seen[keys.WAITED],
         "keys taken over": seen[keys.TAKEN_OVER],
         "results shared": seen[keys.REUSED],
+        "calls kept": seen[journals.KEPT],
+        "calls taken from journals": seen[journals.REPLAYED],
+        "calls forgotten": seen[journals.FORGOTTEN],
+        "journal entries": seen[journals.ENTRY],
         "lost": 0,
     }
     watched = {

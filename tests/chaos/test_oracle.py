@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -10,12 +12,17 @@ import pytest
 
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.faults import Faults, FaultyStore
 from tests.chaos.faults.functional import Chance
 from tests.chaos.load.players import Load
 from tests.chaos.oracle.history import Findings, Lost, check_condemned
-from tests.mutants import changes, stores
+from tests.chaos.oracle.journals import ENTRY, Journals, check_notes
+from tests.chaos.world import observed
+from tests.mutants import changes, journals, stores
 from tests.mutants.stores import StorePort
+from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.violation import InvariantViolation
 
 COMMITS = 300
@@ -45,6 +52,7 @@ async def test_honest_store_passes_and_every_fate_of_a_commit_is_met(tmp_path: P
     for fate in ("unknown commit that was applied", "unknown commit that was not applied"):
         assert seen[fate] > 0, seen
     assert seen["commit_id seen again"] > 0, seen
+    assert seen[ENTRY] > 0, seen
 
 
 @pytest.mark.parametrize(
@@ -77,3 +85,53 @@ def test_S13_a_step_is_condemned_only_for_workers_that_were_killed_with_it(
     deaths = {"w1": [2.5], "w2": [0.1, 2.9], "w3": [killed_at]}
     with nullcontext() if condemned_rightly else pytest.raises(InvariantViolation, match="S13"):
         check_condemned(findings, deaths)
+
+
+@pytest.mark.parametrize(
+    ("port", "name"),
+    [(journals.EntriesAcknowledgedEarly, "J1"), (journals.EntriesMisplaced, "J2")],
+)
+async def test_journal_that_breaks_its_word_is_caught_by_name(
+    tmp_path: Path, port: StorePort, name: str
+) -> None:
+    inner = await open_store("memory://", runtime=SystemRuntime())
+    mutant, diary = port(inner, SystemRuntime()), tmp_path / "diary"
+    scribe = observed.Scribe(mutant, diary, "door")
+    await ask.must(scribe, b.created_leased())
+    for key in ("a", "b", "c"):
+        await scribe.record([b.recording(b.entry(key, key.encode()))])
+    kept = Journals(observed.read(diary))
+    await kept.read(mutant, b.TENANT, [b.RUN])
+    await inner.close()
+    with pytest.raises(InvariantViolation) as caught:
+        kept.check({b.RUN: RunModel(b.TENANT, b.RUN)}, {}, Counter())
+    assert caught.value.name == name, caught.value
+
+
+RAN, KEPT = "run task 1 ran a -", "run task 1 kept a one"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        ((RAN, KEPT, "run task 2 ran a -"), "J3"),
+        ((RAN, KEPT, "run task 2 kept a two"), "J2"),
+        (
+            (RAN, KEPT, "run task 2 forgets a -", "run task 2 forgot a -", "run task 2 kept a one"),
+            "J1",
+        ),
+        (("run task 1 ran once -", "run task 2 ran once -"), "J5"),
+    ],
+)
+def test_function_that_runs_again_or_another_value_is_caught_by_name(
+    lines: Sequence[str], name: str
+) -> None:
+    with pytest.raises(InvariantViolation) as caught:
+        check_notes(lines)
+    assert caught.value.name == name, caught.value
+
+
+def test_function_runs_again_in_a_stale_attempt_and_after_a_forget() -> None:
+    stale = ("run task 2 ran a -", "run task 2 kept a two", RAN)
+    anew = ("run task 2 forgets a -", "run task 2 forgot a -", "run task 2 ran a -")
+    assert check_notes([*stale, *anew, "run task 2 kept a three"])

@@ -18,11 +18,13 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import FeedQuery, Renewal, Store
+from stepwell.core.port import FeedQuery, Recording, Renewal, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.events import Event
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Payload, RunSpec, TaskSpec
 from stepwell.core.records.states import ExecutionStatus, Verdict
+from stepwell.engine.step_journal import journal_in
 from stepwell_testkit.proxy import StoreProxy
 from tests.chaos.oracle import history
 from tests.chaos.oracle.history import TENANT, Findings
@@ -32,6 +34,8 @@ from tests.simulation.simulator.violation import holds
 from tests.support.patience import PATIENCE_S, PAUSE_S, insisting
 
 PLAYERS = 12
+RECORDS = 0.3
+"""The probability that a player makes calls in a step that it leases."""
 JOINS = 0.2
 """The probability that a player takes up a run that another one has begun."""
 
@@ -66,7 +70,11 @@ class Player:
                 state = await self._load(run_id)
                 continue
             state.apply(commit)
-            if isinstance(what, GrantLease | Delivery):
+            if isinstance(what, GrantLease) and self._chance.random() < RECORDS:
+                await self._record(state, what)
+                # Who ends the lease says how many entries it knows of.
+                state = await self._load(run_id)
+            elif isinstance(what, GrantLease | Delivery):
                 await self._renew(run_id, what)
 
     async def _load(self, run_id: str) -> RunState:
@@ -87,6 +95,23 @@ class Player:
         for at in range(self._chance.randint(2, 6)):
             before = (f"t{self._chance.randrange(at)}",) if at else ()
             yield TaskSpec(task_id=f"t{at}", type="count", depends_on=before)
+
+    async def _record(self, state: RunState, what: GrantLease) -> None:
+        """Record two calls of the step, one after the other, each with a value of its own."""
+        step = journal_in(state, state.open[what.execution_id].execution)
+        assert step is not None
+        for number in range(2):
+            value = Payload(data=self._chance.randbytes(50))
+            recording = Recording(
+                tenant_id=TENANT,
+                run_id=state.run.spec.run_id,
+                execution_id=what.execution_id,
+                token=what.token,
+                journal=step.name,
+                generation=step.journal.generation,
+                entries=(Entry(key=f"{what.token}.{number}", value=value),),
+            )
+            await self._store.record([recording])
 
     async def _renew(self, run_id: str, what: GrantLease | Delivery) -> None:
         """Now and then give a sign of life of a lease; of one that is over nobody takes any (S8)."""

@@ -19,6 +19,7 @@ from stepwell.core.loop.losses import name_of
 from stepwell.core.port import Commit, CommitResult, FeedQuery, RunQuery, Store
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, Verdict
+from tests.chaos.oracle.journals import Journals, first_answers
 from tests.chaos.world.observed import Entry, Look
 from tests.simulation.simulator import audit, keys
 from tests.simulation.simulator.history import History
@@ -150,7 +151,12 @@ async def check(
     findings = Findings()
     log = Log(diary)
     ledger = _ledger()
-    histories = [await _history(store, run_id, log) for run_id in await _runs(store)]
+    run_ids = await _runs(store)
+    histories = [await _history(store, run_id, log) for run_id in run_ids]
+    journals = Journals(diary)
+    await journals.read(store, TENANT, run_ids)
+    commits = (one.commit for history in histories for one in history)
+    journals.count_in(ledger.journals, TENANT, commits)
     # Whoever leases under a key has seen before what its last holder sent to give it up (K1).
     for one in merge(*histories, key=lambda one: one.at):
         _replay(ledger, one, log)
@@ -163,6 +169,8 @@ async def check(
     for book in ledger.models.values():
         _looks(book, log, shows_early=shows_early)
     await _feed(store, ledger, once=not shows_early)
+    if not shows_early:
+        journals.check(findings.books, first_answers(log.answers), findings.seen)
     findings.seen.update({name: ledger.history.seen[name] for name in keys.SEEN})
     _acknowledged(findings, acknowledged)
     _count(findings, diary, log)

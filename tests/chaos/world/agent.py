@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
-from stepwell_client import Agent, Failure, TaskContext
+from stepwell_client import Agent, Done, Effect, Failure, TaskContext
 
 GATES = "REPLICA_GATES"
+CALLS = "calls"
+"""The file beside the gates in which calls are noted."""
 
 BULKY_ATTEMPTS = 12
 BULKY_CHARS = 60_000
@@ -71,3 +75,36 @@ async def fragile(ctx: TaskContext) -> int:
     if ctx.attempt < 3:
         raise Failure(f"not at attempt {ctx.attempt}")
     return ctx.attempt
+
+
+@agent.task("calls")
+async def calls(ctx: TaskContext) -> str:
+    """Make calls of all kinds, forget one, sleep and ask; note which functions run, and what was kept."""
+
+    def note(what: str, key: str, value: str = "-") -> None:
+        with (Path(os.environ[GATES]) / CALLS).open("a") as file:
+            file.write(f"{ctx.run_id} {ctx.task_id} {ctx.attempt} {what} {key} {value}\n")
+
+    async def make(key: str) -> str:
+        note("ran", key)
+        ctx.usage(input_tokens=1)
+        await asyncio.sleep(0.03)
+        return uuid4().hex
+
+    async def call(key: str, **how: Any) -> None:
+        note("kept", key, await ctx.call("make", make, key, key=key, **how))
+
+    await call("first")
+    await call(
+        "once", effect=Effect.AT_MOST_ONCE, reconcile=lambda _begin: Done("found-by-reconcile")
+    )
+    await call("dropped")
+    note("forgets", "dropped")
+    await ctx.forget("dropped")
+    note("forgot", "dropped")
+    await call("dropped")
+    await ctx.sleep(2.5)
+    await call("rested")
+    answer = await ctx.ask("Who?", as_=str)
+    await call("last")
+    return answer

@@ -134,6 +134,11 @@ class Cluster:
         """Let the tasks that wait for it go on."""
         (self.folder / "gates" / "gate").touch()
 
+    def notes(self, name: str) -> list[str]:
+        """Return the lines that tasks have written beside the gate."""
+        path = self.folder / "gates" / name
+        return path.read_text().splitlines() if path.exists() else []
+
     # --- what is left of it all -----------------------------------------------------------------------
 
     async def store(self) -> Store:

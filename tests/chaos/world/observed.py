@@ -21,7 +21,17 @@ from zlib import crc32
 import msgspec
 
 from stepwell.__main__ import main
-from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Hint, Loaded, Store
+from stepwell.core.port import (
+    Claimed,
+    ClaimRequest,
+    Commit,
+    CommitResult,
+    Hint,
+    Loaded,
+    Recorded,
+    Recording,
+    Store,
+)
 from stepwell.core.records.errors import OutcomeUnknown, StoreError
 from stepwell.core.records.states import DueKind
 from stepwell.rpc import server
@@ -57,6 +67,11 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     deaf: bool = False
     """A hint was dropped; the first alone is written down."""
     look: Look | None = None
+    recording: Recording | None = None
+    """Sent, or answered if there is an answer."""
+    recorded: Recorded | None = None
+    asked: float = 0.0
+    """With `recorded`: when it was sent."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -121,6 +136,14 @@ class Scribe(StoreProxy):
         pairs = zip(commits, results, strict=True)
         self._write([{"commit_id": c.commit_id, "result": r} for c, r in pairs])
         return results
+
+    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        asked = time.monotonic()
+        self._write([{"recording": one} for one in recordings])
+        answers = await super().record(recordings)
+        pairs = zip(recordings, answers, strict=True)
+        self._write([{"recording": r, "recorded": a, "asked": asked} for r, a in pairs])
+        return answers
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         claimed = await self.inner.claim(request)

@@ -88,6 +88,10 @@ class JournalModel:
                 counted = self._counted.setdefault((model.key, recording.execution_id), [])
                 counted.append(entry.usage)
 
+    def wrote(self, run: tuple[str, str], execution_id: str, usages: Sequence[Usage]) -> None:
+        """Take in the usage of all entries of an attempt, where nobody saw when each was written."""
+        self._counted[run, execution_id] = [*usages]
+
     def applied(self, model: RunModel, applied: Applied) -> None:
         """Take in the entries of a commit that the run's model has taken in already."""
         self._begins_anew_by_an_event(model, applied)
