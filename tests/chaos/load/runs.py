@@ -46,7 +46,7 @@ def with_keys(rnd: Random, plan: Plan, keys: Sequence[str]) -> Plan:
     tasks = list(plan.tasks)
     for index in range(1, len(tasks)):
         if rnd.random() < 0.7:
-            kind = "refused" if rnd.random() < 0.3 else "signed"
+            kind = "refused" if rnd.random() < 0.5 else "signed"
             tasks[index] = replace(
                 tasks[index],
                 type=kind,
