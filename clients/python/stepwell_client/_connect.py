@@ -169,6 +169,11 @@ class Connection:
             )
 
     @property
+    def authority(self) -> Path | None:
+        """The file of the authority that certificates are checked by; None: the public ones, or there is no TLS."""
+        return self._tls.authority if self._tls is not None else None
+
+    @property
     def generation(self) -> int:
         """A number that grows when the TLS files have changed: channels that were opened before are outdated."""
         return self._tls.generation() if self._tls is not None else 0

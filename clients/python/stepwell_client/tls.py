@@ -111,6 +111,7 @@ class ClientTls:
         Raises:
             FilesRefused: see PemFiles.
         """
+        self.authority = authority
         self._files = PemFiles(authority=authority, certificate=certificate, key=key)
         self._name = name
         self._generation = 0

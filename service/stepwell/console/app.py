@@ -11,7 +11,7 @@ import json
 from typing import Any, cast
 
 from stepwell.console import wire
-from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive, read_body
+from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive
 from stepwell.console.pages import Pages
 from stepwell.console.reply import Response, Scope, Send
 from stepwell.console.sessions import Sessions
@@ -94,7 +94,7 @@ class App:
     ) -> None:
         no_store = ("cache-control", "no-store")
         try:
-            code = _code_of(await read_body(receive, _LOGIN_BYTES_MAX, self._stall_s))
+            code = _code_of(await self._calls.bodies.read(receive, _LOGIN_BYTES_MAX))
             answer = self._logged_in(path, headers, code)
         except StepwellError as error:
             failed = status.answer_of(error)

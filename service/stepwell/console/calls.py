@@ -27,6 +27,10 @@ Metadata: TypeAlias = Sequence[tuple[str, str]]
 Served: TypeAlias = Callable[[bytes, Reply], Awaitable[Message | bytes | None]]
 """A method: it returns its one answer, or writes many; an error ends it by `abort`."""
 
+BODIES_BYTES_MAX = 64 * 1024 * 1024
+"""All bodies that are under way, together: they have no place among the calls yet."""
+SMALL_BYTES_MAX = 64 * 1024
+"""A body takes nothing of that up to this size, as which the connection buffers it anyway: small calls always go on."""
 _TIMEOUT_DIGITS_MAX = 10
 _TIMEOUT_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
@@ -86,7 +90,7 @@ class Calls:
         self._backend = backend
         self._runtime = runtime
         self._bytes_max = gate_limits.receive_bytes_max
-        self._stall_s = gate_limits.stall_ms / 1_000
+        self.bodies = Bodies(gate_limits.stall_ms / 1_000)
 
     async def serve(self, scope: Scope, receive: Receive, response: Response) -> None:
         """Answer a POST to a path of a call."""
@@ -112,7 +116,7 @@ class Calls:
         assert method is not None, "a call without a method is not admitted"
         try:
             seconds = _timeout(form, headers)
-            body = await read_body(receive, self._bytes_max, self._stall_s)
+            body = await self.bodies.read(receive, self._bytes_max)
             raw = await self._request(form, body, headers, method)
         except StepwellError as error:
             self._backend.refused(path, error)
@@ -158,29 +162,46 @@ class Calls:
             work.result()
 
 
-async def read_body(receive: Receive, bytes_max: int, stall_s: float) -> bytes:
-    """Return the body of a request, a message in its envelope at most.
+class Bodies:
+    """Reads the bodies of requests, those under way within a number of bytes."""
 
-    Raises:
-        ClientGone: it isn't whole within that time.
-        ResourceExhausted: the message has more bytes.
-    """
-    parts: list[bytes] = []
-    size, more = 0, True
-    try:
-        async with asyncio.timeout(stall_s):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > bytes_max + wire.ENVELOPE_BYTES:
-                    raise too_large(f"more than {bytes_max:,} bytes", bytes_max)
-                more = message.get("more_body", False)
-    except TimeoutError:
-        raise ClientGone from None
-    return b"".join(parts)
+    def __init__(self, stall_s: float) -> None:
+        """`stall_s`: the time that a body has."""
+        self._stall_s = stall_s
+        self._bytes = 0
+
+    async def read(self, receive: Receive, bytes_max: int) -> bytes:
+        """Return the body of a request, a message in its envelope at most.
+
+        Raises:
+            ClientGone: it isn't whole within that time.
+            ResourceExhausted: the message has more bytes, or the bodies that are under way leave it no room.
+        """
+        parts: list[bytes] = []
+        size, taken, more = 0, 0, True
+        try:
+            async with asyncio.timeout(self._stall_s):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > bytes_max + wire.ENVELOPE_BYTES:
+                        raise too_large(f"more than {bytes_max:,} bytes", bytes_max)
+                    wanted = size if size > SMALL_BYTES_MAX else 0
+                    if self._bytes + wanted - taken > BODIES_BYTES_MAX:
+                        raise status.TooManyCalls(
+                            "the bodies that this replica is being sent fill their room; call again"
+                        )
+                    self._bytes += wanted - taken
+                    taken = wanted
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            raise ClientGone from None
+        finally:
+            self._bytes -= taken
+        return b"".join(parts)
 
 
 async def _gone(receive: Receive) -> None:

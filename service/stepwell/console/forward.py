@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import grpc
 import grpc.aio
@@ -19,6 +19,19 @@ from stepwell.rpc import status
 from stepwell.rpc.writing import StreamWriter
 
 
+class Access(Protocol):
+    """A token that calls go on with."""
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """The metadata of every call."""
+        ...
+
+    def reload(self) -> bool:
+        """Read its file again after a refusal; return whether there is another token now."""
+        ...
+
+
 class ForwardingBackend:
     """The methods of a server that is called by gRPC."""
 
@@ -26,16 +39,16 @@ class ForwardingBackend:
         self,
         target: str,
         channel: Callable[[], grpc.aio.Channel],
-        metadata: Callable[[], Metadata],
+        access: Access,
         sessions: Sessions,
         runtime: Runtime,
         *,
         stall_ms: int,
     ) -> None:
-        """`metadata`: the credential that calls go on with, whoever of the sessions calls."""
+        """`access`: the credential that calls go on with, whoever of the sessions calls."""
         self._target = target
         self._channel = channel
-        self._metadata = metadata
+        self._access = access
         self._sessions = sessions
         self._writer = StreamWriter(runtime, stall_ms=stall_ms)
 
@@ -54,7 +67,16 @@ class ForwardingBackend:
 
         async def served(raw: bytes, reply: Reply) -> Message | bytes | None:
             try:
-                return await serve(method.path, raw, reply)
+                try:
+                    return await serve(method.path, raw, reply)
+                except grpc.aio.AioRpcError as error:
+                    # A call that isn't let in has done nothing.
+                    if (
+                        error.code() is not grpc.StatusCode.UNAUTHENTICATED
+                        or not self._access.reload()
+                    ):
+                        raise
+                    return await serve(method.path, raw, reply)
             except grpc.aio.AioRpcError as error:
                 answer = self._passed_on(error)
             except StepwellError as error:
@@ -65,11 +87,11 @@ class ForwardingBackend:
 
     async def _answer(self, path: str, raw: bytes, _reply: Reply) -> bytes:
         channel: Any = self._channel()
-        return await channel.unary_unary(path)(raw, metadata=tuple(self._metadata()))
+        return await channel.unary_unary(path)(raw, metadata=self._access.metadata)
 
     async def _stream(self, path: str, raw: bytes, reply: Reply) -> None:
         channel: Any = self._channel()
-        call = channel.unary_stream(path)(raw, metadata=tuple(self._metadata()))
+        call = channel.unary_stream(path)(raw, metadata=self._access.metadata)
         try:
             # They are there once the server has let the call in.
             await call.initial_metadata()

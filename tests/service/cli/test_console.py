@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from stepwell.cli.certificates import make
 from stepwell.console.serving import PROOF_HEADER
 from tests.service.cli.world import WAIT_S, Terminal, end, read_until
 
@@ -84,6 +86,30 @@ def test_console_gives_the_browser_a_closed_file_with_a_code(served: Served, bro
     assert command.returncode == 0
     info = post(url, "/stepwell.v1.Orchestrator/GetServerInfo", session["key"])
     assert info["consoleAddress"] == url
+
+
+def test_console_by_tls_is_known_by_the_authority_of_the_environment(tmp_path: Path) -> None:
+    made = make(tmp_path / "certs", ["127.0.0.1"], days=1, now=datetime.now(UTC))
+    pair = {"TLS_CERT": str(made.server.certificate), "TLS_KEY": str(made.server.key)}
+    both = {
+        f"STEPWELL_{group}__{key}": path
+        for group in ("GRPC", "CONSOLE")
+        for key, path in pair.items()
+    }
+    terminal = Terminal(tmp_path)
+    server = terminal.spawn(
+        *("serve", "--port", "0", "--store", "memory://", "--console", "--console-port", "0"),
+        **both,
+    )
+    address = read_until(server.stdout, r"listens on (\S+)")[1]
+    url = read_until(server.stdout, r"console  (https://127.0.0.1:\d+)")[1]
+    answer = terminal.apart(
+        *("console", "--target", address, "--no-open"),
+        STEPWELL_TLS_CA=str(made.authority.certificate),
+    )
+    assert (answer.code, answer.err) == (0, "")
+    assert f"once: {url}/#code=" in answer.out
+    assert end(server).code == 0
 
 
 def test_console_without_a_browser_prints_the_address(served: Served) -> None:

@@ -29,10 +29,29 @@ from tests.support.patience import until
 LOCAL = "token-of-this-process"
 
 
+class Access:
+    """A token as a file holds it."""
+
+    def __init__(self, written: str) -> None:
+        self.written = self.used = written
+        self.reloads = 0
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("authorization", f"Bearer {self.used}"),)
+
+    def reload(self) -> bool:
+        self.reloads += 1
+        changed = self.used != self.written
+        self.used = self.written
+        return changed
+
+
 class Forwarded:
     """A server, the console of another process before it, and a client of each."""
 
-    def __init__(self, server: Any, client: Client, http: Http) -> None:
+    def __init__(self, server: Any, client: Client, http: Http, access: Access) -> None:
+        self.access = access
         self.server = server
         self.client = client
         self.http = http
@@ -48,11 +67,12 @@ async def forwarded(world: World) -> AsyncIterator[Forwarded]:
         tokens = TokenAuthenticator((credential,), world.runtime)
         sessions = Sessions(tokens, LOCAL.encode(), world.runtime)
         gate_limits = GateLimits()
+        access = Access(token("all"))
         channel = await stack.enter_async_context(grpc.aio.insecure_channel(server.addresses[0]))
         backend = ForwardingBackend(
             server.addresses[0],
             lambda: channel,
-            lambda: ME,
+            access,
             sessions,
             world.runtime,
             stall_ms=gate_limits.stall_ms,
@@ -63,7 +83,7 @@ async def forwarded(world: World) -> AsyncIterator[Forwarded]:
         key = sessions.begin(credential)["key"]
         http = Http(place.address, (("authorization", f"Bearer {key}"),))
         stack.push_async_callback(http.client.aclose)
-        yield Forwarded(server, client, http)
+        yield Forwarded(server, client, http, access)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -79,6 +99,26 @@ async def test_calls_and_streams_go_on_to_the_server_with_its_token(
     request = opb.WatchRunRequest(run_id=run.spec.run_id)
     messages = await forwarded.http.call("Orchestrator/WatchRun", request, form)
     assert messages == [one async for one in forwarded.client.watch(run.spec.run_id)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_token_that_is_not_valid_any_more_is_read_again(
+    forwarded: Forwarded, form: str
+) -> None:
+    request = opb.GetServerInfoRequest()
+    forwarded.access.used = "of-yesterday"
+    await forwarded.http.call("Orchestrator/GetServerInfo", request, form)
+    forwarded.access.used = "of-yesterday"
+    run = await finished(forwarded.client, "a")
+    watch = opb.WatchRunRequest(run_id=run.spec.run_id)
+    messages = await forwarded.http.call("Orchestrator/WatchRun", watch, form)
+    assert messages == [one async for one in forwarded.client.watch(run.spec.run_id)]
+
+    forwarded.access.written = forwarded.access.used = "of-nobody"
+    before = forwarded.access.reloads
+    error = await refused(forwarded.http.call("Orchestrator/GetServerInfo", request, form))
+    assert error.code is grpc.StatusCode.UNAUTHENTICATED
+    assert forwarded.access.reloads == before + 1
 
 
 async def test_token_of_the_server_is_none_here(forwarded: Forwarded) -> None:

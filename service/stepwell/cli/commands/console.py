@@ -9,6 +9,7 @@ import ssl
 import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -73,11 +74,12 @@ def console(
             except StepwellClientError as error:
                 raise CliError(explain(error, target), exit_of_error(error)) from error
             token = _token(client.connection)
+            authority = client.connection.authority
     except StepwellClientError as error:
         raise CliError(error.message, exit_of_error(error)) from error
     is_here = port is None and toolkit.is_local(target)
-    if is_here and info.console_address and _is_of(info, where):
-        asyncio.run(_open_servers(info.console_address, token, where, no_open=no_open))
+    if is_here and info.console_address and _is_of(info, authority):
+        asyncio.run(_open_servers(info.console_address, token, authority, no_open=no_open))
         return Exit.DONE
     settings = ConsoleSettings() if port is None else ConsoleSettings(port=port)
     return _forward(where, info, token, settings, no_open=no_open)
@@ -95,24 +97,23 @@ def _token(connection: toolkit.Connection) -> str:
 # --- the page of a server on this machine ------------------------------------------------------------
 
 
-def _is_of(info: opb.GetServerInfoResponse, where: Connection) -> bool:
+def _is_of(info: opb.GetServerInfoResponse, authority: Path | None) -> bool:
     """Return whether the port that a server names is that server's: it may be another machine's, called by a tunnel."""
     try:
-        _answer, headers = _asked(info.console_address, "HEAD", "/", where)
+        _answer, headers = _asked(info.console_address, "HEAD", "/", authority)
     except (OSError, http.client.HTTPException, CliError):
         return False
     return headers.get(PROOF_HEADER) == proof_of(info.replica_id)
 
 
 def _asked(
-    url: str, method: str, path: str, where: Connection, token: str = "", **body: str
+    url: str, method: str, path: str, authority: Path | None, token: str = "", **body: str
 ) -> tuple[Any, Any]:
     """Return the JSON that the console's port answers with, and the headers."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     if parts.scheme == "https":
-        authority = where.security.get("tls_ca")
-        context = ssl.create_default_context(cafile=str(authority) if authority else None)
+        context = ssl.create_default_context(cafile=authority)
         connection = http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=context)
     else:
         connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
@@ -128,12 +129,12 @@ def _asked(
         connection.close()
 
 
-async def _open_servers(url: str, token: str, where: Connection, *, no_open: bool) -> None:
-    made, _ = await asyncio.to_thread(_asked, url, "POST", "/session/code", where, token)
+async def _open_servers(url: str, token: str, authority: Path | None, *, no_open: bool) -> None:
+    made, _ = await asyncio.to_thread(_asked, url, "POST", "/session/code", authority, token)
 
     async def waits() -> bool:
         answer, _ = await asyncio.to_thread(
-            _asked, url, "POST", "/session/code", where, token, code=made["code"]
+            _asked, url, "POST", "/session/code", authority, token, code=made["code"]
         )
         return answer["waits"]
 
@@ -189,6 +190,24 @@ def _forward(
     return Exit.DONE
 
 
+class _Access:
+    """The token that calls go on with, read again from its file once the server refuses it."""
+
+    def __init__(self, connection: toolkit.Connection) -> None:
+        self._access = connection.access
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        return self._access.metadata
+
+    def reload(self) -> bool:
+        try:
+            return self._access.reload()
+        except StepwellClientError as error:
+            note(f"the token before stays in use: {error.message}")
+            return False
+
+
 async def _serve(
     where: Connection, place: Place, sessions: Sessions, credential: Credential, *, no_open: bool
 ) -> None:
@@ -199,7 +218,7 @@ async def _serve(
     backend = ForwardingBackend(
         connection.target,
         channel.get,
-        lambda: connection.access.metadata,
+        _Access(connection),
         sessions,
         runtime,
         stall_ms=gate_limits.stall_ms,
