@@ -24,7 +24,7 @@ OPENAI = {
     "id": "chat-1",
     "object": "chat.completion",
     "created": 0,
-    "model": "gpt-5-mini",
+    "model": "a-model",
     "choices": [
         {
             "index": 0,
@@ -38,7 +38,7 @@ ANTHROPIC = {
     "id": "msg-1",
     "type": "message",
     "role": "assistant",
-    "model": "claude-sonnet-5",
+    "model": "a-model",
     "content": [{"type": "text", "text": "Why not."}],
     "stop_reason": "end_turn",
     "stop_sequence": None,
@@ -76,6 +76,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     for vendor in ("OPENAI", "ANTHROPIC"):
         monkeypatch.setenv(f"{vendor}_BASE_URL", url)
         monkeypatch.setenv(f"{vendor}_API_KEY", "none")
+        monkeypatch.setenv(f"{vendor}_MODEL", "a-model")
     thread = threading.Thread(target=serving.serve_forever)
     thread.start()
     yield asked
