@@ -32,12 +32,12 @@ def settled(tally: Tally, task: Task, result: Payload | None) -> Tally:
 
 
 def _digest_of(task: Task, result: Payload | None) -> int:
-    parts = hashlib.blake2b(f"{task.task_id}\0{task.status}\0".encode(), digest_size=8)
+    parts = hashlib.sha256(f"{task.task_id}\0{task.status}\0".encode())
     if task.status is TaskStatus.COMPLETED and result is not None:
         parts.update(b"\1" + result.media_type.encode() + b"\0" + result.data)
     elif task.status is TaskStatus.FAILED:
         parts.update(b"\2" + task.failure.kind.encode())
-    return int.from_bytes(parts.digest(), "big") & _MASK
+    return int.from_bytes(parts.digest()[:8], "big") & _MASK
 
 
 def planned(tally: Tally, plan_fingerprint: str) -> Tally:

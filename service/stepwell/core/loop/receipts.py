@@ -16,8 +16,7 @@ import msgspec
 from stepwell.core.loop.signals import Delivery
 from stepwell.core.loop.transition import Reply, ReplyStatus
 
-_DIGEST_BYTES = 16
-_DIGEST_CHARS = 2 * _DIGEST_BYTES
+_DIGEST_CHARS = 32
 _encode = msgspec.msgpack.Encoder().encode
 _reply = msgspec.json.Decoder(Reply).decode
 
@@ -37,5 +36,6 @@ def first_answer(delivery: Delivery, receipt: str) -> Reply | None:
 
 
 def _digest(delivery: Delivery) -> str:
-    # The token is among the fields. The same message makes an equal record with equal bytes.
-    return hashlib.blake2b(_encode(delivery), digest_size=_DIGEST_BYTES).hexdigest()
+    # The token is among the fields. The same message makes an equal record with equal bytes. Processors have
+    # instructions for SHA-256: a large result takes a third of the time that Python's BLAKE2 does.
+    return hashlib.sha256(_encode(delivery)).hexdigest()[:_DIGEST_CHARS]
