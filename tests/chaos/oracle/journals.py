@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from stepwell.core.port import Commit, JournalQuery, JournalWrite, Recording, Store
+from stepwell.core.port import Commit, CommitResult, JournalQuery, JournalWrite, Recording, Store
 from stepwell.core.records.journal import Entry, StoredEntry
 from stepwell.core.records.states import Effect, Verdict
 from tests.chaos.world import observed
@@ -122,13 +122,13 @@ class Journals:
 
 
 def first_answers(
-    answers: Mapping[str, Sequence[tuple[float, object]]],
+    answers: Mapping[str, Sequence[tuple[float, CommitResult]]],
 ) -> dict[str, float]:
     """Return when each commit was first answered to be committed."""
     return {
         commit_id: min(at for at, _ in known)
         for commit_id, known in answers.items()
-        if any(getattr(result, "verdict", None) is Verdict.COMMITTED for _, result in known)
+        if any(result.verdict is Verdict.COMMITTED for _, result in known)
     }
 
 
