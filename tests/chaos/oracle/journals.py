@@ -57,7 +57,7 @@ class Journals:
         pairs = [(_name(one.run_id, one, entry), entry) for entry in one.entries]
         if line.recorded is None:
             self._sent[attempt] += pairs
-        elif line.recorded.live:
+        elif line.recorded.live and not line.recorded.late:
             for (name, entry), written in zip(pairs, line.recorded.written, strict=True):
                 answer = Answered(name, entry, written.accepted, line.asked)
                 self._answers[attempt].append(answer)
