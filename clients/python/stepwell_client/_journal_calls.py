@@ -187,7 +187,8 @@ class Calls:
     async def again(self, key: str, name: str, *arguments: object) -> None:
         """Let a call that failed be made once more in this attempt, under the key that it had. Raises nothing.
 
-        `key`: empty where the call failed before its function ran, and so saw none.
+        `key`: empty where the call failed before its function ran, and so saw none. Then it gets the key of the newest
+        equal call. That is another call's where equal ones are made side by side: both may then find one value.
         """
         frame = frame_of(self.record) or self._outermost
         if not key:
