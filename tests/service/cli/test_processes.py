@@ -156,7 +156,9 @@ def test_output_that_finds_no_room_is_one_line_and_exit_code_1(tmp_path: Path) -
     assert answer.stderr == "error: the output can't be written: No space left on device\n"
 
 
-def test_terminal_of_few_characters_shows_question_marks(terminal: Terminal) -> None:
+def test_terminal_of_few_characters_shows_dashes_and_question_marks(
+    terminal: Terminal,
+) -> None:
     run = start(terminal, {"id": "one", "title": "naïve"})
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     shown = terminal.apart("show", run, **ascii_only)
@@ -164,6 +166,7 @@ def test_terminal_of_few_characters_shows_question_marks(terminal: Terminal) -> 
 
     assert (shown.code, listed.code) == (0, 0), shown.err + listed.err
     assert "na?ve" in shown.out
+    assert " - 0 of 1 task" in shown.out
     assert "na\\u00efve" in listed.out
 
 
