@@ -38,7 +38,7 @@ from sqlalchemy.types import TypeEngine
 
 from stepwell_drivers.sql.defaults import Transaction
 
-REVISIONS: tuple[str, ...] = ("0007", "0008")
+REVISIONS: tuple[str, ...] = ("0008",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
 ENDED = "(status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED')"

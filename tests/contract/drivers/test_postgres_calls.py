@@ -52,7 +52,7 @@ FROM pg_proc AS p
 CROSS JOIN unnest(p.proargtypes) WITH ORDINALITY AS given(type, place)
 JOIN pg_type AS t ON t.typarray = given.type
 JOIN pg_attribute AS a ON a.attrelid = t.typrelid
-WHERE p.oid = 'stepwell_commit_0007'::regproc
+WHERE p.oid = 'stepwell_commit_0008'::regproc
 GROUP BY given.place ORDER BY given.place
 """
 

@@ -23,7 +23,7 @@ FENCE = ("at", "execution_id", "token", "recorded")
 LISTS = tuple(field.name for field in fields(Rows))
 """The lists of rows, in the order of the function's arguments."""
 _parameters = ", ".join(f"${at}" for at in range(1, len(LISTS) + 3))
-CALL = f"SELECT verdicts, now_us FROM stepwell_commit_0007({_parameters})"  # noqa: S608 - numbers of ours
+CALL = f"SELECT verdicts, now_us FROM stepwell_commit_0008({_parameters})"  # noqa: S608 - numbers of ours
 NOTHING: Sequence[Any] = (None,) * (len(LISTS) + 2)
 """The arguments of a call that commits nothing."""
 

@@ -1,6 +1,6 @@
 """Journal entries in Postgres: a group of recordings is one call of a function.
 
-The function (`migrations/second/postgresql_record.sql`) looks at the leases and locks them, says of each entry whether
+The function (`migrations/first/postgresql_record.sql`) looks at the leases and locks them, says of each entry whether
 its name is taken, and writes those that are new. Of entries of one name it is given one in a call.
 """
 

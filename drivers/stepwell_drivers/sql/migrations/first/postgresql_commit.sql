@@ -1,77 +1,77 @@
 -- A group of commits, each of another run, in one statement. The rows name their run by its place among the heads
 -- (`at`), and have durations where the tables have moments.
-CREATE TYPE stepwell_head_0007 AS (
+CREATE TYPE stepwell_head_0008 AS (
   tenant_id text, run_id text, version bigint, commit_id text, follows text);
 
-CREATE TYPE stepwell_fence_0007 AS (at bigint, execution_id text, token text, recorded bigint);
+CREATE TYPE stepwell_fence_0008 AS (at bigint, execution_id text, token text, recorded bigint);
 
-CREATE TYPE stepwell_run_0007 AS (
+CREATE TYPE stepwell_run_0008 AS (
   at bigint, tenant_id text, run_id text, pipeline_id text, queue text, executor_id text,
   parent_run_id text, family_id text, uuid text,
   version bigint, commit_id text, last_event bigint, status text, phase text, blocked_on text, ended_us bigint,
   state text);
 
-CREATE TYPE stepwell_run_spec_0007 AS (
+CREATE TYPE stepwell_run_spec_0008 AS (
   at bigint, priority bigint, spec text, input_params text, input_media_type text, input bytea);
 
-CREATE TYPE stepwell_moved_run_0007 AS (
+CREATE TYPE stepwell_moved_run_0008 AS (
   at bigint, version bigint, commit_id text, last_event bigint, status text, phase text, blocked_on text,
   ended_us bigint, state text);
 
-CREATE TYPE stepwell_plan_0007 AS (
+CREATE TYPE stepwell_plan_0008 AS (
   at bigint, revision bigint, version bigint, task_count bigint, created_us bigint, trigger text, plan text);
 
-CREATE TYPE stepwell_task_spec_0007 AS (
+CREATE TYPE stepwell_task_spec_0008 AS (
   at bigint, task_id text, revision bigint, position bigint, version bigint, number bigint, spec text);
 
-CREATE TYPE stepwell_task_0007 AS (
+CREATE TYPE stepwell_task_0008 AS (
   at bigint, task_id text, revision bigint, status text, version bigint, state text);
 
-CREATE TYPE stepwell_execution_0007 AS (
+CREATE TYPE stepwell_execution_0008 AS (
   at bigint, execution_id text, task_id text, status text, version bigint, body text, tenant_id text,
   queue text, kind text, role text, type text, pin text, priority bigint, available_us bigint,
   token text, worker_id text, instance_id text, deadline_us bigint, limit_us bigint);
 
-CREATE TYPE stepwell_outcome_0007 AS (
+CREATE TYPE stepwell_outcome_0008 AS (
   at bigint, execution_id text, result_media_type text, result bytea, prompt text, response text, receipt text);
 
-CREATE TYPE stepwell_timer_0007 AS (at bigint, name text, version bigint, due_us bigint);
+CREATE TYPE stepwell_timer_0008 AS (at bigint, name text, version bigint, due_us bigint);
 
-CREATE TYPE stepwell_input_0007 AS (at bigint, input_id text, status text, tenant_id text, body text);
+CREATE TYPE stepwell_input_0008 AS (at bigint, input_id text, status text, tenant_id text, body text);
 
-CREATE TYPE stepwell_message_0007 AS (at bigint, task_id text, role text, body text);
+CREATE TYPE stepwell_message_0008 AS (at bigint, task_id text, role text, body text);
 
-CREATE TYPE stepwell_request_0007 AS (at bigint, committed_version bigint, body text);
+CREATE TYPE stepwell_request_0008 AS (at bigint, committed_version bigint, body text);
 
-CREATE TYPE stepwell_session_0007 AS (
+CREATE TYPE stepwell_session_0008 AS (
   at bigint, backend text, session_id text, task_id text, execution_id text);
 
-CREATE TYPE stepwell_checkpoint_0007 AS (
+CREATE TYPE stepwell_checkpoint_0008 AS (
   at bigint, version bigint, cycle bigint, created_us bigint, state text, base bytea);
 
-CREATE TYPE stepwell_commit_row_0007 AS (
+CREATE TYPE stepwell_commit_row_0008 AS (
   at bigint, tenant_id text, version bigint, commit_id text, committed_us bigint, last_event bigint,
   events text, changed text);
 
-CREATE TYPE stepwell_name_0007 AS (at bigint, name text);
+CREATE TYPE stepwell_name_0008 AS (at bigint, name text);
 
-CREATE FUNCTION stepwell_stays_leased_0007(status text, token text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+CREATE FUNCTION stepwell_stays_leased_0008(status text, token text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
 $$ SELECT token IS NULL AND status IN ('LEASED', 'UNKNOWN_OUTCOME') $$;
 
-CREATE TYPE stepwell_journal_write_0007 AS (
+CREATE TYPE stepwell_journal_write_0008 AS (
   at bigint, is_forgotten boolean, journal text, step bigint, generation bigint, name bigint, key text, mark text,
   number bigint, at_most_once bigint, version bigint, sleep_us bigint, words bigint, body text,
   value_media_type text, value bytea);
 
-CREATE FUNCTION stepwell_commit_0007(
-  heads stepwell_head_0007[], fences stepwell_fence_0007[],
-  new_runs stepwell_run_0007[], new_run_specs stepwell_run_spec_0007[], moved_runs stepwell_moved_run_0007[],
-  new_plans stepwell_plan_0007[], new_task_specs stepwell_task_spec_0007[], new_tasks stepwell_task_0007[],
-  dropped_tasks stepwell_name_0007[], new_executions stepwell_execution_0007[],
-  new_outcomes stepwell_outcome_0007[], new_timers stepwell_timer_0007[], dropped_timers stepwell_name_0007[],
-  new_inputs stepwell_input_0007[], new_messages stepwell_message_0007[], new_requests stepwell_request_0007[],
-  new_sessions stepwell_session_0007[], new_checkpoints stepwell_checkpoint_0007[],
-  new_commits stepwell_commit_row_0007[], journal_writes stepwell_journal_write_0007[],
+CREATE FUNCTION stepwell_commit_0008(
+  heads stepwell_head_0008[], fences stepwell_fence_0008[],
+  new_runs stepwell_run_0008[], new_run_specs stepwell_run_spec_0008[], moved_runs stepwell_moved_run_0008[],
+  new_plans stepwell_plan_0008[], new_task_specs stepwell_task_spec_0008[], new_tasks stepwell_task_0008[],
+  dropped_tasks stepwell_name_0008[], new_executions stepwell_execution_0008[],
+  new_outcomes stepwell_outcome_0008[], new_timers stepwell_timer_0008[], dropped_timers stepwell_name_0008[],
+  new_inputs stepwell_input_0008[], new_messages stepwell_message_0008[], new_requests stepwell_request_0008[],
+  new_sessions stepwell_session_0008[], new_checkpoints stepwell_checkpoint_0008[],
+  new_commits stepwell_commit_row_0008[], journal_writes stepwell_journal_write_0008[],
   OUT verdicts text[], OUT now_us bigint
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -98,7 +98,7 @@ BEGIN
     END LOOP;
   END IF;
   IF journal_writes IS NOT NULL THEN
-    PERFORM stepwell_lock_journals_0007(
+    PERFORM stepwell_lock_journals_0008(
       ARRAY(SELECT heads[w.at].tenant_id FROM unnest(journal_writes) AS w),
       ARRAY(SELECT heads[w.at].run_id FROM unnest(journal_writes) AS w));
   END IF;
@@ -288,23 +288,23 @@ BEGIN
       tenant_id = excluded.tenant_id, queue = excluded.queue, kind = excluded.kind, role = excluded.role,
       type = excluded.type, pin = excluded.pin, priority = excluded.priority,
       available_us = excluded.available_us, held_until_us = 0,
-      token = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      token = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.token ELSE excluded.token END,
-      worker_id = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      worker_id = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.worker_id ELSE excluded.worker_id END,
-      instance_id = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      instance_id = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.instance_id ELSE excluded.instance_id END,
-      deadline_us = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      deadline_us = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.deadline_us ELSE excluded.deadline_us END,
-      limit_us = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      limit_us = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.limit_us ELSE excluded.limit_us END,
-      session_backend = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      session_backend = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.session_backend END,
-      session_id = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      session_id = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.session_id END,
-      progress_media_type = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      progress_media_type = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.progress_media_type END,
-      progress = CASE WHEN stepwell_stays_leased_0007(excluded.status, excluded.token)
+      progress = CASE WHEN stepwell_stays_leased_0008(excluded.status, excluded.token)
         THEN here.progress END;
   END IF;
   IF fences IS NOT NULL AND EXISTS (
@@ -363,7 +363,7 @@ BEGIN
   IF journal_writes IS NOT NULL THEN
     DELETE FROM journal_entries AS e USING unnest(journal_writes) AS w
     WHERE w.is_forgotten AND e.run_key = keys[w.at] AND e.step = w.step AND e.name = w.name AND e.journal = w.journal
-      AND e.generation = w.generation AND stepwell_is_named_0007(e.body, w.key, w.mark, w.number);
+      AND e.generation = w.generation AND stepwell_is_named_0008(e.body, w.key, w.mark, w.number);
     FOR entry IN
       SELECT w.* FROM unnest(journal_writes) AS w WHERE NOT w.is_forgotten AND keys[w.at] IS NOT NULL
     LOOP
@@ -377,7 +377,7 @@ BEGIN
         SELECT FROM journal_entries AS e
         WHERE e.run_key = keys[entry.at] AND e.step = entry.step AND e.name = entry.name
           AND e.journal = entry.journal AND (e.generation = entry.generation OR e.at_most_once = 1)
-          AND stepwell_is_named_0007(e.body, entry.key, entry.mark, entry.number));
+          AND stepwell_is_named_0008(e.body, entry.key, entry.mark, entry.number));
     END LOOP;
   END IF;
   INSERT INTO commits (run_key, tenant_id, version, commit_id, committed_us, last_event, events, changed)

@@ -1,4 +1,4 @@
-"""0007: the first schema that is kept. Frozen: later versions change it by migrations of their own.
+"""0008: the first schema that is kept. Frozen: later versions change it by migrations of their own.
 
 Its statements are files, one for each database, not imports: what `schema.py` and `views.py` become must not
 change the past. Why each table and view is as it is stands there.
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0007"
+revision = "0008"
 down_revision = None
 only_adds = False
 
