@@ -50,8 +50,10 @@ class Demand:
         at = asyncio.get_running_loop().time() + delay_ms / 1_000
         if at < self._due_at:
             self._due_at = at
-            if self._waiting is not None and at < (self._waiting.when() or 0):
-                self._waiting.reschedule(at)
+            waiting = self._waiting
+            # One that runs out at this moment can't be changed: the claim after it sees what is due.
+            if waiting is not None and not waiting.expired() and at < (waiting.when() or 0):
+                waiting.reschedule(at)
 
     def step_waits(self, queue: QueueKey) -> None:
         """Note that a step of this queue became ready while no worker was free for it."""
