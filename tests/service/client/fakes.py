@@ -200,6 +200,8 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         self._streams: asyncio.Queue[Stream] = asyncio.Queue()
         self.refusals: deque[End] = deque()
         self.metadata: list[dict[str, Any]] = []
+        self.old_tokens: set[str] = set()
+        """A stream with one of these is refused as UNAUTHENTICATED, however often it comes."""
         self.heartbeats: list[worker_pb2.LeaseHeartbeat] = []
         self.answers_heartbeats = True
         self.beat = asyncio.Event()
@@ -224,6 +226,8 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
 
     async def Work(self, request_iterator: Any, context: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub knows generators only
         self.metadata.append(dict(context.invocation_metadata()))
+        if self.metadata[-1]["authorization"].removeprefix("Bearer ") in self.old_tokens:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED)
         if self.refusals:
             await self.refusals.popleft().reach(context)
         first = await context.read()

@@ -336,12 +336,13 @@ async def test_a_token_that_a_restarted_server_minted_anew_is_read_again(
     file.write_text("old\n")
     async with Client(server.target, token_file=file, runtime=FastRuntime()) as client:
         file.write_text("new\n")
-        server.workers.refusals.append(End(grpc.StatusCode.UNAUTHENTICATED))
+        server.workers.old_tokens.add("old")
         async with serving(agent, client):
             await welcomed(server)
 
     tokens = [metadata["authorization"] for metadata in server.workers.metadata]
-    assert tokens == ["Bearer old", "Bearer new"]
+    # gRPC may report a stream that ends at once as INTERNAL: the worker tries the old one once more then.
+    assert (tokens[0], tokens[-1]) == ("Bearer old", "Bearer new")
 
 
 async def test_worker_returns_as_soon_as_its_server_listens_again(
