@@ -1,5 +1,5 @@
 // A run: how it stands, and a tab for each way to look at it.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api/client.ts";
 import { RunStore } from "../api/runStore.ts";
 import { runTitle } from "../model/words.ts";
@@ -87,11 +87,14 @@ function Run({ store, tab }: { store: RunStore; tab: string }) {
     Escape: () => setQuery({ task: "", step: "", group: "" }),
   });
   const shown = TABS.find((one) => one.path === tab);
+  const tabs = useRef<HTMLElement>(null);
+  // Where the tabs don't all fit, the one that is shown does.
+  useEffect(() => tabs.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [tab]);
   return (
     <div class="page run">
       <Header store={store} />
       {store.problem && <Problems of={store.problem} />}
-      <nav class="tabs" aria-label="Views of the run">
+      <nav class="tabs" aria-label="Views of the run" ref={tabs}>
         {TABS.map((one) => (
           <a
             key={one.path}

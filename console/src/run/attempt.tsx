@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api, type Problem, problem } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
 import { type Execution, ExecutionStatus, type Failure } from "../gen/stepwell/v1/types_pb.ts";
-import { cost, ms, number, span, spanMs, word } from "../model/text.ts";
+import { cost, count, ms, number, span, spanMs, word } from "../model/text.ts";
 import { Problems, Time, useNow } from "../ui/parts.tsx";
 import { JsonText, PlainText } from "../ui/payload.tsx";
 import { ResolveButton } from "./taskActions.tsx";
@@ -61,7 +61,7 @@ export function Attempt({ store, execution }: { store: RunStore; execution: Exec
     leased && span((ended || current) - leased),
     spanMs(execution.delay) && !leased && `after ${span(spanMs(execution.delay))}`,
     execution.begun && "had begun its effect",
-    execution.recorded && `${number(execution.recorded)} calls recorded`,
+    execution.recorded && `${count(execution.recorded, "call")} recorded`,
     usage && (usage.inputTokens || usage.outputTokens) && `${number(usage.inputTokens)} + ${number(usage.outputTokens)} tokens`,
     usage?.costMicros && `cost ${cost(usage.costMicros)}`,
     usage?.model,

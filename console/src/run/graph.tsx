@@ -5,7 +5,7 @@ import { type Task, TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
 import type { Layout, LayoutRequest, Point } from "../graph/layout.ts";
 import { criticalPath, fold, type Graph, type GraphNode, type GraphTask, NODES_MAX } from "../graph/plan.ts";
 import type { RunView } from "../model/runView.ts";
-import { ms, number, span, word } from "../model/text.ts";
+import { count, ms, number, span, word } from "../model/text.ts";
 import { taskSign } from "../model/words.ts";
 import { Empty, useNow } from "../ui/parts.tsx";
 import { runPath } from "../ui/router.ts";
@@ -82,7 +82,7 @@ export function GraphTab({ store, taskId }: { store: RunStore; taskId: string })
           Critical path
           {critical && path.size > 0 && (
             <small>
-              {number(path.size)} tasks, {span(sum(path, view, current))}
+              {count(path.size, "task")}, {span(sum(path, view, current))}
             </small>
           )}
         </label>

@@ -56,7 +56,7 @@ export function JournalTab({ store, taskId }: { store: RunStore; taskId: string 
       {[...journals].map(([journal, list]) => (
         <section key={journal}>
           <h3>
-            {journal} <small>{number(list.length)} entries</small>
+            {journal} <small>entries: {number(list.length)}</small>
           </h3>
           <ul class="journal">
             {list.map((one) => (

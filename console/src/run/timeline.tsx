@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { RunStore } from "../api/runStore.ts";
 import { ExecutionStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { type Bar, bounds, type Row, rows, ticks } from "../model/bars.ts";
-import { moment, number, span, word } from "../model/text.ts";
+import { count, moment, span, word } from "../model/text.ts";
 import { isEnded } from "../model/words.ts";
 import { Empty, useNow } from "../ui/parts.tsx";
 import { setQuery } from "../ui/router.ts";
@@ -59,7 +59,7 @@ export function TimelineTab({ store, taskId }: { store: RunStore; taskId: string
           All
         </button>
         <small>
-          {number(all.length)} steps, {span(shown.to - shown.from)} from {moment(shown.from)}
+          {count(all.length, "step")}, {span(shown.to - shown.from)} from {moment(shown.from)}
         </small>
         <Legend />
       </div>
@@ -89,10 +89,12 @@ function Legend() {
 function Axis({ window: { from, to }, start }: { window: Window; start: number }) {
   const length = to - from;
   const offset = from - start;
+  // At 400 pixels there is room for four, and for none beside a mark at the end.
+  const marks = ticks(length, 4).filter((at) => at <= 0.8 * length);
   return (
     <div class="axis" aria-hidden="true">
-      {ticks(length, 6).map((at) => (
-        <span key={at} class={at > 0.85 * length ? "before" : ""} style={{ left: `${(100 * at) / length}%` }}>
+      {marks.map((at) => (
+        <span key={at} style={{ left: `${(100 * at) / length}%` }}>
           +{span(offset + at)}
         </span>
       ))}

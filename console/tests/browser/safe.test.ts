@@ -102,6 +102,14 @@ for (const colorScheme of ["light", "dark"] as const) {
       wrong.push(...(await findings(page)).map((one) => `${path} ${one}`));
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       if (wide > 400) wrong.push(`${path} is ${wide} pixels wide`);
+      const cut = await page.evaluate(() => {
+        const end = (one: Element) => one.getBoundingClientRect().right;
+        return [...document.querySelectorAll("nav [aria-current], .axis span")].some((one, at, all) => {
+          const next = all[at + 1]?.parentElement === one.parentElement ? all[at + 1]!.getBoundingClientRect().left : 400;
+          return end(one) > next;
+        });
+      });
+      if (cut) wrong.push(`${path} has a tab or a mark of time that is cut off or covered`);
       const name = path.replaceAll(runId, "run").replaceAll(/[^a-z]+/g, "-");
       await world.shot(page, `narrow-${colorScheme}${name}`);
     }
