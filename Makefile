@@ -162,7 +162,7 @@ console: $(READY) ## build the web console's page from console/ (needs Node and 
 test-console: $(READY) ## a door beside them: the web console in a real browser (Node, npm, Debian's chromium)
 	@$(PY) scripts/console.py --test $(ARGS)
 
-bench: $(READY) ## measure every work beside its goal (15 minutes, on a quiet machine)
+bench: $(READY) ## measure every work beside its goal (6 minutes, on a quiet machine)
 	@$(PY) -m bench $(ARGS)
 
 bench-peers: $(READY) $(PEERS_READY) $(TEMPORAL) ## measure other projects on the same work (15 minutes, besides installing them)
