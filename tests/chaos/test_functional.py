@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stepwell_client import Client, RunNotFound, Unavailable
-from stepwell_client.toolkit import BACKOFFS
+from stepwell_client.internal import BACKOFFS
 from stepwell_testkit.faults import Mode
 from tests.chaos.faults.functional import (
     FIXTURES,

@@ -18,7 +18,7 @@ from stepwell.config import ExecutorSettings, GrpcSettings
 from stepwell.core.port import ExecutionQuery
 from stepwell.rpc.server import Server
 from stepwell_client import Client as LibraryClient
-from stepwell_client.toolkit import Connection
+from stepwell_client.internal import Connection
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import Client, RawWorker, settings_for
@@ -27,7 +27,7 @@ from tests.support.backends.proxy import Proxy
 from tests.support.patience import PATIENCE_S, until
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale
-from tests.unit.executor_world import TENANT
+from tests.unit.engine.executor_world import TENANT
 
 KEEPALIVE_MS = 400
 NOTICED_S = 5.0

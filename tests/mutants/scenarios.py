@@ -32,7 +32,7 @@ from tests.simulation.simulator import Ports, Rng, VirtualLoop
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.violation import holds
 from tests.simulation.simulator.workloads import chain
-from tests.unit.executor_world import TENANT, FakeWorker
+from tests.unit.engine.executor_world import TENANT, FakeWorker
 
 CONFIG = ExecutorConfig(lease_ms=3_000, poll_ms=1_000, stickiness_ms=100)
 STEP_S = 0.02

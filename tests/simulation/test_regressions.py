@@ -19,7 +19,7 @@ from stepwell.engine.executor import Executor
 from stepwell_testkit.conformance.harness import soon, turns
 from stepwell_testkit.faults import Faults, FaultyStore
 from stepwell_testkit.proxy import StoreProxy
-from tests.unit.executor_world import (
+from tests.unit.engine.executor_world import (
     RUN,
     TENANT,
     ExecutorWorld,

@@ -14,7 +14,7 @@ from stepwell.store.opener import open_store
 from tests.simulation.simulator.loop import VirtualLoop
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
-from tests.unit.executor_world import RUN, TENANT, FakeWorker
+from tests.unit.engine.executor_world import RUN, TENANT, FakeWorker
 
 LATE_MS_MAX = 20
 RETRY = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=50, jitter=0.0)

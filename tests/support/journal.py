@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell_client import Agent, decode
-from stepwell_client.execution import AgentRunner
-from stepwell_client.toolkit import Runtime
+from stepwell_client.internal import AgentRunner, Runtime
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.steps import FakeServices, assignment, span
 

@@ -9,7 +9,7 @@ import pydantic
 from google.protobuf import duration_pb2
 
 from stepwell_client import Agent, encode
-from stepwell_client.execution import AgentRunner
+from stepwell_client.internal import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 RUN_ID = "0b5f6a3e-7f0a-4d5e-9d4e-2f0c6f1f7a11"

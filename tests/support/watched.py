@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from stepwell_client.toolkit import RunCursor
+from stepwell_client.internal import RunCursor
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2
 

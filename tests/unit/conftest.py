@@ -10,7 +10,7 @@ import pytest
 from stepwell.core.port import Store
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from tests.unit.executor_world import ExecutorWorld, executor_world
+from tests.unit.engine.executor_world import ExecutorWorld, executor_world
 
 
 @pytest.fixture

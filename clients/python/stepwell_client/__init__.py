@@ -2,25 +2,15 @@
 
 `Client` and `SyncClient` talk to the Orchestrator service, with the same words; what they return are frozen
 records. `Agent` collects functions, and `Worker` serves them. `RunView` folds a run's events into its rows.
-`stepwell_client.execution` runs an agent's steps without a worker; `stepwell_client.toolkit` has the parts that
+`stepwell_client.internal` has the parts that
 servers and command lines build on, among them clients that return the protocol's messages, of
 `stepwell_client.v1`.
 """
 
 from __future__ import annotations
 
-from stepwell_client._agent import Agent
-from stepwell_client._blocking import SyncWatch
-from stepwell_client._client import Client, RunHandle
-from stepwell_client._connect import DEFAULT_TARGET, Security, default_token_file
-from stepwell_client._connected_records import (
-    ConnectedWorker,
-    HeldStep,
-    Queue,
-    QueueList,
-    TaskPattern,
-)
-from stepwell_client._context import (
+from stepwell_client.agent.agent import Agent
+from stepwell_client.agent.contexts import (
     PlanContext,
     ReconcileContext,
     ReflectContext,
@@ -29,19 +19,12 @@ from stepwell_client._context import (
     TaskContext,
     current_step,
 )
-from stepwell_client._decisions import (
-    Continue,
-    Done,
-    Failure,
-    Finish,
-    NeedsInput,
-    NonRetryable,
-    NotDone,
-    Release,
-    Replan,
-    Undecided,
-)
-from stepwell_client._enums import (
+from stepwell_client.calls.blocking import SyncWatch
+from stepwell_client.calls.client import Client, RunHandle
+from stepwell_client.calls.reads import ExecutionRecord
+from stepwell_client.calls.streams import Watch
+from stepwell_client.calls.sync import SyncClient, SyncRunHandle
+from stepwell_client.enums import (
     ENDED,
     BlockedKind,
     Durability,
@@ -67,7 +50,7 @@ from stepwell_client._enums import (
     WaitKind,
     word,
 )
-from stepwell_client._errors import (
+from stepwell_client.errors import (
     CursorOutOfRange,
     DeadlineExceeded,
     DecodeError,
@@ -96,7 +79,27 @@ from stepwell_client._errors import (
     Violation,
     WorkerReplaced,
 )
-from stepwell_client._history_records import (
+from stepwell_client.link.connect import DEFAULT_TARGET, Security, default_token_file
+from stepwell_client.records.connected import (
+    ConnectedWorker,
+    HeldStep,
+    Queue,
+    QueueList,
+    TaskPattern,
+)
+from stepwell_client.records.decisions import (
+    Continue,
+    Done,
+    Failure,
+    Finish,
+    NeedsInput,
+    NonRetryable,
+    NotDone,
+    Release,
+    Replan,
+    Undecided,
+)
+from stepwell_client.records.history import (
     Event,
     JournalEntry,
     LogEntry,
@@ -105,10 +108,7 @@ from stepwell_client._history_records import (
     ServerInfo,
     StoreInfo,
 )
-from stepwell_client._payloads import Payload, decode, encode
-from stepwell_client._plans import Budget, Plan, PlanLike, Retry, Task
-from stepwell_client._reads import ExecutionRecord
-from stepwell_client._record_parts import (
+from stepwell_client.records.parts import (
     AttemptCounts,
     Counts,
     FailureRecord,
@@ -118,8 +118,10 @@ from stepwell_client._record_parts import (
     Wait,
     WaitingStep,
 )
-from stepwell_client._results import Results, StepResults
-from stepwell_client._run_records import (
+from stepwell_client.records.payloads import Payload, decode, encode
+from stepwell_client.records.plans import Budget, Plan, PlanLike, Retry, Task
+from stepwell_client.records.results import Results, StepResults
+from stepwell_client.records.run import (
     Checkpoint,
     Execution,
     ForkCheck,
@@ -132,11 +134,9 @@ from stepwell_client._run_records import (
     RunTask,
     RunUpdate,
 )
-from stepwell_client._run_view import RunView
-from stepwell_client._serve import serve
-from stepwell_client._streams import Watch
-from stepwell_client._sync import SyncClient, SyncRunHandle
-from stepwell_client._worker import Worker
+from stepwell_client.records.run_view import RunView
+from stepwell_client.worker.serve import serve
+from stepwell_client.worker.worker import Worker
 
 __all__ = [
     "DEFAULT_TARGET",

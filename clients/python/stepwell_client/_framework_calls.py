@@ -7,9 +7,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from stepwell_client._context import StepContext
-from stepwell_client._enums import InputKind
-from stepwell_client._limits import PROMPT_BYTES_MAX, clip
+from stepwell_client.agent.contexts import StepContext
+from stepwell_client.enums import InputKind
+from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
 
 T = TypeVar("T")
 

@@ -18,13 +18,13 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from stepwell_client._context import StepContext, journaled_step
-from stepwell_client._errors import Suspended
-from stepwell_client._frames import code_run
 from stepwell_client._langgraph_log import MEDIA_TYPE, SCOPE, packed, unpacked
-from stepwell_client._payloads import decode
 from stepwell_client._tool_options import Options, tool_options
-from stepwell_client.journal_keys import digest_of
+from stepwell_client.agent.contexts import StepContext, journaled_step
+from stepwell_client.agent.journal.keys import digest_of
+from stepwell_client.agent.scopes import code_run
+from stepwell_client.errors import Suspended
+from stepwell_client.records.payloads import decode
 from stepwell_client.v1 import types_pb2
 
 _EACH_RUN = {"id", "response_metadata", "usage_metadata"}

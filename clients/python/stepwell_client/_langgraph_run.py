@@ -11,11 +11,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import Command, Interrupt, StateSnapshot
 
-from stepwell_client._context import StepContext, journaled_step
-from stepwell_client._errors import JournalError
-from stepwell_client._journal_context import on_loop
 from stepwell_client._langgraph_saver import StepwellSaver
-from stepwell_client._limits import PROMPT_BYTES_MAX, clip
+from stepwell_client.agent.contexts import StepContext, journaled_step
+from stepwell_client.agent.journal.context import on_loop
+from stepwell_client.errors import JournalError
+from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
 
 THREAD = "graph"
 """The thread of a graph that is given none."""

@@ -26,13 +26,13 @@ from openai import BaseModel
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseTextDeltaEvent
 from pydantic import TypeAdapter
 
-from stepwell_client._context import StepContext, journaled_step
-from stepwell_client._frames import CURRENT
 from stepwell_client._framework_calls import on_loop
-from stepwell_client._journal_context import on_loop as on_workers_loop
-from stepwell_client._journal_context import opened_calls
 from stepwell_client._openai_agents_json import form, type_name
-from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of
+from stepwell_client.agent.contexts import StepContext, journaled_step
+from stepwell_client.agent.journal.context import on_loop as on_workers_loop
+from stepwell_client.agent.journal.context import opened_calls
+from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of
+from stepwell_client.agent.scopes import CURRENT
 
 AGENT: ContextVar[str] = ContextVar("stepwell_openai_agent", default="agent")
 """The name of the agent that makes the requests of this task."""

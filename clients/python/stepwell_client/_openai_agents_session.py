@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 from agents import OpenAIConversationsSession, Session, TResponseInputItem, UserError
 from agents.memory import is_openai_responses_compaction_aware_session
 
-from stepwell_client._context import StepContext, journaled_step
-from stepwell_client._decisions import Done, NotDone
-from stepwell_client._enums import Effect
 from stepwell_client._framework_calls import on_loop
-from stepwell_client._history_records import JournalEntry
 from stepwell_client._openai_agents_json import jsonable
+from stepwell_client.agent.contexts import StepContext, journaled_step
+from stepwell_client.enums import Effect
+from stepwell_client.records.decisions import Done, NotDone
+from stepwell_client.records.history import JournalEntry
 
 Items = list[TResponseInputItem]
 

@@ -13,10 +13,10 @@ from agents import FunctionTool, RunContextWrapper
 from agents.tool import invoke_function_tool
 from agents.tool_context import ToolContext
 
-from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._framework_calls import ask_approval, on_loop
 from stepwell_client._openai_agents_json import jsonable
-from stepwell_client.journal_keys import NAME_CHARS_MAX
+from stepwell_client.agent.contexts import StepContext, journaled_step
+from stepwell_client.agent.journal.keys import NAME_CHARS_MAX
 
 REJECTED = "Tool execution was not approved."
 """The answer to the model where a person rejects a call without a word."""

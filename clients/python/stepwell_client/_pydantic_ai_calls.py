@@ -26,13 +26,13 @@ from pydantic_ai.durable_exec import (
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.toolsets import ToolsetTool
 
-from stepwell_client._call_run import INVALID_RESULT
-from stepwell_client._context import StepContext, journaled_step
-from stepwell_client._decisions import NonRetryable
 from stepwell_client._framework_calls import on_loop
-from stepwell_client._plans import Retry
 from stepwell_client._tool_options import Options, tool_options
-from stepwell_client.journal_keys import NAME_CHARS_MAX, digest_of, in_order
+from stepwell_client.agent.contexts import StepContext, journaled_step
+from stepwell_client.agent.journal.call_run import INVALID_RESULT
+from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
+from stepwell_client.records.decisions import NonRetryable
+from stepwell_client.records.plans import Retry
 
 _EACH_RUN = frozenset({"timestamp", "run_id", "conversation_id"})
 """Fields of pydantic-ai's records that are others in each attempt."""

@@ -37,15 +37,15 @@ from agents import (
 from agents.models.interface import Model
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
-from stepwell_client._call_run import Reconcile
-from stepwell_client._context import journaled_step
-from stepwell_client._decisions import Failure, NeedsInput, Release
-from stepwell_client._enums import Effect
-from stepwell_client._errors import JournalError, LeaseLost
 from stepwell_client._openai_agents_model import AGENT, StepProvider, step_model
 from stepwell_client._openai_agents_session import StepwellSession, step_session
 from stepwell_client._openai_agents_tools import free_tool, step_tool
-from stepwell_client._plans import Retry
+from stepwell_client.agent.contexts import journaled_step
+from stepwell_client.agent.journal.call_run import Reconcile
+from stepwell_client.enums import Effect
+from stepwell_client.errors import JournalError, LeaseLost
+from stepwell_client.records.decisions import Failure, NeedsInput, Release
+from stepwell_client.records.plans import Retry
 
 __all__ = ["StepwellRunner", "StepwellSession", "as_call", "durable", "not_kept"]
 

@@ -44,10 +44,10 @@ from pydantic_ai.tools import (
     ToolDenied,
 )
 
-from stepwell_client._context import StepContext, journaled_step
 from stepwell_client._framework_calls import about, ask_approval
-from stepwell_client._plans import Retry
 from stepwell_client._pydantic_ai_calls import StepBackend, StepCodec, not_kept
+from stepwell_client.agent.contexts import StepContext, journaled_step
+from stepwell_client.records.plans import Retry
 
 NAME = "agent"
 """The name in the journal of an agent that has none."""

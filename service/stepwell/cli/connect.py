@@ -18,7 +18,7 @@ from stepwell.cli.errors import OPTIONS, exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.text import SHORT_CHARS, short_id
 from stepwell_client import NotFound, Security, StepwellClientError
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -16,7 +16,7 @@ from stepwell_client import (
     TaskStatus,
     word,
 )
-from stepwell_client.toolkit import MessageView
+from stepwell_client.internal import MessageView
 from stepwell_client.v1 import types_pb2
 
 STATUS_STYLES: dict[int, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stepwell.cli import describe
 from stepwell.cli.text import US, count, lines, micros, one_line, short_id, span
 from stepwell_client import EventType, StepKind
-from stepwell_client.toolkit import MessageView
+from stepwell_client.internal import MessageView
 from stepwell_client.v1 import types_pb2
 
 _SUBJECT_CHARS = 28

@@ -26,7 +26,7 @@ from stepwell_client import (
     SyncWatch,
     Unavailable,
 )
-from stepwell_client.toolkit import MessageView, SyncMessageClient
+from stepwell_client.internal import MessageView, SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 _WARN_AFTER_S = 2.0

@@ -8,7 +8,7 @@ from json import dumps
 from stepwell.cli.documents import json_value
 from stepwell.cli.text import one_line
 from stepwell_client import ExecutionStatus
-from stepwell_client.toolkit import MessageView
+from stepwell_client.internal import MessageView
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 ASK_EVERY_S = 2.0

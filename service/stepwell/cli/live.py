@@ -17,7 +17,7 @@ from stepwell.cli.task_rows import Reports
 from stepwell.cli.text import US, one_line, span
 from stepwell.core.port import Runtime
 from stepwell_client import ENDED, LogKind, StepwellClientError
-from stepwell_client.toolkit import MessageView, SyncMessageClient
+from stepwell_client.internal import MessageView, SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 REFRESH_PER_SECOND = 8

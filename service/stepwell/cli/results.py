@@ -11,7 +11,7 @@ from rich.console import Console
 from stepwell.cli.documents import json_value
 from stepwell.cli.text import count, json_safe, lines, one_line
 from stepwell_client import DecodeError, TaskStatus, decode
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 _PREVIEW_TASKS = 20

@@ -11,7 +11,7 @@ from stepwell.cli.connect import Connection
 from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.text import one_line
 from stepwell_client import TaskStatus, word
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 
 ITEMS_MAX = 50
 _WORDS_CHARS = 60

@@ -13,7 +13,7 @@ from stepwell.cli.terminal import console
 from stepwell.cli.text import count, lines, micros, one_line, short_id, span
 from stepwell.cli.written import call_lines, log_head, log_text, message_head
 from stepwell_client import ExecutionRecord, ExecutionStatus, TaskStatus, word
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 Item = TypeVar("Item")

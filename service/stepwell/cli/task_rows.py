@@ -10,7 +10,7 @@ from stepwell.cli import describe
 from stepwell.cli.describe import Sign
 from stepwell.cli.text import US, count, micros, one_line, short_id, span
 from stepwell_client import ExecutionStatus, StepKind, TaskStatus, word
-from stepwell_client.toolkit import MessageView
+from stepwell_client.internal import MessageView
 from stepwell_client.v1 import types_pb2
 
 _INDENT_MAX = 5

@@ -12,7 +12,7 @@ from stepwell.cli import describe
 from stepwell.cli.task_rows import NO_REPORTS, Reports, chosen, rows
 from stepwell.cli.text import US, count, micros, one_line, short_id, span
 from stepwell_client import ENDED, BlockedKind, ExecutionStatus, TaskStatus
-from stepwell_client.toolkit import MessageView
+from stepwell_client.internal import MessageView
 from stepwell_client.v1 import types_pb2
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -30,7 +30,7 @@ from stepwell.embedded.registry import Registry
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, TaskResult
 
 # A worker's program prints failures of its agent where it has set up no logging; an embedded run raises them.
-logging.getLogger("stepwell_client.execution").addHandler(logging.NullHandler())
+logging.getLogger("stepwell_client.agent.execution").addHandler(logging.NullHandler())
 
 __all__ = [
     "ContextStore",

@@ -31,7 +31,7 @@ from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
 from stepwell.store.opener import open_store
 from stepwell_client import Agent
-from stepwell_client.execution import AgentRunner
+from stepwell_client.internal import AgentRunner
 
 log = get_logger(__name__)
 

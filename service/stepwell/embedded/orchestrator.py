@@ -36,7 +36,7 @@ from stepwell.wire import to_message
 from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, Question, RunStatus, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client.toolkit import read_question
+from stepwell_client.internal import read_question
 
 
 class Orchestrator:

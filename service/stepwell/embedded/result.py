@@ -11,7 +11,7 @@ from stepwell.core.records import limits, model
 from stepwell.wire import to_message
 from stepwell_client import FailureRecord, Payload, Run, RunStatus, TaskStatus, decode
 from stepwell_client import RunFailed as ClientRunFailed
-from stepwell_client.toolkit import read_record
+from stepwell_client.internal import read_record
 
 T = TypeVar("T")
 

@@ -40,7 +40,7 @@ from stepwell.wire import to_message, to_record
 from stepwell.wire.plans import read_item
 from stepwell.wire.validate import Faults
 from stepwell_client import LeaseLost
-from stepwell_client.execution import AgentRunner
+from stepwell_client.internal import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 log = get_logger(__name__)

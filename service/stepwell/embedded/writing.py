@@ -16,7 +16,7 @@ from stepwell.engine.appender import AppendBatch
 from stepwell.engine.executor import Executor
 from stepwell.logger import get_logger
 from stepwell.wire.codec import get_ms
-from stepwell_client.toolkit import ExecutionKey, LogBuffer
+from stepwell_client.internal import ExecutionKey, LogBuffer
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 log = get_logger(__name__)

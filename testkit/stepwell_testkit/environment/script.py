@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from stepwell_client import Agent, LeaseLost, StepKind
-from stepwell_client.execution import AgentRunner, StepServices
+from stepwell_client.internal import AgentRunner, StepServices
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 Attempt = Callable[[], Awaitable[worker_pb2.Outcome]]

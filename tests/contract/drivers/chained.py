@@ -11,7 +11,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.port import Commit
 from stepwell.core.records.model import Payload, RunSpec, TaskSpec
 from stepwell.core.records.states import StepKind
-from tests.unit.loop_world import committed
+from tests.unit.core.loop_world import committed
 
 EPOCH_US = 1_700_000_000_000_000
 WORKER = "bench-worker"

@@ -179,7 +179,7 @@ def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
 
 def test_worker_that_connects_in_time_is_not_missed(terminal: Terminal) -> None:
     from stepwell.cli.follow import missing_worker
-    from stepwell_client.toolkit import SyncMessageClient
+    from stepwell_client.internal import SyncMessageClient
 
     plan = plan_file(terminal.folder, [{"id": "ask", "type": "ask"}])
     run_id = terminal("run", "--detach", "-q", "late", "--plan", plan).out.strip()
@@ -425,7 +425,7 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
 
 def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
     from stepwell.cli import task_rows
-    from stepwell_client.toolkit import MessageView
+    from stepwell_client.internal import MessageView
     from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
     view = MessageView(types_pb2.Run(iteration=1))

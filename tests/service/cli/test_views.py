@@ -7,7 +7,7 @@ from tests.service.cli.world import Terminal
 
 def test_followed_run_shows_what_the_server_has(terminal: Terminal) -> None:
     """The tree is folded from events alone, so it must come to the rows."""
-    from stepwell_client.toolkit import MessageView, SyncMessageClient
+    from stepwell_client.internal import MessageView, SyncMessageClient
 
     run_id = terminal("run", "--json", "--goal", "twice").run_id
     token = terminal.folder / "state" / "stepwell" / "token"

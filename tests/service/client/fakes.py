@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 
 from stepwell_client import Agent, Client, Worker
-from stepwell_client.toolkit import Runtime
+from stepwell_client.internal import Runtime
 from stepwell_client.v1 import (
     orchestrator_pb2,
     orchestrator_pb2_grpc,

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from stepwell_client import Budget, Client, NotDone, NotSecured, Unavailable
-from stepwell_client.toolkit import Runtime
+from stepwell_client.internal import Runtime
 from stepwell_client.v1 import orchestrator_pb2
 from tests.service.client.fakes import TOKEN, End, FakeServer, Script
 

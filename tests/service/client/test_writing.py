@@ -11,8 +11,7 @@ import pytest
 
 from stepwell.core.records.limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_MAX
 from stepwell_client import Agent, Client, TaskContext, Unavailable
-from stepwell_client.execution import AgentRunner
-from stepwell_client.toolkit import LogBuffer
+from stepwell_client.internal import AgentRunner, LogBuffer
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.service.client.fakes import End, FakeServer, working
 from tests.support.patience import PATIENCE_S, until

@@ -22,7 +22,7 @@ from stepwell.rpc.server import SERVICES, Server
 from stepwell.runtime import SystemRuntime
 from tests.service.conftest import settings_for
 from tests.support.methods import SERVED, STORE
-from tests.unit.executor_world import TENANT, FakeWorker
+from tests.unit.engine.executor_world import TENANT, FakeWorker
 
 EXECUTOR = ExecutorSettings(lease_ms=60_000, poll_ms=100, hold_ms=50, presence_ms=60_000)
 METHODS = {**SERVED, **STORE}

@@ -20,7 +20,7 @@ from stepwell_client.v1 import worker_pb2 as wpb
 from stepwell_testkit.conformance import builders as b
 from tests.service.leaks.bench import Asked, Bench, fresh
 from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, Names
-from tests.unit.executor_world import TENANT
+from tests.unit.engine.executor_world import TENANT
 
 GONE = frozenset({grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND})
 HOUR = types_pb2.RetryPolicy(initial_backoff={"seconds": 3_600}, jitter=0.0)

@@ -28,7 +28,7 @@ from tests.service.zombies.world import PLACES
 from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale
-from tests.unit.executor_world import TENANT
+from tests.unit.engine.executor_world import TENANT
 
 IDLE_S = 0.25
 """A stream that does nothing for so long waits for something that doesn't come."""

@@ -17,8 +17,8 @@ SUITE = doors.ONCE
     ("path", "fixtures", "parameters", "sized", "expected"),
     [
         ("tests/unit/house/test_floors.py", (), "", False, {CHECK}),
-        ("tests/unit/test_graph.py", (), "", False, {TEST}),
-        ("tests/unit/test_stores.py", (), "postgres", False, {TEST}),
+        ("tests/unit/core/test_graph.py", (), "", False, {TEST}),
+        ("tests/unit/store/test_stores.py", (), "postgres", False, {TEST}),
         ("tests/service/test_watch.py", ("world",), "sqlite", False, {TEST}),
         ("tests/service/test_served.py", ("served",), "postgres", False, {STORES}),
         ("tests/service/test_served.py", ("served",), "redis-seed-1", False, {STORES}),

@@ -30,6 +30,8 @@ CONFIG = "stepwell.config"
 PROTOCOL = "stepwell_client.v1"
 TLS = "stepwell_client.tls"
 LOGGER = "stepwell.logger"
+CLIENT_BASE = (PROTOCOL, "stepwell_client.errors", "stepwell_client.enums", TLS)
+CLIENT_MIDDLE = ("stepwell_client.link", "stepwell_client.records")
 ENGINE = (
     *(CORE, CONFIG, LOGGER, "stepwell.runtime"),
     *("stepwell.engine", "stepwell.watch", "stepwell.schemas"),
@@ -71,7 +73,16 @@ GROUPS: dict[str, Group] = {
     ),
     "stepwell.__main__": Group(6, ("stepwell.cli",)),
     # Distributions of their own: the client is below everything, the test kit above.
-    "stepwell_client": Group(0),
+    "stepwell_client": Group(0, ("stepwell_client",)),
+    PROTOCOL: Group(0),
+    **{f"stepwell_client.{name}": Group(0, (PROTOCOL,)) for name in ("errors", "enums", "tls")},
+    "stepwell_client.link": Group(0, CLIENT_BASE),
+    "stepwell_client.records": Group(0, CLIENT_BASE),
+    "stepwell_client.calls": Group(0, (*CLIENT_BASE, *CLIENT_MIDDLE)),
+    "stepwell_client.agent": Group(0, (*CLIENT_BASE, *CLIENT_MIDDLE)),
+    "stepwell_client.worker": Group(
+        0, (*CLIENT_BASE, *CLIENT_MIDDLE, "stepwell_client.calls", "stepwell_client.agent")
+    ),
     "stepwell_testkit": Group(7, (*SHELL, "stepwell.embedded", "stepwell_client")),
 }
 # The top package is a name and a docstring: a prefix for all would let unknown modules through.

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.house.source import DISTRIBUTIONS, Module, Rule, findings, modules
 
-IMPLEMENTATIONS = {"service/stepwell/runtime.py", "clients/python/stepwell_client/_runtime.py"}
+IMPLEMENTATIONS = {"service/stepwell/runtime.py", "clients/python/stepwell_client/link/runtime.py"}
 """One module a distribution implements Runtime; the simulator brings its own."""
 ORIGINALS = (
     *("time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom", "os.getrandom"),
@@ -32,6 +32,9 @@ REAL = (
     *("tests.service", "tests.contract", "tests.chaos", "tests.support.backends"),
 )
 """Names, with what lies below them, that a unit test has no use for."""
+CLIENT = "stepwell_client"
+ROOMS = {"agent", "calls", "link", "records", "worker"}
+"""Folders of the client. Other distributions import its face, or `stepwell_client.internal`."""
 
 
 def imported(module: Module) -> Iterator[tuple[int, str, str]]:
@@ -96,10 +99,11 @@ def real_things(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def private_names(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield imports of names of another distribution that begin with an underscore."""
+    """Yield imports of another distribution's names with an underscore, and of the client's rooms."""
     for line, _, name in imported(module):
         top, *parts = name.split(".")
         private = any(part.startswith("_") and not part.endswith("__") for part in parts)
+        private = private or bool(module.distribution and top == CLIENT and parts[0] in ROOMS)
         if private and top in DISTRIBUTIONS.values() and top != module.distribution:
             yield line, name
 
@@ -123,7 +127,7 @@ def test_the_tree_keeps_the_rule(rule: Rule) -> None:
         (real_things, "tests/unit/a.py", "from tests.service import conftest"),
         (real_things, "tests/unit/a.py", "import asyncio\nasyncio.sleep(0.01)"),
         (real_things, "tests/unit/a.py", "import asyncio\nasyncio.start_server(print)"),
-        (private_names, "service/stepwell/a.py", "from stepwell_client._plans import draft"),
+        (private_names, "service/stepwell/a.py", "from stepwell_client.records.plans import draft"),
         (private_names, "service/stepwell/a.py", "from stepwell_client import Agent, _plans"),
         (private_names, "drivers/stepwell_drivers/a.py", "import stepwell.wire._codec"),
         (private_names, "tests/unit/a.py", "def f():\n    from stepwell.core import _x"),

@@ -15,7 +15,7 @@ from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import US, micros, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Budget
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"budget": "stepwell budget 3f2a9c1e --tokens-out 200000 --cost 2.50"}

@@ -15,7 +15,7 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line
 from stepwell.runtime import SystemRuntime
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

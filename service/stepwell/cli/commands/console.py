@@ -31,8 +31,8 @@ from stepwell.rpc import logs
 from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import Credential, TokenAuthenticator, bearer_token, digest_of
 from stepwell.runtime import SystemRuntime
-from stepwell_client import StepwellClientError, toolkit
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client import StepwellClientError, internal
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2 as opb
 
 EXAMPLES = {"console": "stepwell console --target grpcs://stepwell.example.org:7878"}
@@ -77,7 +77,7 @@ def console(
             authority = client.connection.authority
     except StepwellClientError as error:
         raise CliError(error.message, exit_of_error(error)) from error
-    is_here = port is None and toolkit.is_local(target)
+    is_here = port is None and internal.is_local(target)
     if is_here and info.console_address and _is_of(info, authority):
         asyncio.run(_open_servers(info.console_address, token, authority, no_open=no_open))
         return Exit.DONE
@@ -85,7 +85,7 @@ def console(
     return _forward(where, info, token, settings, no_open=no_open)
 
 
-def _token(connection: toolkit.Connection) -> str:
+def _token(connection: internal.Connection) -> str:
     try:
         return bearer_token(dict(connection.access.metadata))
     except Unauthenticated:
@@ -193,7 +193,7 @@ def _forward(
 class _Access:
     """The token that calls go on with, read again from its file once the server refuses it."""
 
-    def __init__(self, connection: toolkit.Connection) -> None:
+    def __init__(self, connection: internal.Connection) -> None:
         self._access = connection.access
 
     @property
@@ -212,8 +212,8 @@ async def _serve(
     where: Connection, place: Place, sessions: Sessions, credential: Credential, *, no_open: bool
 ) -> None:
     runtime = SystemRuntime()
-    connection = toolkit.Connection(where.target, token_file=where.token_file, **where.security)
-    channel = toolkit.CurrentChannel(connection, connection.aio_channel)
+    connection = internal.Connection(where.target, token_file=where.token_file, **where.security)
+    channel = internal.CurrentChannel(connection, connection.aio_channel)
     gate_limits = GateLimits()
     backend = ForwardingBackend(
         connection.target,

@@ -19,7 +19,7 @@ from stepwell_client import (
     NotDone,
     RunStatus,
 )
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 
 EXAMPLES = {
     "pause": "stepwell pause 3f2a9c1e --reason 'wait for the new model'",

@@ -17,7 +17,7 @@ from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, TaskStatus, word
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 EXAMPLES = {"diff": "stepwell diff 3f2a9c1e 9b07d1aa"}

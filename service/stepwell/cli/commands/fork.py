@@ -14,7 +14,7 @@ from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import count, note, one_line, short_id
 from stepwell_client import ForkIncompatible, ForkMode
-from stepwell_client.toolkit import ForkOptions, SyncMessageClient
+from stepwell_client.internal import ForkOptions, SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2
 
 EXAMPLES = {"fork": "stepwell fork 3f2a9c1e --at 12 --goal 'the same, in French'"}

@@ -13,7 +13,7 @@ from stepwell.cli.connect import Connection, connecting
 from stepwell.cli.errors import explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json
-from stepwell_client import StepwellClientError, toolkit
+from stepwell_client import StepwellClientError, internal
 
 EXAMPLES = {"health": "stepwell health --target unix:/run/stepwell/stepwell.sock"}
 
@@ -41,7 +41,7 @@ def health(
     if nobody answers: fit for a container's health check.
     """
     try:
-        connection = toolkit.Connection(where.target, token="", **where.security)
+        connection = internal.Connection(where.target, token="", **where.security)
     except StepwellClientError as error:
         raise CliError(error.message) from error
     target = connection.target
@@ -65,7 +65,7 @@ def health(
 
 
 def _explained(error: grpc.RpcError, where: str, service: str) -> CliError:
-    failed = toolkit.from_rpc_error(error)
+    failed = internal.from_rpc_error(error)
     if failed.status is grpc.StatusCode.NOT_FOUND:
         return CliError(f"{where} serves no {service!r}", Exit.USAGE)
     return CliError(explain(failed, where), Exit.UNREACHABLE)

@@ -13,7 +13,7 @@ from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import count, micros, moment, note, one_line, short_id
 from stepwell_client import EventType, word
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 EXAMPLES = {

@@ -15,7 +15,7 @@ from stepwell.cli.terminal import put_json
 from stepwell.cli.text import note, short_id
 from stepwell.cli.written import call_lines
 from stepwell_client import Unavailable
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 
 EXAMPLES = {"journal": "stepwell journal 3f2a9c1e fetch --follow"}
 _CONTINUES = "the run goes on; follow it again: stepwell journal --follow "

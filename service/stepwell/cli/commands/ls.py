@@ -16,7 +16,7 @@ from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, ExecutionStatus, RunStatus
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"ls": "stepwell ls --status failed --label team=search"}

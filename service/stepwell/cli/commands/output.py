@@ -16,7 +16,7 @@ from stepwell.cli.terminal import put_json
 from stepwell.cli.text import lines, note, short_id
 from stepwell.cli.written import log_head, log_text, message_head
 from stepwell_client import LogKind, Unavailable
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {

@@ -20,7 +20,7 @@ from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import US, ago, micros, note, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import ExpiryAction, InputKind, word
-from stepwell_client.toolkit import SyncMessageClient
+from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

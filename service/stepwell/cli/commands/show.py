@@ -19,7 +19,7 @@ from stepwell.cli.terminal import console, put, put_json
 from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus
-from stepwell_client.toolkit import MessageView, SyncMessageClient
+from stepwell_client.internal import MessageView, SyncMessageClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"show": "stepwell show 3f2a9c1e --result > report.md"}

@@ -15,7 +15,7 @@ from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import micros, note
 from stepwell_client import StepKind
-from stepwell_client.toolkit import StartOptions, SyncMessageClient
+from stepwell_client.internal import StartOptions, SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2
 
 EXAMPLES = {

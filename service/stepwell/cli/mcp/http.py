@@ -24,7 +24,7 @@ from stepwell.cli import signals
 from stepwell.cli.exits import CliError
 from stepwell.core.records.errors import Unauthenticated
 from stepwell.rpc.auth import bearer_token
-from stepwell_client.toolkit import is_local
+from stepwell_client.internal import is_local
 
 PATH = "/mcp"
 CALLS_MAX = 100

@@ -11,7 +11,7 @@ from mcp.types import ToolAnnotations
 from stepwell.cli.connect import Connection
 from stepwell.cli.mcp.tools import Tools
 from stepwell.rpc.auth import bearer_token
-from stepwell_client.toolkit import MessageClient
+from stepwell_client.internal import MessageClient
 
 RECONNECT_SECONDS = 5.0
 """The time to wait for a server that doesn't answer: an assistant is told, and may try again."""

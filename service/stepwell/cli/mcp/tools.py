@@ -24,7 +24,7 @@ from stepwell_client import (
     TaskStatus,
     Unauthenticated,
 )
-from stepwell_client.toolkit import ForkOptions, MessageClient, StartOptions
+from stepwell_client.internal import ForkOptions, MessageClient, StartOptions
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 WATCH_SECONDS_MAX = 60.0

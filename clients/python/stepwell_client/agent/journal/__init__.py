@@ -1,0 +1,1 @@
+"""The journal of a step: calls whose results are kept, and waits."""

@@ -1,0 +1,333 @@
+"""The part of a step's context that makes calls whose results are kept, and that waits."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any, TypeVar, overload
+
+from stepwell_client.agent.journal.call_run import CallRequest, Reconcile
+from stepwell_client.agent.journal.journal_calls import Calls
+from stepwell_client.agent.journal.keys import scope_prefix
+from stepwell_client.agent.scopes import CURRENT, frame_of
+from stepwell_client.agent.step_output import AttemptRecord
+from stepwell_client.agent.step_services import StepServices
+from stepwell_client.agent.threads import Threads, WaitingThread
+from stepwell_client.enums import Effect, ExpiryAction, InputKind, StepKind
+from stepwell_client.errors import JournalError, LeaseLost
+from stepwell_client.link.runtime import Runtime
+from stepwell_client.records.decisions import NeedsInput
+from stepwell_client.records.plans import Retry, Span
+from stepwell_client.v1 import worker_pb2
+
+T = TypeVar("T")
+
+_OPENED = "_opened_calls"
+
+
+class JournalContext:
+    """The part of a step's context that makes calls, and waits. All may be used from the step's threads.
+
+    What is recorded outlives the attempt: the next one finds it, and goes on from there.
+    """
+
+    _assignment: worker_pb2.Assignment
+    _record: AttemptRecord
+    _loop: asyncio.AbstractEventLoop
+    _services: StepServices
+    _runtime: Runtime
+    _threads: Threads
+
+    @overload
+    async def call(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[T]],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: None = None,
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> T: ...
+    @overload
+    async def call(
+        self,
+        name: str,
+        function: Callable[..., T],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: None = None,
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> T: ...
+    @overload
+    async def call(
+        self,
+        name: str,
+        function: Callable[..., object],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: type[T],
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> T: ...
+    async def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: Any = None,
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run a function once for all attempts at the step: return its value, recorded now or by an earlier attempt.
+
+        The value is always the recorded one, decoded as `as_` or the function's return annotation wants it. A
+        function that isn't async runs in a thread. It may make calls itself.
+
+        A call is known by `name`, its arguments, and how often this attempt has made that very call in its scope;
+        or by `key`, which an attempt uses once. `retry`: its own tries, counted over lost, released and suspended
+        attempts; without it the function is tried once an attempt. `effect`: with AT_MOST_ONCE it is recorded that
+        the function begins, and one that began without an end isn't run again: `reconcile` is called with its
+        BEGIN entry and returns Done, NotDone or Undecided.
+
+        Raises:
+            NonRetryable: the value has no JSON form, doesn't fit the type, or is larger than 1 MiB.
+            JournalError: the arguments have no JSON form and there is no `key`; the key was used before; or the
+                recorded value doesn't fit the type.
+            JournalMismatch: the key was recorded with other arguments.
+            UnknownOutcome: an AT_MOST_ONCE call began, and nobody knows what became of it. No Exception.
+            Suspended: the step is handed back to wait. No Exception; let it through.
+            LeaseLost: the step isn't wanted any more.
+            Exception: what the function raised, once that is recorded; Failure, where earlier attempts left no try.
+        """
+        request = CallRequest(name, function, arguments, named, key, as_, effect, reconcile, retry)
+        return await self._on_loop(self._calls.call(request, self._threads.call))
+
+    @overload
+    def call_sync(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[T]],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: None = None,
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> T: ...
+    @overload
+    def call_sync(
+        self,
+        name: str,
+        function: Callable[..., T],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: None = None,
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> T: ...
+    @overload
+    def call_sync(
+        self,
+        name: str,
+        function: Callable[..., object],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: type[T],
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> T: ...
+    def call_sync(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *arguments: Any,
+        key: str | None = None,
+        as_: Any = None,
+        effect: Effect = Effect.IDEMPOTENT,
+        reconcile: Reconcile | None = None,
+        retry: Retry | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run a function once for all attempts at the step, from a thread; see `call`.
+
+        A function that isn't async runs in the thread that calls.
+        """
+        request = CallRequest(name, function, arguments, named, key, as_, effect, reconcile, retry)
+        thread = WaitingThread()
+        return self._wait(lambda: self._calls.call(request, thread.call), thread)
+
+    @contextmanager
+    def scope(self, name: str) -> Generator[None]:
+        """Give the calls within it keys of their own: for a branch, a node of a graph, an agent within the agent.
+
+        Calls in two scopes don't count each other, so they may come in any order.
+        """
+        outer = self._calls.frame()
+        token = CURRENT.set(outer.scope(scope_prefix(outer.prefix, name)))
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
+
+    @property
+    def call_key(self) -> str:
+        """A key of the call around, for the system that it calls: the same in all its tries and attempts.
+
+        It is no other call's, of any run. Raises JournalError outside of calls.
+        """
+        frame = frame_of(self._record)
+        if frame is None or not frame.key:
+            raise JournalError("there is no call around: ctx.call_key is for a call's function")
+        return f"{self._assignment.idempotency_key}/{frame.key}"
+
+    async def sleep(self, seconds: Span, *, key: str | None = None) -> None:
+        """Sleep, in seconds or a timedelta, 366 days at most. Its end is stamped when it first begins.
+
+        A short sleep is waited for in place. Else the step is suspended, once nothing but waits is left of it,
+        and spends no attempt. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call, or in an
+        AT_MOST_ONCE task that has begun.
+        """
+        await self._on_loop(self._calls.sleep(seconds, key))
+
+    def sleep_sync(self, seconds: Span, *, key: str | None = None) -> None:
+        """Sleep, from a thread; see `sleep`."""
+        self._wait(lambda: self._calls.sleep(seconds, key))
+
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        kind: InputKind = InputKind.INPUT,
+        schema: str | Mapping[str, Any] = "",
+        choices: Sequence[str] = (),
+        expires: Span | None = None,
+        on_expiry: ExpiryAction = ExpiryAction.WAIT,
+        key: str | None = None,
+        as_: Any = Any,
+    ) -> Any:
+        """Ask a person, and return the answer as `as_` wants it. The fields are those of NeedsInput.
+
+        The step is suspended, once nothing but waits is left of it, and spends no attempt. The attempt after the
+        answer goes on from here. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call, or in an
+        AT_MOST_ONCE task that has begun.
+        """
+        question = _question(prompt, kind, schema, choices, expires, on_expiry)
+        return await self._on_loop(self._calls.ask(question, key, as_))
+
+    def ask_sync(
+        self,
+        prompt: str,
+        *,
+        kind: InputKind = InputKind.INPUT,
+        schema: str | Mapping[str, Any] = "",
+        choices: Sequence[str] = (),
+        expires: Span | None = None,
+        on_expiry: ExpiryAction = ExpiryAction.WAIT,
+        key: str | None = None,
+        as_: Any = Any,
+    ) -> Any:
+        """Ask a person, from a thread; see `ask`."""
+        question = _question(prompt, kind, schema, choices, expires, on_expiry)
+        return self._wait(lambda: self._calls.ask(question, key, as_))
+
+    async def forget(self, key: str) -> None:
+        """Drop what the step's journal has of a call, by the key that the journal shows.
+
+        Another call of that key runs its function again. Messages that this attempt kept with the call go, too; its
+        usage stays. Raises JournalError where it is AT_MOST_ONCE and has begun.
+        """
+        await self._on_loop(self._calls.forget(key))
+
+    def forget_sync(self, key: str) -> None:
+        """Drop what the step's journal has of a call, from a thread; see `forget`."""
+        self._wait(lambda: self._calls.forget(key))
+
+    @property
+    def _calls(self) -> Calls:
+        # Threads may come here together: the first one to put its own there has all use it.
+        return calls_of(self) or vars(self).setdefault(_OPENED, self._new_calls())
+
+    def _new_calls(self) -> Calls:
+        if self._assignment.execution.kind == StepKind.RECONCILE:
+            raise JournalError(
+                "a reconcile function makes no calls: nothing of it is kept, and it finds out only once"
+            )
+        return Calls(self._assignment, self._services, self._record, self._runtime)
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the worker's event loop, from whichever loop this is."""
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def _wait(
+        self, begin: Callable[[], Coroutine[Any, Any, T]], thread: WaitingThread | None = None
+    ) -> T:
+        """Wait for a coroutine of the worker's event loop in a thread that may wait."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise JournalError("an event loop runs in this thread: await the form without _sync")
+        try:
+            return (thread or WaitingThread()).wait(begin(), self._loop)
+        except concurrent.futures.CancelledError:
+            raise LeaseLost("the step is not wanted any more") from None
+
+
+def calls_of(context: JournalContext) -> Calls | None:
+    """Return the calls of a step's context; None: it has made none."""
+    return vars(context).get(_OPENED)
+
+
+opened_calls: Callable[[JournalContext], Calls] = attrgetter("_calls")
+"""Returns the calls of a step's context, which may have made none."""
+on_loop: Callable[[JournalContext], Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]] = (
+    attrgetter("_on_loop")
+)
+"""Returns what runs a coroutine on the loop of a step's worker, awaited on any loop."""
+in_thread: Callable[[JournalContext], Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]] = (
+    attrgetter("_wait")
+)
+"""Returns what runs a coroutine there while the thread of a step waits."""
+
+
+def _question(
+    prompt: str,
+    kind: InputKind,
+    schema: str | Mapping[str, Any],
+    choices: Sequence[str],
+    expires: Span | None,
+    on_expiry: ExpiryAction,
+) -> NeedsInput:
+    return NeedsInput(
+        prompt, kind=kind, schema=schema, choices=choices, expires=expires, on_expiry=on_expiry
+    )

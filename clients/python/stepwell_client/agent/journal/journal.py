@@ -1,0 +1,278 @@
+"""The journal of one attempt at a step: what earlier attempts recorded, and what this one adds.
+
+Nothing is read before a call wants it, and then once, as a whole. What is written counts only once the server has
+acknowledged it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from stepwell_client.agent.scopes import CodeRun
+from stepwell_client.agent.step_output import AttemptRecord
+from stepwell_client.agent.step_services import StepServices
+from stepwell_client.errors import JournalError, JournalMismatch, LeaseLost
+from stepwell_client.link.runtime import Runtime
+from stepwell_client.records.decisions import NonRetryable
+from stepwell_client.records.plans import seconds_of
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+END = types_pb2.JOURNAL_MARK_END
+BEGIN = types_pb2.JOURNAL_MARK_BEGIN
+TRY = types_pb2.JOURNAL_MARK_TRY
+WAIT = types_pb2.JOURNAL_MARK_WAIT
+
+
+class HeldCall:
+    """The entries of one call."""
+
+    __slots__ = ("begins", "end", "tries", "until", "wait")
+
+    def __init__(self) -> None:
+        self.end: types_pb2.JournalEntry | None = None
+        self.begins: dict[int, types_pb2.JournalEntry] = {}
+        """BEGIN entries by their numbers."""
+        self.tries: dict[int, types_pb2.JournalEntry] = {}
+        """TRY entries by their numbers."""
+        self.wait: types_pb2.JournalEntry | None = None
+        self.until = 0.0
+        """With a WAIT entry: the end of the sleep, on the runtime's clock."""
+
+    @property
+    def open_begin(self) -> types_pb2.JournalEntry | None:
+        """The newest BEGIN of which nobody knows what became; None: there is none."""
+        unknown = [number for number in self.begins if number not in self.tries]
+        return self.begins[max(unknown)] if unknown and self.end is None else None
+
+    @property
+    def number(self) -> int:
+        """The highest number of its BEGIN and TRY entries."""
+        return max((*self.begins, *self.tries), default=0)
+
+    def check(self, key: str, digest: str) -> None:
+        """Raise JournalMismatch where the call was recorded with other arguments."""
+        entries = [self.end, self.wait, *self.begins.values(), *self.tries.values()]
+        if any(entry and entry.arguments and entry.arguments != digest for entry in entries):
+            raise JournalMismatch(
+                f"the journal has the call {key} with other arguments: give this one another key"
+            )
+
+
+class Journal:
+    """The entries of a step's journal."""
+
+    def __init__(
+        self,
+        assignment: worker_pb2.Assignment,
+        services: StepServices,
+        record: AttemptRecord,
+        runtime: Runtime,
+    ) -> None:
+        self.tries_from = assignment.tries_from
+        self.attempt = assignment.execution.attempt
+        self.budget_spent = False
+        """The server says that nothing is left of the run's budget."""
+        self.remaining_budget: types_pb2.Budget | None = None
+        """The rest of the run's budget, as of the last answer; None: none has said."""
+        self.on_budget: Callable[[], None] = lambda: None
+        """Called when the server says that something is left of the budget."""
+        self._assignment = assignment
+        self._services = services
+        self.record = record
+        self._runtime = runtime
+        self._calls: dict[str, HeldCall] = {}
+        self._asked: dict[str, CodeRun] = {}
+        """Keys of this attempt's calls, each with the run of code that made it last."""
+        self._replayed: set[str] = set()
+        """Beginnings of the keys of calls within replayed ones: nobody asks for those."""
+        self._cursor: str | None = None
+        """The place from which to read on; None: all is read."""
+        self._reading = asyncio.Lock()
+        self._unsettled: set[asyncio.Future[worker_pb2.Recorded]] = set()
+        self._forgets = 0
+        """Calls that were to be dropped in this attempt: the number of the last recording of one."""
+        self._forgetting = asyncio.Lock()
+        """Held until that recording is answered: it and entries are never on their way together."""
+        self._take(assignment.journal)
+
+    def _take(self, page: worker_pb2.JournalPage) -> None:
+        now = self._runtime.monotonic()
+        for held in page.entries:
+            self._keep(held.entry, now + seconds_of(held.remaining))
+        self._cursor = page.cursor if page.more else None
+
+    def _keep(self, entry: types_pb2.JournalEntry, until: float = 0.0) -> None:
+        call = self._calls.get(entry.key)
+        if call is None:
+            call = self._calls[entry.key] = HeldCall()
+        if entry.mark == BEGIN:
+            call.begins[entry.number] = entry
+        elif entry.mark == TRY:
+            call.tries[entry.number] = entry
+        elif entry.mark == WAIT:
+            call.wait, call.until = entry, until
+        else:
+            call.end = entry
+
+    @property
+    def is_read(self) -> bool:
+        """All entries of earlier attempts are here."""
+        return self._cursor is None
+
+    async def read(self) -> None:
+        """Read what the assignment had no room for."""
+        async with self._reading:
+            while self._cursor is not None:
+                try:
+                    page = await self._services.read_journal(self._assignment, self._cursor)
+                except LeaseLost:
+                    self.record.cancelled = True
+                    raise
+                self._take(page)
+
+    def ask(self, key: str, run: CodeRun) -> None:
+        """Note that a run of the attempt's code makes the call. Raises JournalError where it has made it before."""
+        if self._asked.get(key) is run:
+            raise JournalError(f"key={key!r} was used before in this attempt: a key is one call's")
+        self._asked[key] = run
+
+    def find(self, key: str) -> HeldCall:
+        """Return what there is of a call."""
+        return self._calls.get(key) or HeldCall()
+
+    def ended(self, prefix: str, run: CodeRun) -> list[types_pb2.JournalEntry]:
+        """Return the END entries of all calls whose keys begin so, and note that a run of the code makes them."""
+        ends = {
+            key: call.end
+            for key, call in self._calls.items()
+            if call.end is not None and key.startswith(prefix)
+        }
+        self._asked.update(dict.fromkeys(ends, run))
+        return list(ends.values())
+
+    def replay(self, inner_prefix: str) -> None:
+        """Note that a call's value comes from the journal, so that its function asks for nothing."""
+        self._replayed.add(inner_prefix)
+
+    def unasked(self) -> list[str]:
+        """Return the keys of finished, begun or waiting calls that this attempt didn't make."""
+        replayed = tuple(self._replayed)
+        return [
+            key
+            for key, call in self._calls.items()
+            if key not in self._asked
+            and (call.end is not None or call.begins or call.wait is not None)
+            and not key.startswith(replayed)
+        ]
+
+    async def write(self, entry: types_pb2.JournalEntry) -> float:
+        """Return when the entry is stored; of a WAIT, the seconds that are left of the sleep.
+
+        Raises:
+            JournalMismatch: the journal has another content under its name.
+            NonRetryable: the server refused it for its size, or for that of the journal.
+            LeaseLost: another worker has the step.
+        """
+        while self._forgetting.locked():
+            async with self._forgetting:
+                pass
+        recording = worker_pb2.Recording(entries=(entry,), forget_number=self._forgets)
+        recorded = self._live(await self._send(recording))
+        state = recorded.entries[0]
+        if state.status == worker_pb2.ENTRY_STATUS_MISMATCH:
+            raise JournalMismatch(
+                f"the journal has another content of the call {entry.key}, which stays: "
+                f"{state.failure.message}"
+            )
+        if state.status == worker_pb2.ENTRY_STATUS_REJECTED:
+            raise NonRetryable(state.failure.message, kind=state.failure.kind)
+        return seconds_of(state.remaining)
+
+    async def forget(self, key: str) -> None:
+        """Drop the entries of a call.
+
+        Raises:
+            JournalError: it has a BEGIN.
+            NonRetryable: the server refused it.
+            LeaseLost: another worker has the step.
+        """
+        await self._forgetting.acquire()
+        try:
+            await self.settled()
+            answer = self._send_forget(key)
+        except BaseException:
+            self._forgetting.release()
+            raise
+        recorded = self._live(await answer)
+        if recorded.HasField("failure"):
+            raise NonRetryable(recorded.failure.message, kind=recorded.failure.kind)
+
+    async def settled(self) -> None:
+        """Wait until all that was sent is answered, though nobody waits for it any more."""
+        if self._unsettled:
+            await asyncio.wait(set(self._unsettled))
+
+    def _send_forget(self, key: str) -> asyncio.Future[worker_pb2.Recorded]:
+        if self.find(key).begins:
+            raise JournalError(
+                f"the call {key} is AT_MOST_ONCE and has begun: it can't be forgotten"
+            )
+        self._forgets += 1
+        return self._send(worker_pb2.Recording(forget=(key,), forget_number=self._forgets))
+
+    def _send(self, recording: worker_pb2.Recording) -> asyncio.Future[worker_pb2.Recorded]:
+        """Send a recording; return its answer. Who is cancelled meanwhile doesn't take it back: that is taken in all the same."""
+        future = self._services.record(self._assignment, recording)
+        self._unsettled.add(future)
+        answer: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(partial(self._settle, answer, recording))
+        return answer
+
+    def _settle(
+        self,
+        answer: asyncio.Future[worker_pb2.Recorded],
+        recording: worker_pb2.Recording,
+        future: asyncio.Future[worker_pb2.Recorded],
+    ) -> None:
+        self._unsettled.discard(future)
+        if recording.forget:
+            self._forgetting.release()
+        if future.cancelled():
+            answer.cancel()
+            return
+        error = future.exception()
+        if error is None:
+            self._take_answer(recording, future.result())
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(future.result())
+        else:
+            answer.set_exception(error)
+
+    def _live(self, recorded: worker_pb2.Recorded) -> worker_pb2.Recorded:
+        """Return an answer. Raises LeaseLost where another worker has the step."""
+        if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
+            execution_id = self._assignment.execution.execution_id
+            raise LeaseLost(f"execution {execution_id} is not wanted any more")
+        return recorded
+
+    def _take_answer(self, recording: worker_pb2.Recording, recorded: worker_pb2.Recorded) -> None:
+        if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
+            self.record.cancelled = True
+            return
+        if not recorded.HasField("failure"):
+            for key in recording.forget:
+                self._calls.pop(key, None)
+                self._asked.pop(key, None)
+        now = self._runtime.monotonic()
+        for entry, state in zip(recording.entries, recorded.entries, strict=False):
+            if state.status == worker_pb2.ENTRY_STATUS_ACCEPTED:
+                self._keep(entry, now + seconds_of(state.remaining))
+        self.budget_spent = recorded.budget_spent
+        if recorded.HasField("remaining_budget"):
+            self.remaining_budget = recorded.remaining_budget
+        if not recorded.budget_spent:
+            self.on_budget()

@@ -1,0 +1,264 @@
+"""Makes the calls and waits of one attempt at a step, each found in the journal or kept there.
+
+A call's function runs only once what comes before it is stored, and its value is returned only once that is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from stepwell_client.agent.activities import Activities, Activity
+from stepwell_client.agent.journal.call_run import CallRequest, CallRun, value_of
+from stepwell_client.agent.journal.journal import END, WAIT, Journal
+from stepwell_client.agent.journal.keys import (
+    arguments_digest,
+    counted_key,
+    digest_of,
+    inner_prefix,
+    newest_key,
+    own_key,
+    scope_prefix,
+)
+from stepwell_client.agent.journal.waits import SHORT_SECONDS, Wait, Waits
+from stepwell_client.agent.scopes import CURRENT, CodeRun, Frame, frame_of
+from stepwell_client.agent.step_output import AttemptRecord
+from stepwell_client.agent.step_services import StepServices
+from stepwell_client.agent.threads import InThread
+from stepwell_client.enums import Effect
+from stepwell_client.errors import JournalError, LeaseLost, Suspended
+from stepwell_client.link.runtime import Runtime
+from stepwell_client.records.decisions import NeedsInput
+from stepwell_client.records.plans import Span, duration
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+END_SECONDS = 10.0
+"""The time that calls under way have to end once the step's function has; then they are cancelled."""
+CANCEL_SECONDS = 1.0
+SLEEP_SECONDS_MAX = 366 * 24 * 3600.0
+
+log = logging.getLogger("stepwell_client.execution")
+
+
+class Calls:
+    """The calls and waits of one attempt at a step."""
+
+    def __init__(
+        self,
+        assignment: worker_pb2.Assignment,
+        services: StepServices,
+        record: AttemptRecord,
+        runtime: Runtime,
+    ) -> None:
+        self.journal = Journal(assignment, services, record, runtime)
+        self.record = record
+        self.runtime = runtime
+        self.activities = Activities()
+        self.waits = Waits(record, self.activities, runtime)
+        self.journal.on_budget = self.waits.budget_raised
+        self.execution_id = assignment.execution.execution_id
+        self._outermost = Frame(record, "", CodeRun())
+
+    async def call(self, request: CallRequest, in_thread: InThread) -> Any:
+        """Return the call's value, from the journal or from its function. `in_thread` runs one that isn't async."""
+        frame = self.frame()
+        digest = arguments_digest(request.arguments, request.named)
+        if not digest and request.key is None:
+            raise JournalError(
+                f"the arguments of the call {request.name!r} have no JSON form: give it a key="
+            )
+        key = self._key(frame, request.name, digest, request.key)
+        inner = inner_prefix(key, own_key=request.key is not None)
+        await self._read(frame)
+        held = self.journal.find(key)
+        held.check(key, digest)
+        if held.end is not None:
+            self.journal.replay(inner)
+            return value_of(held.end, request.returns)
+        while self.journal.budget_spent and self._within(frame) is None:
+            await self.waits.wait(Wait(key), frame.activity)
+        activity = Activity(frame.activity)
+        at_most_once = frame.at_most_once or request.effect == Effect.AT_MOST_ONCE
+        within = Frame(
+            self.record, inner, frame.run, key=key, activity=activity, at_most_once=at_most_once
+        )
+        token = CURRENT.set(within)
+        self.activities.begin(activity)
+        try:
+            run = CallRun(
+                request,
+                within,
+                frame.output or self.record,
+                held,
+                digest,
+                self.journal,
+                self.runtime,
+                self.waits,
+                in_thread,
+            )
+            return await run.value()
+        finally:
+            CURRENT.reset(token)
+            self.waits.over(activity)
+
+    async def sleep(self, span: Span, key: str | None) -> None:
+        """Return when the time is over, counted from the first attempt that slept."""
+        sleep = duration(span)
+        seconds = 0.0 if sleep is None else sleep.ToMilliseconds() / 1_000
+        if not 0 <= seconds <= SLEEP_SECONDS_MAX:
+            raise ValueError(f"a sleep is 0 to {SLEEP_SECONDS_MAX:.0f} s long, not {seconds}")
+        frame = self.frame()
+        if seconds > SHORT_SECONDS:
+            self._check_wait(frame, "sleep")
+        digest = digest_of("sleep", seconds) if key is None else digest_of("sleep")
+        key = self._key(frame, "sleep", digest, key)
+        await self._read(frame)
+        held = self.journal.find(key)
+        held.check(key, digest)
+        if held.wait is None:
+            with self._working(frame):
+                left = await self.journal.write(
+                    types_pb2.JournalEntry(
+                        key=key, mark=WAIT, name="sleep", arguments=digest, sleep=sleep
+                    )
+                )
+        else:
+            left = held.until - self.runtime.monotonic()
+        if left > SHORT_SECONDS:
+            self._check_wait(frame, "sleep")  # The task may have begun meanwhile.
+            until = self.runtime.monotonic() + left
+            await self.waits.wait(Wait(key, until=until), frame.activity)
+        elif left > 0:
+            await self.waits.rest(left, frame.activity)
+
+    async def ask(self, question: NeedsInput, key: str | None, returns: Any) -> Any:
+        """Return a person's answer. Raises Suspended where there is none yet."""
+        message = question.outcome()
+        choices = list(message.choices)
+        frame = self.frame()
+        digest = digest_of("ask", message.kind, message.prompt, message.schema, choices)
+        key = self._key(frame, "ask", digest, key)
+        await self._read(frame)
+        held = self.journal.find(key)
+        held.check(key, digest)
+        if held.end is None:
+            self._check_wait(frame, "ask")
+            await self.waits.wait(Wait(key, ask=message, arguments=digest), frame.activity)
+            raise Suspended  # An answer comes with a later attempt.
+        return value_of(held.end, returns)
+
+    async def forget(self, key: str) -> None:
+        """Drop what the journal has of a call."""
+        frame = self.frame()
+        await self._read(frame)
+        with self._working(frame):
+            await self.journal.forget(key)
+
+    # What is kept without a function.
+
+    async def kept(self, prefix: str) -> list[types_pb2.JournalEntry]:
+        """Return the values that were kept under keys that begin so, as no calls of a function."""
+        await self._read(self.frame())
+        return self.journal.ended(prefix, self._outermost.run)
+
+    async def keep(self, key: str, name: str, value: types_pb2.Payload) -> None:
+        """Keep a value under a key that is nobody else's. Nothing but its size and the lease stops it."""
+        frame = self.frame()
+        self.journal.ask(key, self._outermost.run)
+        with self._working(frame):
+            await self.journal.write(
+                types_pb2.JournalEntry(key=key, mark=END, name=name, value=value)
+            )
+
+    def excuse(self, scope: str) -> None:
+        """Let no call within a scope count as unasked: who runs it leaves out what had ended.
+
+        Raises where the step goes no further.
+        """
+        self.journal.replay(scope_prefix(self.frame().prefix, scope))
+
+    def frame(self) -> Frame:
+        """Return the place of the code that runs here. Raises where the step goes no further."""
+        self.waits.check()
+        return frame_of(self.record) or self._outermost
+
+    async def again(self, key: str, name: str, *arguments: object) -> None:
+        """Let a call that failed be made once more in this attempt, under the key that it had. Raises nothing.
+
+        `key`: empty where the call failed before its function ran, and so saw none. Then it gets the key of the newest
+        equal call. That is another call's where equal ones are made side by side: both may then find one value.
+        """
+        frame = frame_of(self.record) or self._outermost
+        if not key:
+            digest = arguments_digest(arguments, {})
+            key = newest_key(frame.prefix, name, digest, frame.run.counts)
+        if key:
+            frame.run.free.append(key)
+            self.journal.ask(key, CodeRun())
+
+    # The end of the attempt.
+
+    async def finish(self) -> None:
+        """Let what is under way end, and let nothing more begin. What doesn't end in time is cancelled."""
+        self.waits.end(lambda: JournalError("the step's function has ended: it makes no calls"))
+        if not await self.activities.idle(END_SECONDS):
+            log.warning(
+                "execution %s: calls are still under way, and are cancelled", self.execution_id
+            )
+            self.activities.cancel()
+            await self.activities.idle(CANCEL_SECONDS)
+        await self.journal.settled()
+
+    def abandon(self) -> None:
+        """End all waits and calls of a step that isn't wanted any more."""
+        self.record.cancelled = True
+        lost = f"execution {self.execution_id} is not wanted any more"
+        self.waits.end(lambda: LeaseLost(lost))
+        self.activities.cancel()
+
+    async def unasked(self) -> list[str]:
+        """Return the keys of recorded calls that this attempt didn't ask for."""
+        await self.journal.read()
+        return self.journal.unasked()
+
+    # Their parts.
+
+    def _key(self, frame: Frame, name: str, digest: str, given: str | None) -> str:
+        """Return the key of the next call, before anything is waited for: so it goes by the order of the code."""
+        if given is not None:
+            key = own_key(frame.prefix, given)
+        else:
+            key = counted_key(frame.prefix, name, digest, frame.run.counts, frame.run.free)
+        self.journal.ask(key, frame.run)
+        return key
+
+    async def _read(self, frame: Frame) -> None:
+        if not self.journal.is_read:
+            with self._working(frame):
+                await self.journal.read()
+            self.waits.check()
+
+    def _within(self, frame: Frame) -> str | None:
+        """Return what must not be handed back here, an AT_MOST_ONCE call or task; None: the step may be."""
+        if frame.at_most_once:
+            return "call"
+        return "task that has begun" if self.record.begun else None
+
+    def _check_wait(self, frame: Frame, what: str) -> None:
+        """Raise JournalError where the step must not be handed back."""
+        if (within := self._within(frame)) is not None:
+            raise JournalError(
+                f"ctx.{what} within an AT_MOST_ONCE {within}: the step would be handed back while "
+                "nobody knows what became of it. Wait before it, or after it"
+            )
+
+    @contextmanager
+    def _working(self, frame: Frame) -> Generator[None]:
+        activity = Activity(frame.activity)
+        self.activities.begin(activity)
+        try:
+            yield
+        finally:
+            self.waits.over(activity)

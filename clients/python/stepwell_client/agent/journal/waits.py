@@ -1,0 +1,241 @@
+"""The waits of a step, and the moment at which nothing else is left of it: then it is suspended.
+
+A branch that waits for long is held here. While a call of another branch is under way, the step keeps its worker.
+Once nothing but waits is left, all of them go into one outcome, and each branch is ended by Suspended.
+Work that a step does outside of calls is not seen here, hence the short time that must pass in quiet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager, suppress
+
+from stepwell_client.agent.activities import Activities, Activity
+from stepwell_client.agent.failures import find_in
+from stepwell_client.agent.step_output import AttemptRecord
+from stepwell_client.errors import JournalError, LeaseLost, Suspended
+from stepwell_client.link.runtime import Runtime
+from stepwell_client.v1 import worker_pb2
+
+SHORT_SECONDS = 2.0
+"""A sleep no longer than this is waited for in place."""
+QUIET_SECONDS = 0.1
+"""So long nothing must have begun or ended before a step is suspended."""
+WAITS_MAX = 100
+"""Waits of one suspension; those without room are begun by a later attempt."""
+WAITS_BYTES_MAX = 1024 * 1024
+"""All of them together; the commit holds each question twice."""
+
+
+_log = logging.getLogger("stepwell_client.execution")
+
+
+class Wait:
+    """One long wait of a step."""
+
+    __slots__ = ("arguments", "ask", "future", "is_pause", "key", "until")
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        until: float = math.inf,
+        ask: worker_pb2.Outcome.NeedsInput | None = None,
+        arguments: str = "",
+        is_pause: bool = False,
+    ) -> None:
+        self.key = key
+        self.until = until
+        """The end of a sleep, on the runtime's clock; infinite: it isn't one."""
+        self.ask = ask
+        """The question; without one and without an end it waits for a budget."""
+        self.arguments = arguments
+        """The digest of the question."""
+        self.is_pause = is_pause
+        """The pause before a call's next try: for nothing but such the step keeps its worker."""
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def message(self, now: float) -> worker_pb2.Outcome.SuspendedCall:
+        """Return it as a part of an outcome."""
+        call = worker_pb2.Outcome.SuspendedCall(call=self.key, arguments=self.arguments)
+        if self.ask is not None:
+            call.ask.CopyFrom(self.ask)
+        elif math.isinf(self.until):
+            call.budget.SetInParent()
+        else:
+            call.sleep.remaining.FromMilliseconds(math.ceil(max(0.0, self.until - now) * 1_000))
+        return call
+
+
+class Waits:
+    """The waits of one attempt at a step."""
+
+    def __init__(self, record: AttemptRecord, activities: Activities, runtime: Runtime) -> None:
+        self.suspension: worker_pb2.Outcome.Suspended | None = None
+        """The outcome of the attempt, once it is suspended."""
+        self._record = record
+        self._activities = activities
+        self._runtime = runtime
+        self._open: dict[str, tuple[Wait, Activity | None]] = {}
+        self._ended: Callable[[], BaseException] | None = None
+        self._watching = False
+
+    def check(self) -> None:
+        """Raise where the step goes no further: Suspended, LeaseLost, or the reason that `end` was given."""
+        if self._record.suspended:
+            raise Suspended
+        if self._record.cancelled:
+            raise LeaseLost("the step is not wanted any more")
+        if self._ended is not None:
+            raise self._ended()
+
+    async def rest(self, seconds: float, within: Activity | None) -> None:
+        """Wait in place."""
+        activity = Activity(within)
+        self._activities.begin(activity)
+        try:
+            await self._runtime.sleep(seconds)
+        finally:
+            self.over(activity)
+        self.check()
+
+    async def pause(self, key: str, seconds: float, activity: Activity | None) -> None:
+        """Wait before the next try of a call. `activity`: the call's, which is no work meanwhile unless that is short.
+
+        Raises Suspended where the step is handed back for what other branches wait for.
+        """
+        wait = Wait(key, until=self._runtime.monotonic() + seconds, is_pause=True)
+        sleep = self._runtime.spawn(self._runtime.sleep(seconds), name="pause of a call")
+        with self._opened(wait, activity if seconds > SHORT_SECONDS else None):
+            try:
+                await asyncio.wait((sleep, wait.future), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleep.cancel()
+        self.check()
+
+    async def wait(self, wait: Wait, within: Activity | None) -> None:
+        """Return when the wait is over while the step still runs, which only a sleep or a budget can be.
+
+        Raises Suspended where the step is handed back meanwhile.
+        """
+        left = None if math.isinf(wait.until) else wait.until - self._runtime.monotonic()
+        with self._opened(wait, within), suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await wait.future
+        self.check()
+
+    @contextmanager
+    def _opened(self, wait: Wait, within: Activity | None) -> Generator[None]:
+        self._open[wait.key] = (wait, within)
+        if within is not None:
+            within.children += 1
+        self._moved()
+        try:
+            yield
+        finally:
+            del self._open[wait.key]
+            if within is not None:
+                within.children -= 1
+            self._moved()
+
+    def over(self, activity: Activity) -> None:
+        """Count an activity that has ended: with it, the last but waits may have."""
+        self._activities.end(activity)
+        self._watch()
+
+    def budget_raised(self) -> None:
+        """Let the calls go on that wait for a budget."""
+        for wait, _ in self._open.values():
+            if wait.ask is None and math.isinf(wait.until) and not wait.future.done():
+                wait.future.set_result(None)
+
+    def begin(self) -> None:
+        """Let calls go on that wait for a budget: the step begins, and is handed back no more.
+
+        Raises JournalError where it would be, because a branch waits for something else.
+        """
+        for wait, _ in self._open.values():
+            if not wait.is_pause and (wait.ask is not None or wait.until < math.inf):
+                raise JournalError(
+                    f"ctx.begin while another branch of the task waits at {wait.key!r}: the task would be "
+                    "handed back while nobody knows what became of it. Begin after that"
+                )
+        self.budget_raised()
+
+    def end(self, reason: Callable[[], BaseException]) -> None:
+        """End all waits, and let nothing of the step begin any more: each raises what `reason` makes."""
+        self._ended = self._ended or reason
+        self._raise(reason)
+
+    def _moved(self) -> None:
+        self._activities.moves += 1
+        self._watch()
+
+    def _watch(self) -> None:
+        if not (self._watching or self._record.suspended or self._ended) and self._may_suspend:
+            self._watching = True
+            self._runtime.spawn(self._suspend_in_quiet(), name="waits of a step")
+
+    @property
+    def _may_suspend(self) -> bool:
+        # Calls that waited for a budget when their task began are open until they go on.
+        waits = any(not wait.is_pause for wait, _ in self._open.values())
+        return waits and not self._record.begun
+
+    async def _suspend_in_quiet(self) -> None:
+        """Suspend the step after a time of quiet; whatever begins or ends later is watched anew."""
+        moves = -1
+        while moves != self._activities.moves:
+            moves = self._activities.moves
+            await self._runtime.sleep(QUIET_SECONDS)
+        self._watching = False
+        if self._activities.work or self._ended is not None or not self._may_suspend:
+            return
+        now = self._runtime.monotonic()
+        waits = [wait for wait, _ in self._open.values()]
+        if min(wait.until for wait in waits) - now > SHORT_SECONDS:
+            self.suspension = worker_pb2.Outcome.Suspended(waits=_with_room(waits, now))
+            self._record.suspended = True
+            self._raise(Suspended)
+
+    def _raise(self, reason: Callable[[], BaseException]) -> None:
+        for wait, _ in self._open.values():
+            if not wait.future.done():
+                wait.future.set_exception(reason())
+                wait.future.exception()  # Its task may be cancelled as well, and never look.
+
+
+def _with_room(waits: Collection[Wait], now: float) -> list[worker_pb2.Outcome.SuspendedCall]:
+    """Return the waits for which a suspension has room, as parts of its outcome.
+
+    The sleep that ends first wakes the step for all sleeps, and a budget for all that wait for one: they come before
+    the questions. Those go by their keys, so that a later attempt leaves out none that is open already.
+    """
+    sleeps = sorted((one for one in waits if one.until < math.inf), key=lambda one: one.until)
+    questions = sorted((one for one in waits if one.ask is not None), key=lambda one: one.key)
+    budgets = [one for one in waits if one.ask is None and one.until == math.inf]
+    ordered = [*sleeps[:1], *budgets[:1], *questions, *sleeps[1:], *budgets[1:]]
+    found: list[worker_pb2.Outcome.SuspendedCall] = []
+    size = 0
+    for one in ordered[:WAITS_MAX]:
+        message = one.message(now)
+        size += message.ByteSize()
+        if found and size > WAITS_BYTES_MAX:
+            break
+        found.append(message)
+    return found
+
+
+def note_swallowed(what: str, error: BaseException | None) -> None:
+    """Write a log line where a function of a suspended step ended otherwise than by Suspended."""
+    if isinstance(error, asyncio.CancelledError) or find_in(error, Suspended) is not None:
+        return
+    ended = "returned" if error is None else f"raised {type(error).__name__}"
+    _log.warning(
+        "%s caught Suspended and %s: the step is suspended all the same; let Suspended through",
+        what,
+        ended,
+    )

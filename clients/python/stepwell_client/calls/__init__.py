@@ -1,0 +1,1 @@
+"""Calls of the Orchestrator service: asynchronous, and blocking."""

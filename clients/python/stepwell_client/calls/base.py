@@ -1,0 +1,102 @@
+"""The base of the calls: retries, request ids and pages, for both clients.
+
+Each call is written once, as an async method. `Client` sends requests with await. `SyncClient` sends them
+in the caller's thread, so that its calls never wait for an event loop and run to their end at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from stepwell_client.calls.cursors import Cursor
+from stepwell_client.errors import DeadlineExceeded, Unauthenticated, Unavailable
+from stepwell_client.link.connect import Connection
+from stepwell_client.link.outages import Retries
+from stepwell_client.link.runtime import Runtime
+
+CALL_SECONDS = 30.0
+RECONNECT_SECONDS = 60.0
+"""The time that a watch, a wait, a start or a command tries to reach a server that doesn't answer."""
+
+T = TypeVar("T")
+
+
+class CallsBase(ABC):
+    """A connection to the Orchestrator service, and how calls are made over it."""
+
+    def __init__(
+        self, connection: Connection, runtime: Runtime, *, reconnect_seconds: float | None
+    ) -> None:
+        self.connection = connection
+        self.runtime = runtime
+        self._retries = Retries(runtime, connection, reconnect_seconds=reconnect_seconds)
+
+    @abstractmethod
+    async def _send(self, method: str, request: Message, timeout_seconds: float) -> Any:
+        """Make one unary call. Raises StepwellClientError."""
+        ...
+
+    @abstractmethod
+    def open_stream(self, cursor: Cursor[Any, Any, Any], timeout_seconds: float | None) -> Any:
+        """Open the next stream of a watch, and return the call."""
+        ...
+
+    @abstractmethod
+    async def next_message(self, call: Any) -> Any:
+        """Return the next message of a stream; None: the stream is over."""
+        ...
+
+    @abstractmethod
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for some seconds."""
+        ...
+
+    async def _call(
+        self,
+        method: str,
+        request: Message,
+        *,
+        seconds: float = CALL_SECONDS,
+        repeat: bool = True,
+        patience_seconds: float | None = 0.0,
+    ) -> Any:
+        """Make a call; with `repeat` again, a few times, while the server is UNAVAILABLE.
+
+        With `patience_seconds` for so long, and people are told; None: without end.
+        """
+        outage = self._retries.outage(patience_seconds)
+        renewed = False
+        while True:
+            try:
+                return await self._send(method, request, seconds)
+            except Unavailable as error:
+                if not repeat or (isinstance(error, DeadlineExceeded) and patience_seconds == 0):
+                    raise
+                pause = outage.pause(error)
+            except Unauthenticated:
+                if renewed or not self.connection.access.reload():
+                    raise
+                renewed = True
+                continue
+            await self.sleep(pause)
+
+    async def _pages(
+        self, method: str, request: Callable[[str], Message], field: str
+    ) -> AsyncIterator[Any]:
+        """Yield the items of a listing, page by page; `request` makes the request for a page token."""
+        token = ""
+        while True:
+            page = await self._call(method, request(token))
+            for item in getattr(page, field):
+                yield item
+            token = page.next_page_token
+            if not token:
+                return
+
+    def _request_id(self, given: str) -> str:
+        """Return the request id of a command, made once, so that repetitions are the same request."""
+        return given or self.runtime.new_id()

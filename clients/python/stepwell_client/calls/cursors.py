@@ -1,0 +1,277 @@
+"""Positions of watches, without the network: what a message brings, and when to connect again.
+
+A watch is one stream after another. Its cursor moves with the items that were handed on, so the next
+stream begins right after them: nothing is lost, and duplicates are dropped. `Watch` reads the streams.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypedDict, TypeVar
+
+import grpc
+
+from stepwell_client.enums import EventType, LogKind, RunStatus, to_wire
+from stepwell_client.errors import (
+    RunPurged,
+    ServerError,
+    StepwellClientError,
+    Unauthenticated,
+    Unavailable,
+)
+from stepwell_client.link.outages import Retries
+from stepwell_client.records.plans import Span, duration
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
+
+Item = TypeVar("Item")
+MessageT = TypeVar("MessageT")
+RequestT = TypeVar("RequestT")
+
+_BROKEN = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
+"""Codes of a connection that is reset in mid-message."""
+
+
+class WatchOptions(TypedDict, total=False):
+    """Filters of a run's events, and how often an idle stream sends progress."""
+
+    types: Iterable[EventType]
+    task_ids: Iterable[str]
+    progress_interval: Span | None
+
+
+class WatchRunsOptions(TypedDict, total=False):
+    """Filters of the runs that are watched."""
+
+    pipeline: str
+    statuses: Iterable[RunStatus]
+    labels: dict[str, str]
+    progress_interval: Span | None
+
+
+class LogOptions(TypedDict, total=False):
+    """Filters of a run's log, and how often an idle stream sends progress."""
+
+    task_id: str
+    execution_id: str
+    kinds: Iterable[LogKind]
+    progress_interval: Span | None
+
+
+class Cursor(ABC, Generic[RequestT, MessageT, Item]):
+    """The position of a watch. A client reads streams and asks it what to do."""
+
+    method = ""
+
+    def __init__(self, retries: Retries) -> None:
+        self._retries = retries
+        self._outage = retries.outage(retries.reconnect_seconds)
+        self._worked = False
+        self._renewed = False
+        self.over = False
+        """The watch has come to its end."""
+        self.broken = False
+        """This stream is of no more use."""
+        self.received_at = retries.runtime.monotonic()
+        """The time of the last message by the runtime's clock; before the first one, that of the beginning."""
+        self.run: types_pb2.Run | None = None
+        """The run as it ended; None before the end, and for watches of more than one run's events."""
+
+    @property
+    @abstractmethod
+    def position(self) -> Any:
+        """The position after the last item, for another watch that goes on after it."""
+
+    @abstractmethod
+    def request(self) -> RequestT:
+        """Return the request for the next stream."""
+
+    @abstractmethod
+    def accept(self, message: MessageT) -> Sequence[Item]:
+        """Move on with a message; return its items that are new."""
+
+    def opened(self) -> None:
+        """Begin with another stream."""
+        self.broken = False
+
+    def lost(self, error: StepwellClientError | None) -> float:
+        """Return how many seconds to wait before the next stream; raise if there is to be none."""
+        if isinstance(error, Unauthenticated) and not self._renewed:
+            self._renewed = self._retries.access.reload()
+            if self._renewed:
+                return 0.0
+        if error is not None and not _is_loss(error):
+            raise error
+        # A server that isn't there may be coming up; one that breaks every stream may do so for ever.
+        patient = self._worked or isinstance(error, Unavailable)
+        ended = Unavailable("it ends the watch again and again", reason="WATCH_ENDED")
+        return self._outage.pause(error or ended, patient=patient)
+
+    def _received(self) -> None:
+        """Count the stream as working."""
+        self._worked = True
+        self._renewed = False
+        self.received_at = self._retries.runtime.monotonic()
+        self._outage.end()
+
+    def _accept_end(self, reason: orchestrator_pb2.WatchEndReason, what: str) -> None:
+        """End the watch if it is FINISHED, raise if PURGED, else have it connect again."""
+        if reason == orchestrator_pb2.WATCH_END_REASON_FINISHED:
+            self.over = True
+        elif reason == orchestrator_pb2.WATCH_END_REASON_PURGED:
+            raise RunPurged(f"{what} was deleted while it was watched")
+        else:
+            self.broken = True
+
+
+def _is_loss(error: StepwellClientError) -> bool:
+    if isinstance(error, ServerError):
+        return error.status in _BROKEN
+    return isinstance(error, Unavailable)
+
+
+class RunCursor(
+    Cursor[orchestrator_pb2.WatchRunRequest, orchestrator_pb2.WatchRunResponse, types_pb2.Event]
+):
+    """A position in the events of one run."""
+
+    method = "WatchRun"
+
+    def __init__(self, retries: Retries, run_id: str, after: int, options: WatchOptions) -> None:
+        super().__init__(retries)
+        self._request = orchestrator_pb2.WatchRunRequest(
+            run_id=run_id,
+            types=[to_wire(kind) for kind in options.get("types", ())],
+            task_ids=options.get("task_ids"),
+            progress_interval=duration(options.get("progress_interval")),
+        )
+        self._complete = not self._request.types and not self._request.task_ids
+        self.after = after
+        """The number of the last event that was handed on or filtered out."""
+
+    @property
+    def position(self) -> int:
+        return self.after
+
+    def request(self) -> orchestrator_pb2.WatchRunRequest:
+        self._request.after = self.after
+        return self._request
+
+    def accept(self, message: orchestrator_pb2.WatchRunResponse) -> Sequence[types_pb2.Event]:
+        kind = message.WhichOneof("message")
+        if kind == "events":
+            return self._accept_events(message.events)
+        if kind == "progress":
+            self._received()
+            self.after = max(self.after, message.progress.after)
+        elif kind == "end":
+            self._accept_end(message.end.reason, f"run {self._request.run_id}")
+            if self.over and message.end.HasField("run"):
+                self.run = message.end.run
+        return ()
+
+    def _accept_events(self, batch: orchestrator_pb2.EventBatch) -> Sequence[types_pb2.Event]:
+        fresh = [event for event in batch.events if event.number > self.after]
+        if self._complete and fresh and fresh[0].number != self.after + 1:
+            self.broken = True  # Something is missing: ask again from where we are.
+            return ()
+        self._received()
+        last = fresh[-1].number if fresh else 0
+        self.after = max(self.after, batch.next_after, last)
+        return fresh
+
+
+class RunsCursor(
+    Cursor[
+        orchestrator_pb2.WatchRunsRequest,
+        orchestrator_pb2.WatchRunsResponse,
+        orchestrator_pb2.RunUpdate,
+    ]
+):
+    """A position in the commits of all runs."""
+
+    method = "WatchRuns"
+
+    def __init__(self, retries: Retries, cursor: str, options: WatchRunsOptions) -> None:
+        super().__init__(retries)
+        self._request = orchestrator_pb2.WatchRunsRequest(
+            pipeline_id=options.get("pipeline", ""),
+            statuses=[to_wire(status) for status in options.get("statuses", ())],
+            labels=options.get("labels"),
+            progress_interval=duration(options.get("progress_interval")),
+        )
+        self.cursor = cursor
+        """The position, for another watch that goes on after it."""
+
+    @property
+    def position(self) -> str:
+        return self.cursor
+
+    def request(self) -> orchestrator_pb2.WatchRunsRequest:
+        self._request.cursor = self.cursor
+        return self._request
+
+    def accept(
+        self, message: orchestrator_pb2.WatchRunsResponse
+    ) -> Sequence[orchestrator_pb2.RunUpdate]:
+        kind = message.WhichOneof("message")
+        if kind == "updates":
+            self._received()
+            self.cursor = message.updates.cursor or self.cursor
+            return list(message.updates.updates)
+        if kind == "progress":
+            self._received()
+            self.cursor = message.progress.cursor or self.cursor
+        elif kind == "end":
+            self._accept_end(message.end.reason, "what")
+        return ()
+
+
+class LogCursor(
+    Cursor[
+        orchestrator_pb2.ReadLogsRequest,
+        orchestrator_pb2.ReadLogsResponse,
+        types_pb2.LogEntry,
+    ]
+):
+    """A position in the log of one run."""
+
+    method = "ReadLogs"
+
+    def __init__(
+        self, retries: Retries, run_id: str, cursor: str, options: LogOptions, *, follow: bool
+    ) -> None:
+        super().__init__(retries)
+        self._request = orchestrator_pb2.ReadLogsRequest(
+            run_id=run_id,
+            task_id=options.get("task_id", ""),
+            execution_id=options.get("execution_id", ""),
+            kinds=[to_wire(kind) for kind in options.get("kinds", ())],
+            follow=follow,
+            progress_interval=duration(options.get("progress_interval")),
+        )
+        self.cursor = cursor
+        """The position, for another call that goes on after it."""
+
+    @property
+    def position(self) -> str:
+        return self.cursor
+
+    def request(self) -> orchestrator_pb2.ReadLogsRequest:
+        self._request.cursor = self.cursor
+        return self._request
+
+    def accept(self, message: orchestrator_pb2.ReadLogsResponse) -> Sequence[types_pb2.LogEntry]:
+        kind = message.WhichOneof("message")
+        if kind == "entries":
+            self._received()
+            self.cursor = message.entries.cursor or self.cursor
+            return list(message.entries.entries)
+        if kind == "progress":
+            self._received()
+            self.cursor = message.progress.cursor or self.cursor
+        elif kind == "end":
+            self._accept_end(message.end.reason, f"run {self._request.run_id}")
+            if self.over:
+                self.cursor = message.end.cursor or self.cursor
+        return ()

@@ -1,0 +1,208 @@
+"""The synchronous client: for scripts and programs without asyncio.
+
+    with SyncClient() as client:
+        run = client.start("count words", input={"text": "a b a"})
+        print(run.result())
+
+It has the words of `Client`, without `await`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import grpc
+
+from stepwell_client.calls.base import RECONNECT_SECONDS
+from stepwell_client.calls.blocking import (
+    BlockingCalls,
+    HasCalls,
+    blocking,
+    finish,
+    iterating,
+    watching,
+)
+from stepwell_client.calls.client import RunCalls, RunHandle
+from stepwell_client.enums import RunStatus
+from stepwell_client.link.connect import Connection
+from stepwell_client.link.runtime import Runtime
+from stepwell_client.records.run import Run
+
+P = ParamSpec("P")
+CallsT = TypeVar("CallsT")
+
+
+def _starting(
+    method: Callable[Concatenate[CallsT, P], Coroutine[Any, Any, RunHandle]],
+) -> Callable[Concatenate[HasCalls[CallsT], P], SyncRunHandle]:
+    """Return a call that starts a run as a synchronous method."""
+
+    @wraps(method)
+    def call(self: HasCalls[CallsT], *args: P.args, **kwargs: P.kwargs) -> SyncRunHandle:
+        return SyncRunHandle(finish(method(self.calls, *args, **kwargs)))
+
+    return call
+
+
+class SyncRunHandle:
+    """A run and its client. `run` is the run as it was last read; None: not yet."""
+
+    def __init__(self, handle: RunHandle) -> None:
+        self.calls = handle
+        """The asynchronous handle behind the methods."""
+
+    def __repr__(self) -> str:
+        return f"SyncRunHandle({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.calls.id
+
+    @property
+    def run(self) -> Run | None:
+        """The run as it was last read; None: not yet."""
+        return self.calls.run
+
+    @property
+    def status(self) -> RunStatus:
+        """The run's status as it was last read."""
+        return self.calls.status
+
+    @property
+    def created(self) -> bool:
+        """True: this call started it; False: the request came before, or was only validated."""
+        return self.calls.created
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Notes on what the caller of a fork may not expect of it; empty but for a fork that this call made."""
+        return self.calls.warnings
+
+    refresh = blocking(RunHandle.refresh)
+    wait = blocking(RunHandle.wait)
+    next_input = blocking(RunHandle.next_input)
+    result = blocking(RunHandle.result)
+
+    tasks = iterating(RunHandle.tasks)
+    executions = iterating(RunHandle.executions)
+    plans = iterating(RunHandle.plans)
+    checkpoints = iterating(RunHandle.checkpoints)
+    messages = iterating(RunHandle.messages)
+    journal = iterating(RunHandle.journal)
+    record = blocking(RunHandle.record)
+    inputs = iterating(RunHandle.inputs)
+    results = blocking(RunHandle.results)
+    watch = watching(RunHandle.watch)
+    logs = watching(RunHandle.logs)
+    fork = _starting(RunHandle.fork)
+    check_fork = blocking(RunHandle.check_fork)
+    delete = blocking(RunHandle.delete)
+
+    resume = blocking(RunHandle.resume)
+    pause = blocking(RunHandle.pause)
+    cancel = blocking(RunHandle.cancel)
+    stop = blocking(RunHandle.stop)
+    answer = blocking(RunHandle.answer)
+    resolve = blocking(RunHandle.resolve)
+    retry_task = blocking(RunHandle.retry_task)
+    skip_task = blocking(RunHandle.skip_task)
+    raise_budget = blocking(RunHandle.raise_budget)
+
+
+class SyncClient:
+    """A connection to the Orchestrator service, without asyncio. Close it when done."""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        token: str | None = None,
+        token_file: str | Path | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        reconnect_seconds: float | None = RECONNECT_SECONDS,
+        channel: grpc.Channel | None = None,
+        runtime: Runtime | None = None,
+        tls_ca: str | Path | None = None,
+        tls_cert: str | Path | None = None,
+        tls_key: str | Path | None = None,
+        tls_name: str | None = None,
+        insecure_allow_remote: bool | None = None,
+    ) -> None:
+        """Take the same as Client, and for tests a channel of the caller's."""
+        self.connection = Connection(
+            target,
+            token=token,
+            token_file=token_file,
+            credentials=credentials,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_name=tls_name,
+            insecure_allow_remote=insecure_allow_remote,
+        )
+        self._messages = BlockingCalls(
+            self.connection, runtime, channel, reconnect_seconds=reconnect_seconds
+        )
+        self.calls = RunCalls(self._messages)
+        """The calls behind the methods."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._messages.close()
+
+    def run(self, run_id: str) -> SyncRunHandle:
+        """Return a handle of a run, without a call."""
+        return SyncRunHandle(self.calls.run(run_id))
+
+    start = _starting(RunCalls.start)
+    fork = _starting(RunCalls.fork)
+    check_fork = blocking(RunCalls.check_fork)
+
+    get = blocking(RunCalls.get)
+    list = iterating(RunCalls.list)
+    tasks = iterating(RunCalls.tasks)
+    executions = iterating(RunCalls.executions)
+    plans = iterating(RunCalls.plans)
+    checkpoints = iterating(RunCalls.checkpoints)
+    messages = iterating(RunCalls.messages)
+    journal = iterating(RunCalls.journal)
+    record = blocking(RunCalls.record)
+    inputs = iterating(RunCalls.inputs)
+    results = blocking(RunCalls.results)
+    payloads = blocking(RunCalls.payloads)
+    wait = blocking(RunCalls.wait)
+    workers = iterating(RunCalls.workers)
+    queues = blocking(RunCalls.queues)
+    server_info = blocking(RunCalls.server_info)
+
+    resume = blocking(RunCalls.resume)
+    pause = blocking(RunCalls.pause)
+    cancel = blocking(RunCalls.cancel)
+    stop = blocking(RunCalls.stop)
+    retry_task = blocking(RunCalls.retry_task)
+    skip_task = blocking(RunCalls.skip_task)
+    raise_budget = blocking(RunCalls.raise_budget)
+    resolve = blocking(RunCalls.resolve)
+    answer = blocking(RunCalls.answer)
+    delete = blocking(RunCalls.delete)
+    purge = blocking(RunCalls.purge)
+
+    watch = watching(RunCalls.watch)
+    watch_runs = watching(RunCalls.watch_runs)
+    logs = watching(RunCalls.logs)

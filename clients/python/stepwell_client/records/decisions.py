@@ -1,0 +1,174 @@
+"""Decisions of an agent's function, returned or raised instead of a plain value.
+
+A reflection returns Finish, Continue or Replan; a reconcile function Done, NotDone or Undecided. Any step
+may raise Failure (and NonRetryable, a Failure that is not tried again) and Release; a task also
+NeedsInput. Any other exception is a failure too; its kind is the name of its class.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stepwell_client.enums import ExpiryAction, InputKind, to_wire
+from stepwell_client.records.clean_text import storable
+from stepwell_client.records.payloads import encode
+from stepwell_client.records.plans import PlanLike, Span, duration, plan_draft
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Stop iterating: on to the synthesis, or to the end."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Go on with another plan."""
+
+    plan: PlanLike
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Replan:
+    """Run the plan function again; it reads the reason from `ctx.reason`."""
+
+    reason: str = ""
+
+
+Decision = Finish | Continue | Replan
+
+
+def reflected(decision: Decision) -> worker_pb2.Outcome.Reflected:
+    """Return a reflection's decision as a message. Raises TypeError for anything else."""
+    made = worker_pb2.Outcome.Reflected
+    if isinstance(decision, Finish):
+        return made(decision=types_pb2.DECISION_FINISH, reason=storable(decision.reason))
+    if isinstance(decision, Replan):
+        return made(decision=types_pb2.DECISION_REPLAN, reason=storable(decision.reason))
+    if isinstance(decision, Continue):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
+        draft = plan_draft(decision.plan)
+        return made(
+            decision=types_pb2.DECISION_CONTINUE, plan=draft, reason=storable(decision.reason)
+        )
+    raise TypeError(
+        f"a reflection returns Finish, Continue or Replan, and this one returned a "
+        f"{type(decision).__qualname__}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The effect took place: the task is completed, with this result."""
+
+    value: object = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """The effect did not take place: the task is run again, and no attempt is spent."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The function can't find out whether the effect took place: a late outcome or a person decides."""
+
+    reason: str = ""
+
+
+ReconcileDecision = Done | NotDone | Undecided
+
+
+def reconciled(decision: ReconcileDecision) -> worker_pb2.Outcome.Reconciled:
+    """Return a reconcile function's decision as a message. Raises TypeError for anything else."""
+    made = worker_pb2.Outcome.Reconciled
+    if isinstance(decision, Done):
+        result = encode(decision.value)
+        return made(finding=types_pb2.FINDING_DONE, result=result, reason=storable(decision.reason))
+    if isinstance(decision, NotDone):
+        return made(finding=types_pb2.FINDING_NOT_DONE, reason=storable(decision.reason))
+    if isinstance(decision, Undecided):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
+        return made(finding=types_pb2.FINDING_UNDECIDED, reason=storable(decision.reason))
+    raise TypeError(
+        f"a reconcile function returns Done, NotDone or Undecided, and this one returned a "
+        f"{type(decision).__qualname__}"
+    )
+
+
+class Failure(Exception):
+    """The attempt failed. Retry policies match `kind`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "",
+        retryable: bool | None = None,
+        details: str = "",
+        retry_after: Span | None = None,
+    ) -> None:
+        """`retry_after`: seconds, or a timedelta; the next attempt comes no sooner, as an API's Retry-After asks."""
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or type(self).__name__
+        self.retryable = retryable
+        self.details = details
+        self.retry_after = duration(retry_after)
+        if self.retry_after is not None and self.retry_after.ToMilliseconds() < 0:
+            raise ValueError(f"retry_after is {retry_after}; it is a time from now on")
+
+
+class NonRetryable(Failure):
+    """The attempt failed, and another one would fail too."""
+
+    def __init__(self, message: str, *, kind: str = "", details: str = "") -> None:
+        super().__init__(message, kind=kind, retryable=False, details=details)
+
+
+class NeedsInput(Exception):
+    """A task asks a person. It runs again with the answer in `ctx.answer()`."""
+
+    def __init__(
+        self,
+        prompt: str,
+        *,
+        kind: InputKind = InputKind.INPUT,
+        schema: str | Mapping[str, Any] = "",
+        choices: Sequence[str] = (),
+        expires: Span | None = None,
+        on_expiry: ExpiryAction = ExpiryAction.WAIT,
+    ) -> None:
+        """`schema`: a JSON schema for the answer, as text or as a dict; empty: anything."""
+        super().__init__(prompt)
+        self.prompt = prompt
+        self.kind = kind
+        self.schema = schema if isinstance(schema, str) else json.dumps(schema)
+        self.choices = choices
+        self.expires = expires
+        self.on_expiry = on_expiry
+
+    def outcome(self) -> worker_pb2.Outcome.NeedsInput:
+        return worker_pb2.Outcome.NeedsInput(
+            kind=to_wire(self.kind),
+            prompt=storable(self.prompt),
+            schema=storable(self.schema),
+            choices=self.choices,
+            expires=duration(self.expires),
+            on_expiry=to_wire(self.on_expiry),
+        )
+
+
+class Release(Exception):
+    """The step goes back undone, for another worker. It spends no attempt."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason

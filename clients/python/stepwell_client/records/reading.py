@@ -1,0 +1,256 @@
+"""Conversion of the protocol's messages into records.
+
+A field of a message goes to the field of the same name in its record, by the type of its value; a record's fields that
+a message doesn't set keep their defaults. So this module names only what differs between the two.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message as ProtoMessage
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from stepwell_client import enums as _enums
+from stepwell_client.errors import Violation
+from stepwell_client.records.connected import ConnectedWorker, HeldStep, Queue, TaskPattern
+from stepwell_client.records.history import (
+    Event,
+    JournalEntry,
+    LogEntry,
+    Message,
+    Question,
+    ServerInfo,
+    StoreInfo,
+)
+from stepwell_client.records.parts import (
+    AttemptCounts,
+    Counts,
+    FailureRecord,
+    Session,
+    Usage,
+    Wait,
+    WaitingStep,
+)
+from stepwell_client.records.payloads import Payload
+from stepwell_client.records.plans import Budget, Retry, Task
+from stepwell_client.records.run import (
+    Checkpoint,
+    Execution,
+    ForkCheck,
+    ForkViolation,
+    PlanRevision,
+    Purged,
+    Result,
+    Run,
+    RunTask,
+    RunUpdate,
+)
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
+
+T = TypeVar("T")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+RECORDS: Mapping[type[ProtoMessage], type] = {
+    types_pb2.AttemptCounts: AttemptCounts,
+    types_pb2.Budget: Budget,
+    types_pb2.Counts: Counts,
+    types_pb2.Event: Event,
+    types_pb2.Execution: Execution,
+    types_pb2.ExecutionChange: Execution,
+    types_pb2.Failure: FailureRecord,
+    types_pb2.InputRequest: Question,
+    types_pb2.JournalEntry: JournalEntry,
+    types_pb2.LogEntry: LogEntry,
+    types_pb2.Message: Message,
+    types_pb2.Payload: Payload,
+    types_pb2.Plan: PlanRevision,
+    types_pb2.RetryPolicy: Retry,
+    types_pb2.Run: Run,
+    types_pb2.RunChange: Run,
+    types_pb2.RunSpec: Run,
+    types_pb2.Session: Session,
+    types_pb2.StoredEntry: JournalEntry,
+    types_pb2.StoreInfo: StoreInfo,
+    types_pb2.Task: RunTask,
+    types_pb2.TaskChange: RunTask,
+    types_pb2.TaskPattern: TaskPattern,
+    types_pb2.TaskSpec: Task,
+    types_pb2.Usage: Usage,
+    types_pb2.Wait: Wait,
+    types_pb2.WaitingStep: WaitingStep,
+    orchestrator_pb2.Checkpoint: Checkpoint,
+    orchestrator_pb2.ConnectedWorker: ConnectedWorker,
+    orchestrator_pb2.ForkRunResponse: ForkCheck,
+    orchestrator_pb2.ForkViolation: ForkViolation,
+    orchestrator_pb2.GetServerInfoResponse: ServerInfo,
+    orchestrator_pb2.HeldStep: HeldStep,
+    orchestrator_pb2.PurgeRunsResponse: Purged,
+    orchestrator_pb2.Queue: Queue,
+    orchestrator_pb2.Result: Result,
+    orchestrator_pb2.RunInput: Question,
+    orchestrator_pb2.RunUpdate: RunUpdate,
+}
+"""The records that messages become; a change of a row becomes some fields of it."""
+
+OWN_IDS: Mapping[type, str] = {
+    Execution: "execution_id",
+    Question: "input_id",
+    Run: "run_id",
+    RunTask: "task_id",
+    Task: "task_id",
+}
+"""The fields of messages that are a record's own id."""
+
+
+def read(message: ProtoMessage, kind: Callable[..., T], **more: object) -> T:
+    """Return a message as its record; `more` are fields that aren't in the message."""
+    return kind(**_values(message) | more)
+
+
+def reader(kind: Callable[..., T]) -> Callable[[ProtoMessage], T]:
+    """Return the conversion of messages into these records."""
+    return lambda message: read(message, kind)
+
+
+def read_event(message: types_pb2.Event, run_id: str) -> Event:
+    """Return an event of that run as a record."""
+    return read(message, Event, inputs=tuple(read_question(one, run_id) for one in message.inputs))
+
+
+def read_question(message: types_pb2.InputRequest, run_id: str) -> Question:
+    """Return a question of that run as a record."""
+    return read(message, Question, run_id=run_id)
+
+
+def read_task(entry: orchestrator_pb2.TaskEntry) -> RunTask:
+    """Return a task with its definition as a record."""
+    return read(entry.task, RunTask, definition=read_definition(entry.spec))
+
+
+def read_definition(spec: types_pb2.TaskSpec) -> Task:
+    """Return a task of a plan as a record."""
+    return read(spec, Task, id=spec.task_id)
+
+
+def _violation(message: types_pb2.Violation) -> Violation:
+    return Violation(message.field, message.description)
+
+
+def _values(message: ProtoMessage) -> dict[str, Any]:
+    """Return the fields of a record that a message sets, by their names in the record."""
+    known = readers(type(message))
+    values: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if (reader := known.get(field.name)) is None:
+            continue
+        name, convert = reader
+        if name:
+            values[name] = convert(value)
+        else:
+            values = (
+                convert(value) | values
+            )  # A run's own budget, not the one that it was started with.
+    return values
+
+
+_Reader = tuple[str, Callable[[Any], Any]]
+"""The field of the record, and the conversion of a value; an empty name: the value has several of them."""
+
+
+@cache
+def readers(kind: type[ProtoMessage]) -> Mapping[str, _Reader]:
+    """Return how the fields of a message are read, by their names there."""
+    into = RECORDS[kind]
+    names = {one.name for one in fields(into)}
+    found: dict[str, _Reader] = {}
+    for field in kind.DESCRIPTOR.fields:
+        name = "id" if field.name == OWN_IDS.get(into) else _RENAMED.get(field.name, field.name)
+        if field.name in _FLATTENED:
+            found[field.name] = ("", _values)
+        elif name in names:
+            found[field.name] = (name, _converter(field))
+    return found
+
+
+_RENAMED = {"pipeline_id": "pipeline"}
+_FLATTENED = frozenset({"spec", "request", "entry"})
+"""Messages within messages whose fields are fields of the outer one's record."""
+
+
+def _converter(field: Any) -> Callable[[Any], Any]:
+    """Return the conversion of a field's values."""
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return dict
+    convert = _item_converter(field)
+    is_repeated = field.default_value == []
+    if not is_repeated or field.message_type in _KEYED:
+        return convert
+    return lambda items: tuple(convert(item) for item in items)
+
+
+def _item_converter(field: Any) -> Callable[[Any], Any]:
+    if field.enum_type is not None:
+        return getattr(_enums, field.enum_type.name)
+    if field.message_type is None:
+        return lambda value: value
+    return _CONVERTERS.get(field.message_type.full_name) or _reader_of(field.message_type.full_name)
+
+
+def _reader_of(full_name: str) -> Callable[[Any], Any]:
+    into = next(to for one, to in RECORDS.items() if one.DESCRIPTOR.full_name == full_name)
+    return lambda message: read(message, into)
+
+
+def _time(value: Timestamp) -> datetime.datetime:
+    return _EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+
+
+def _span(value: Duration) -> datetime.timedelta:
+    return datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+
+
+def _version(wanted: types_pb2.WorkerVersion) -> str:
+    """Return the version of workers as `start` takes it."""
+    if wanted.match == types_pb2.VERSION_MATCH_ANY:
+        return "any"
+    least = wanted.match == types_pb2.VERSION_MATCH_AT_LEAST
+    return f">={wanted.version}" if least else wanted.version
+
+
+def _changed(change: ProtoMessage) -> dict[str, Any]:
+    """Return the changed fields of a row; None: it has no such thing any more, which a change tells by an empty one."""
+    values = _values(change)
+    return {name: None if value in _CLEARED else value for name, value in values.items()}
+
+
+_CLEARED = (_EPOCH, FailureRecord(retryable=True))
+"""The time and the failure of what has none, as a server writes them where they have changed."""
+
+
+def _by_id(changes: Iterable[ProtoMessage]) -> dict[str, dict[str, Any]]:
+    """Return the changed fields of rows by the rows' ids."""
+    found = [_changed(change) for change in changes]
+    return {values.pop("id"): values for values in found}
+
+
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
+    "google.protobuf.Duration": _span,
+    "google.protobuf.Timestamp": _time,
+    "stepwell.v1.ExecutionChange": _by_id,
+    "stepwell.v1.Losses": lambda losses: losses.count,
+    "stepwell.v1.RunChange": _changed,
+    "stepwell.v1.Stages": lambda given: tuple(map(_enums.StepKind, given.stages)),
+    "stepwell.v1.TaskChange": _by_id,
+    "stepwell.v1.TaskSpec": read_definition,
+    "stepwell.v1.Violation": _violation,
+    "stepwell.v1.Waits": lambda given: tuple(read(one, Wait) for one in given.waits),
+    "stepwell.v1.WorkerVersion": _version,
+}
+"""Conversions of messages that become no record; of the changes, all of an event's at once."""
+_KEYED = frozenset({types_pb2.ExecutionChange.DESCRIPTOR, types_pb2.TaskChange.DESCRIPTOR})

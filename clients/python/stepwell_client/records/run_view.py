@@ -1,0 +1,85 @@
+"""The rows of a run, folded from its events.
+
+An event is a complete delta, so a reader that applies a run's events in order has the run, its executions
+and its questions as they were after each of them. Only the definitions of a new plan's tasks are read from
+the server:
+
+    view = RunView.before_events(client.get(run_id))
+    for event in client.watch(run_id):
+        if view.lacks_tasks(event):
+            view.add_tasks(client.tasks(run_id))
+        view.apply(event)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from stepwell_client.enums import BlockedKind, ExecutionStatus, Phase, RunStatus, TaskStatus
+from stepwell_client.records.history import Event, Question
+from stepwell_client.records.reading import readers
+from stepwell_client.records.run import Execution, Run, RunTask
+from stepwell_client.v1 import types_pb2
+
+
+class RunView:
+    """A run with its tasks, executions and questions, as of the last event that was applied."""
+
+    def __init__(self, run: Run) -> None:
+        """Begin with a run as a client returned it."""
+        self.run = run
+        self.tasks: dict[str, RunTask] = {}
+        """The tasks by id, in the order of plan revision, then of the plan."""
+        self.executions: dict[str, Execution] = {}
+        """The attempts at all steps by id, in the order in which they were offered."""
+        self.inputs: dict[str, Question] = {}
+        """The questions to people, by id."""
+
+    @classmethod
+    def before_events(cls, run: Run) -> RunView:
+        """Return the view of a run before its first event."""
+        given = {name: getattr(run, name) for name, _ in readers(types_pb2.RunSpec).values()}
+        return cls(
+            Run(
+                **given,
+                status=RunStatus.QUEUED,
+                phase=Phase.PLANNING,
+                iteration=1,
+                blocked_on=BlockedKind.NONE,
+            )
+        )
+
+    def add_tasks(self, tasks: Iterable[RunTask]) -> None:
+        """Add tasks as the server lists them; of those that are here only the definition."""
+        for task in tasks:
+            known = self.tasks.get(task.id)
+            self.tasks[task.id] = (
+                task if known is None else replace(known, definition=task.definition)
+            )
+
+    def add_executions(self, executions: Iterable[Execution]) -> None:
+        """Add executions as the server lists them."""
+        self.executions |= {one.id: one for one in executions}
+
+    def lacks_tasks(self, event: Event) -> bool:
+        """Return whether the event accepts a plan whose tasks have not been added."""
+        return event.plan_revision > max((one.revision for one in self.tasks.values()), default=0)
+
+    def apply(self, event: Event) -> None:
+        """Bring the rows to their state after the event."""
+        self.run = replace(self.run, version=event.version, last_event=event.number, **event.run)
+        for task_id, changes in event.tasks.items():
+            task = self.tasks.get(task_id) or RunTask(id=task_id, status=TaskStatus.PENDING)
+            self.tasks[task_id] = replace(task, **changes)
+        for execution_id, changes in event.executions.items():
+            execution = self.executions.get(execution_id)
+            if execution is None:
+                if "kind" not in changes:
+                    continue  # It was offered before this view began.
+                # Fields that an event leaves out have their defaults: a first attempt, READY.
+                execution = Execution(
+                    id=execution_id, status=ExecutionStatus.READY, iteration=1, attempt=1
+                )
+            self.executions[execution_id] = replace(execution, **changes)
+        self.inputs |= {one.id: one for one in event.inputs}

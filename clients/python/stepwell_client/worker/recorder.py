@@ -1,0 +1,125 @@
+"""A worker's recordings: journal entries of its steps that are not acknowledged yet.
+
+No network here, as in `_worker_state`. Each is kept until it is answered, so a new stream begins with all of them; it
+is given up only with its lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from stepwell_client.records.decisions import NonRetryable
+from stepwell_client.records.limits import (
+    BATCH_BYTES_MAX,
+    ITEMS_PER_MESSAGE_MAX,
+    OUTCOME_BYTES_MAX,
+    RESULT_TOO_LARGE,
+)
+from stepwell_client.v1 import worker_pb2
+from stepwell_client.worker.log_buffer import ExecutionKey
+
+
+class _Pending:
+    __slots__ = ("answered", "recording", "size")
+
+    def __init__(
+        self, recording: worker_pb2.Recording, answered: asyncio.Future[worker_pb2.Recorded]
+    ) -> None:
+        self.recording = recording
+        self.answered = answered
+        self.size = recording.ByteSize() + 8
+
+
+class Recorder:
+    """The recordings of one worker that wait for their acknowledgement."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, _Pending] = {}
+        self._of_step: dict[ExecutionKey, set[str]] = {}
+        self._unsent: deque[str] = deque()
+        self._numbers = 0
+
+    def add(
+        self,
+        key: ExecutionKey,
+        token: str,
+        recording: worker_pb2.Recording,
+    ) -> asyncio.Future[worker_pb2.Recorded]:
+        """Queue a recording of a lease; the future resolves once it is answered or given up.
+
+        Raises NonRetryable where no message can carry it: its stream would end, again and again.
+        """
+        self._numbers += 1
+        delivery_id = f"r{self._numbers}"
+        recording.delivery_id = delivery_id
+        recording.run_id, recording.execution_id = key
+        recording.lease_token = token
+        if (size := recording.ByteSize()) > OUTCOME_BYTES_MAX:
+            raise NonRetryable(
+                f"what is to be recorded has {size:,} bytes; {OUTCOME_BYTES_MAX:,} is the most",
+                kind=RESULT_TOO_LARGE,
+            )
+        answered: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
+        self._pending[delivery_id] = _Pending(recording, answered)
+        self._of_step.setdefault(key, set()).add(delivery_id)
+        self._unsent.append(delivery_id)
+        return answered
+
+    @property
+    def has_unsent(self) -> bool:
+        """Something is to be sent."""
+        return bool(self._unsent)
+
+    def new_stream(self) -> None:
+        """Begin again: all that isn't answered is to be sent."""
+        self._unsent = deque(self._pending)
+
+    def settle(self, recorded: worker_pb2.Recorded) -> None:
+        """Resolve a recording with its answer; one that came before is ignored."""
+        pending = self._pending.pop(recorded.delivery_id, None)
+        if pending is None:
+            return
+        key = (pending.recording.run_id, pending.recording.execution_id)
+        of_step = self._of_step[key]
+        of_step.discard(recorded.delivery_id)
+        if not of_step:
+            del self._of_step[key]
+        if not pending.answered.done():
+            pending.answered.set_result(recorded)
+
+    def give_up(self, key: ExecutionKey) -> None:
+        """Resolve the recordings of a step whose lease has ended, as the server would."""
+        for delivery_id in list(self._of_step.get(key, ())):
+            self.settle(lost(delivery_id))
+
+    def next_batch(self, size: int = 0) -> list[worker_pb2.Recording]:
+        """Return unsent recordings for a message that has so many bytes; if it has none, at least one."""
+        return _take(self._pending, self._unsent, size)
+
+    def requests(self) -> list[worker_pb2.RecordRequest]:
+        """Return all that isn't answered, for calls without a stream."""
+        ids = deque(self._pending)
+        requests: list[worker_pb2.RecordRequest] = []
+        while batch := _take(self._pending, ids, 0):
+            requests.append(worker_pb2.RecordRequest(recordings=batch))
+        return requests
+
+
+def lost(delivery_id: str) -> worker_pb2.Recorded:
+    """Return the answer to a recording whose lease has ended."""
+    lease = worker_pb2.LeaseState(status=worker_pb2.LEASE_STATUS_LOST)
+    return worker_pb2.Recorded(delivery_id=delivery_id, lease=lease)
+
+
+def _take(pending: dict[str, _Pending], ids: deque[str], size: int) -> list[worker_pb2.Recording]:
+    batch: list[worker_pb2.Recording] = []
+    while ids and len(batch) < ITEMS_PER_MESSAGE_MAX:
+        one = pending.get(ids[0])
+        if one is not None:
+            size += one.size
+            if size > BATCH_BYTES_MAX and size > one.size:
+                break
+            batch.append(one.recording)
+        ids.popleft()
+    return batch

@@ -1,0 +1,212 @@
+"""A worker's services for its steps, over its stream, its heartbeats, and calls of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from stepwell_client.agent.journal.journal import BEGIN
+from stepwell_client.calls.client import Client
+from stepwell_client.errors import LeaseLost, StepwellClientError, Unauthenticated, Unavailable
+from stepwell_client.link.backoff import READS, SAVES, Backoff
+from stepwell_client.link.status import from_rpc_error
+from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from stepwell_client.worker.heartbeats import Heartbeats
+from stepwell_client.worker.log_sender import LogSender
+from stepwell_client.worker.recorder import lost
+from stepwell_client.worker.state import StepLease, WorkerState
+
+CALL_SECONDS = 10.0
+
+
+class WorkerServices:
+    """The `StepServices` of a worker."""
+
+    def __init__(
+        self,
+        state: WorkerState,
+        heartbeats: Heartbeats,
+        logs: LogSender,
+        client: Client,
+        wake: asyncio.Event,
+    ) -> None:
+        self._state = state
+        self._heartbeats = heartbeats
+        self._logs = logs
+        self._client = client
+        self._wake = wake
+
+    def _lease_of(self, assignment: worker_pb2.Assignment) -> StepLease | None:
+        key = (assignment.run.run_id, assignment.execution.execution_id)
+        return self._state.running.get(key)
+
+    async def begin(self, assignment: worker_pb2.Assignment) -> None:
+        lease = self._lease_of(assignment)
+        accepted = False
+        if lease is not None and not (lease.abandoned or lease.lost):
+            if lease.begin is None:
+                self._state.begin(lease, asyncio.get_running_loop().create_future())
+                self._wake.set()
+            # It is sent again over every stream until it is answered.
+            accepted = lease.begin is not None and await asyncio.shield(lease.begin)
+        if not accepted:
+            execution = assignment.execution.execution_id
+            raise LeaseLost(f"execution {execution} must not begin: its lease is lost")
+
+    def heartbeat(
+        self,
+        assignment: worker_pb2.Assignment,
+        progress: types_pb2.Payload | None,
+        session: types_pb2.Session | None,
+    ) -> None:
+        lease = self._lease_of(assignment)
+        if lease is None:
+            return
+        self._heartbeats.note_activity(lease)
+        if progress is not None or session is not None:
+            self._heartbeats.report(lease, progress, session)
+
+    async def read_results(
+        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
+    ) -> worker_pb2.ReadResultsResponse:
+        lease = self._lease_of(assignment)
+        request = worker_pb2.ReadResultsRequest(
+            run_id=assignment.run.run_id,
+            execution_id=assignment.execution.execution_id,
+            lease_token=assignment.lease_token,
+            task_ids=task_ids,
+            first=first,
+        )
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        return await self._read(lease, stub.ReadResults, request)
+
+    async def read_journal(
+        self, assignment: worker_pb2.Assignment, cursor: str
+    ) -> worker_pb2.JournalPage:
+        lease = self._lease_of(assignment)
+        request = worker_pb2.ReadJournalRequest(
+            run_id=assignment.run.run_id,
+            execution_id=assignment.execution.execution_id,
+            lease_token=assignment.lease_token,
+            cursor=cursor,
+        )
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        response = await self._read(lease, stub.ReadJournal, request)
+        return response.page
+
+    def record(
+        self,
+        assignment: worker_pb2.Assignment,
+        recording: worker_pb2.Recording,
+    ) -> asyncio.Future[worker_pb2.Recorded]:
+        lease = self._lease_of(assignment)
+        if lease is None or lease.abandoned or lease.lost or lease.reported:
+            answered: asyncio.Future[worker_pb2.Recorded] = (
+                asyncio.get_running_loop().create_future()
+            )
+            answered.set_result(lost(""))
+            return answered
+        self._heartbeats.note_activity(lease)
+        self._wake.set()
+        answered = self._state.recorder.add(lease.key, lease.token, recording)
+        lease.begun_calls.update(one.key for one in recording.entries if one.mark == BEGIN)
+        answered.add_done_callback(partial(_note_ends, lease, recording.entries))
+        return answered
+
+    async def _read(
+        self, lease: StepLease | None, method: Callable[..., Awaitable[Any]], request: Any
+    ) -> Any:
+        """Read something of a step for as long as its lease lives. Raises LeaseLost when it doesn't."""
+
+        def gives_up() -> bool:
+            return lease is None or lease.abandoned or lease.lost or lease.reported
+
+        response = await self._call(method, request, READS, gives_up)
+        if response is None or response.lease.status == worker_pb2.LEASE_STATUS_LOST:
+            raise LeaseLost(f"execution {request.execution_id} is not wanted any more")
+        return response
+
+    def write(
+        self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
+    ) -> None:
+        lease = self._lease_of(assignment)
+        if lease is not None and not (lease.abandoned or lease.lost):
+            self._heartbeats.note_activity(lease)
+            self._logs.write(lease.key, lease.token, text, level, chunk=chunk)
+
+    async def flush(self, assignment: worker_pb2.Assignment) -> None:
+        lease = self._lease_of(assignment)
+        if lease is not None:
+            await self._logs.flush(lease.key)
+
+    async def save_messages(
+        self,
+        assignment: worker_pb2.Assignment,
+        messages: Sequence[types_pb2.Message],
+        after: int,
+    ) -> None:
+        lease = self._lease_of(assignment)
+        execution_id = assignment.execution.execution_id
+        gone = LeaseLost(f"execution {execution_id} is not wanted any more")
+        if lease is None or lease.abandoned or lease.lost:
+            raise gone
+        appended = worker_pb2.Appended(
+            run_id=lease.key[0],
+            execution_id=execution_id,
+            lease_token=lease.token,
+            messages=messages,
+            after=after,
+        )
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        # What arrived already is not stored twice.
+        request = worker_pb2.AppendRequest(appended=[appended])
+        response = await self._call(stub.Append, request, SAVES)
+        if any(state.status == worker_pb2.LEASE_STATUS_LOST for state in response.leases):
+            raise gone
+
+    async def _call(
+        self,
+        method: Callable[..., Awaitable[Any]],
+        request: Message,
+        backoff: Backoff,
+        gives_up: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Call until a server answers; None: `gives_up` came true first."""
+        access, runtime = self._client.connection.access, self._client.runtime
+        failures = 0
+        while not gives_up():
+            error: StepwellClientError
+            try:
+                return await method(request, timeout=CALL_SECONDS, metadata=access.metadata)
+            except grpc.RpcError as problem:
+                error = from_rpc_error(problem)
+            failures += 1
+            comes_back = isinstance(error, Unavailable) or (
+                isinstance(error, Unauthenticated) and failures == 1 and access.reload()
+            )
+            if not comes_back or failures == backoff.attempts_max:
+                raise error
+            await runtime.sleep(backoff.seconds(runtime, failures))
+        return None
+
+    async def fetch_messages(
+        self, assignment: worker_pb2.Assignment
+    ) -> Sequence[types_pb2.Message]:
+        run_id, task_id = assignment.run.run_id, assignment.execution.task_id
+        return [one async for one in self._client.calls.messages(run_id, task_id=task_id)]
+
+
+def _note_ends(
+    lease: StepLease,
+    entries: Sequence[types_pb2.JournalEntry],
+    answered: asyncio.Future[worker_pb2.Recorded],
+) -> None:
+    """Note which calls' functions no longer run, or never will."""
+    for entry, state in zip(entries, answered.result().entries, strict=False):
+        if entry.mark != BEGIN or state.status != worker_pb2.ENTRY_STATUS_ACCEPTED:
+            lease.begun_calls.discard(entry.key)

@@ -1,0 +1,244 @@
+"""A worker's state: running steps, and outcomes and begins that wait for their acknowledgement.
+
+No network and no event loop here: a stream asks for the next request and reports the acknowledgements.
+Nothing is dropped before it is acknowledged, so a new stream simply begins with all that is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from stepwell_client.records.limits import BATCH_BYTES_MAX, CONCURRENCY_MAX, ITEMS_PER_MESSAGE_MAX
+from stepwell_client.v1 import types_pb2, worker_pb2
+from stepwell_client.worker.log_buffer import ExecutionKey
+from stepwell_client.worker.recorder import Recorder
+
+
+class StepLease:
+    """A step that this worker runs, or whose outcome it holds, and the step's lease."""
+
+    __slots__ = (
+        "abandoned",
+        "active_at",
+        "begin",
+        "begun_calls",
+        "idle_timeout",
+        "interval",
+        "key",
+        "lost",
+        "next_beat",
+        "progress",
+        "reported",
+        "session",
+        "task",
+        "token",
+        "unsent",
+    )
+
+    def __init__(
+        self,
+        key: ExecutionKey,
+        token: str,
+        *,
+        interval: float,
+        now: float,
+        idle_timeout: float = 0.0,
+    ) -> None:
+        self.key = key
+        self.token = token
+        self.task: asyncio.Task[None] | None = None
+        self.begin: asyncio.Future[bool] | None = None
+        """Resolves to whether the begin was accepted; None: not AT_MOST_ONCE, or not begun."""
+        self.begun_calls: set[str] = set()
+        """Keys of its AT_MOST_ONCE calls whose functions may be running."""
+        self.abandoned = False
+        """Nobody waits for an outcome."""
+        self.reported = False
+        """Its outcome is decided, though its function may still run."""
+        self.lost = False
+        """The lease is lost, so it needs no heartbeats."""
+        self.interval = interval
+        self.active_at = now
+        """When its function last did anything."""
+        self.idle_timeout = idle_timeout
+        """Seconds; 0: none."""
+        self.next_beat = self.beat_after(now, interval)
+        self.progress: types_pb2.Payload | None = None
+        self.session: types_pb2.Session | None = None
+        self.unsent = False
+        """Progress or session have changed and are to be sent."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Something is under way that must not be done again while it may still take effect."""
+        return self.begin is not None or bool(self.begun_calls)
+
+    def beat_after(self, now: float, wait: float) -> float:
+        """Return when to send the next heartbeat: after `wait`, or when its function is idle for too long."""
+        idle_at = self.active_at + self.idle_timeout
+        return min(idle_at, now + wait) if self.idle_timeout and idle_at > now else now + wait
+
+
+class PendingOutcome:
+    """An outcome that isn't acknowledged yet."""
+
+    __slots__ = ("lease", "outcome", "size")
+
+    def __init__(self, lease: StepLease, outcome: worker_pb2.Outcome) -> None:
+        self.lease = lease
+        self.outcome = outcome
+        self.size = outcome.ByteSize() + 8
+
+
+class WorkerState:
+    """The steps, outcomes, begins and credits of one worker."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+        self.draining = False
+        self.running: dict[ExecutionKey, StepLease] = {}
+        self.pending: dict[str, PendingOutcome] = {}
+        self.recorder = Recorder()
+        self._begins: dict[str, tuple[worker_pb2.Begin, StepLease]] = {}
+        self._unsent: deque[str] = deque()
+        self._unsent_begins: deque[str] = deque()
+        self._credits_out = 0
+        self._drain_sent = False
+        self._numbers = 0
+
+    def new_stream(self) -> None:
+        """Begin again: no credit is granted yet, and all that isn't acknowledged is to be sent."""
+        self._credits_out = 0
+        self._drain_sent = False
+        self._unsent = deque(self.pending)
+        self._unsent_begins = deque(self._begins)
+        self.recorder.new_stream()
+
+    def held_leases(self) -> list[worker_pb2.HeldLease]:
+        """Return the leases for a Hello: those of running steps and of unacknowledged outcomes."""
+        return [
+            worker_pb2.HeldLease(
+                run_id=lease.key[0], execution_id=lease.key[1], lease_token=lease.token
+            )
+            for lease in self.leases()[:ITEMS_PER_MESSAGE_MAX]
+        ]
+
+    def leases(self) -> list[StepLease]:
+        """Return the leases that need heartbeats. Another thread may call."""
+        leases = [lease for lease in list(self.running.values()) if not lease.reported]
+        leases += [pending.lease for pending in list(self.pending.values())]
+        return [lease for lease in leases if not (lease.abandoned or lease.lost)]
+
+    def accept(self, lease: StepLease) -> bool:
+        """Count an assignment; False: the step runs here already."""
+        self._credits_out = max(0, self._credits_out - 1)
+        if lease.key in self.running:
+            return False
+        self.running[lease.key] = lease
+        return True
+
+    def finish(self, lease: StepLease, outcome: worker_pb2.Outcome | None) -> None:
+        """Count a step that has ended. Without an outcome, or abandoned, nothing is reported."""
+        self.running.pop(lease.key, None)
+        self.recorder.give_up(lease.key)
+        if outcome is not None and not (lease.abandoned or lease.reported):
+            self.report(lease, outcome)
+        if lease.begin is not None and not lease.begin.done():
+            # It never started: a begin that hasn't left yet must not report that it did.
+            waiting = self._begins
+            self._begins = {key: entry for key, entry in waiting.items() if entry[1] is not lease}
+
+    def report(self, lease: StepLease, outcome: worker_pb2.Outcome) -> None:
+        """Queue an outcome, and keep it until it is acknowledged."""
+        lease.reported = True
+        outcome.delivery_id = self._next_id("o")
+        self.pending[outcome.delivery_id] = PendingOutcome(lease, outcome)
+        self._unsent.append(outcome.delivery_id)
+
+    def begin(self, lease: StepLease, answered: asyncio.Future[bool]) -> None:
+        """Queue a begin, and keep it until it is acknowledged; `answered` is resolved then."""
+        lease.begin = answered
+        message = worker_pb2.Begin(
+            delivery_id=self._next_id("b"),
+            run_id=lease.key[0],
+            execution_id=lease.key[1],
+            lease_token=lease.token,
+        )
+        self._begins[message.delivery_id] = (message, lease)
+        self._unsent_begins.append(message.delivery_id)
+
+    def settle(self, ack: worker_pb2.Ack) -> StepLease | None:
+        """Apply an acknowledgement and return its step; None: it came before, or is not for this worker."""
+        waiting = self._begins.pop(ack.delivery_id, None)
+        if waiting is not None:
+            answered = waiting[1].begin
+            if answered is not None and not answered.done():
+                answered.set_result(ack.status == worker_pb2.ACK_STATUS_ACCEPTED)
+            return waiting[1]
+        pending = self.pending.pop(ack.delivery_id, None)
+        return pending.lease if pending is not None else None
+
+    def next_request(self) -> worker_pb2.WorkRequest | None:
+        """Return a message with what is unsent, as far as it fits; None: nothing is."""
+        outcomes = self._next_outcomes(self._unsent)
+        begins = self._next_begins()
+        recordings = self._next_recordings(outcomes) if self.recorder.has_unsent else ()
+        grant = self._grant()
+        draining = self.draining and not self._drain_sent
+        if not (outcomes or begins or recordings or grant or draining):
+            return None
+        self._credits_out += grant
+        self._drain_sent = self._drain_sent or draining
+        return worker_pb2.WorkRequest(
+            credits=grant,
+            outcomes=outcomes,
+            begins=begins,
+            draining=draining,
+            recordings=recordings,
+        )
+
+    def complete_requests(self) -> list[worker_pb2.CompleteRequest]:
+        """Return all outcomes that aren't acknowledged, for calls without a stream."""
+        ids = deque(self.pending)
+        requests: list[worker_pb2.CompleteRequest] = []
+        while outcomes := self._next_outcomes(ids):
+            requests.append(worker_pb2.CompleteRequest(outcomes=outcomes))
+        return requests
+
+    def _next_outcomes(self, ids: deque[str]) -> list[worker_pb2.Outcome]:
+        outcomes: list[worker_pb2.Outcome] = []
+        size = 0
+        while ids and len(outcomes) < ITEMS_PER_MESSAGE_MAX:
+            pending = self.pending.get(ids[0])
+            if pending is not None:
+                size += pending.size
+                if outcomes and size > BATCH_BYTES_MAX:
+                    break
+                outcomes.append(pending.outcome)
+            ids.popleft()
+        return outcomes
+
+    def _next_begins(self) -> list[worker_pb2.Begin]:
+        begins: list[worker_pb2.Begin] = []
+        while self._unsent_begins and len(begins) < ITEMS_PER_MESSAGE_MAX:
+            entry = self._begins.get(self._unsent_begins.popleft())
+            if entry is not None:
+                begins.append(entry[0])
+        return begins
+
+    def _next_recordings(
+        self, outcomes: Sequence[worker_pb2.Outcome]
+    ) -> Sequence[worker_pb2.Recording]:
+        return self.recorder.next_batch(sum(self.pending[one.delivery_id].size for one in outcomes))
+
+    def _grant(self) -> int:
+        # Outcomes that pile up unacknowledged stop new work: all leases fit into a Hello.
+        if self.draining or len(self.pending) >= CONCURRENCY_MAX:
+            return 0
+        return max(0, self.concurrency - len(self.running) - self._credits_out)
+
+    def _next_id(self, prefix: str) -> str:
+        self._numbers += 1
+        return f"{prefix}{self._numbers}"

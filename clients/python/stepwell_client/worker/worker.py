@@ -1,0 +1,495 @@
+"""The worker: serves an agent's steps over a Work stream, and connects again whenever it breaks.
+
+    await Worker(agent).run()
+
+It runs no more steps at once than `concurrency`. It keeps an outcome until the server acknowledges the
+commit, and sends it again after a reconnect, or without a stream where none can be opened. Leases are
+renewed while the event loop is busy or the stream is down. Steps that the server cancels are cancelled;
+`drain` hands back the steps that it doesn't finish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+import grpc.aio
+
+from stepwell_client.agent.agent import Agent
+from stepwell_client.agent.execution import AgentRunner
+from stepwell_client.calls.client import Client
+from stepwell_client.enums import to_wire
+from stepwell_client.errors import (
+    DeadlineExceeded,
+    LeaseLost,
+    Misconfigured,
+    ResourceExhausted,
+    ServerError,
+    StepwellClientError,
+    Unauthenticated,
+    Unavailable,
+    WorkerReplaced,
+)
+from stepwell_client.link.outages import StreamLosses
+from stepwell_client.link.status import from_rpc_error
+from stepwell_client.records.limits import CONCURRENCY_MAX
+from stepwell_client.records.plans import seconds_of
+from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
+from stepwell_client.worker.heartbeats import Heartbeats
+from stepwell_client.worker.log_sender import LogSender
+from stepwell_client.worker.reconnect import wait_to_return
+from stepwell_client.worker.services import WorkerServices
+from stepwell_client.worker.slots import WorkerSlots, base_id
+from stepwell_client.worker.state import ExecutionKey, StepLease, WorkerState
+
+WELCOME_SECONDS = 10.0
+ACK_SECONDS = 5.0
+"""The time that a drain waits for the last acknowledgements, and that Complete may take."""
+GOODBYE_SECONDS = 1.0
+
+_log = logging.getLogger("stepwell_client.worker")
+
+
+class Worker:
+    """A worker: runs steps of an agent in this process."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        client: Client | str | None = None,
+        *,
+        worker_id: str | None = None,
+        queues: Sequence[str] = (),
+        roles: Sequence[str] | None = None,
+        version: str = "",
+        concurrency: int = 8,
+    ) -> None:
+        """Prepare to serve the agent: over a client, at a target, or at the default target.
+
+        `worker_id` identifies the worker, also after a restart: the server assigns the leases of an
+        older instance of the same id to a newer one at once, and ends the older with WorkerReplaced.
+        Default: the first of `agent-name@host`, `agent-name@host-2` … that no worker on this machine
+        has; it is taken when `run` begins. `queues`: default `default`. `roles`: default those that
+        the agent's functions name; `*`: all. `version`: of the agent, for runs that ask for one.
+        `concurrency`: steps at once, 500 at most. It is given only steps that a function is registered for.
+        """
+        if not 1 <= concurrency <= CONCURRENCY_MAX:
+            raise Misconfigured(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
+        self.agent = agent
+        self.worker_id = worker_id or base_id(agent.name)
+        self._owns_client = not isinstance(client, Client)
+        self._client = client if isinstance(client, Client) else Client(client)
+        self._runtime = self._client.runtime
+        self._slots = None if worker_id else WorkerSlots(self.worker_id, self._runtime)
+        self.instance_id = self._runtime.new_id()
+        self._queues = queues
+        self._roles = agent.roles if roles is None else roles
+        self._version = version
+        self._input_schema = agent.input_schema
+        self._runner = AgentRunner(agent)
+        self._state = WorkerState(concurrency)
+        self._heartbeats = Heartbeats(
+            self._state,
+            self._client.connection,
+            self._runtime,
+            self._on_change,
+            name=self.worker_id,
+        )
+        self._logs = LogSender(
+            self._heartbeats.channel,
+            self._client.connection,
+            self._runtime,
+            self._on_change,
+            name=self.worker_id,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._call: grpc.aio.StreamStreamCall[Any, Any] | None = None
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._connected = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._background: asyncio.Task[None] | None = None
+        self._losses = StreamLosses()
+        self._services = WorkerServices(
+            self._state, self._heartbeats, self._logs, self._client, self._wake
+        )
+
+    async def __aenter__(self) -> Self:
+        """Serve in the background until the context is left, which drains."""
+        self._background = self._runtime.spawn(self.run(), name=f"worker {self.worker_id}")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._background is None:
+            return
+        if not self._background.done():
+            await self.drain(0.0 if error is not None else 30.0)
+        await self._background
+
+    @property
+    def in_flight(self) -> int:
+        """The number of steps that run here."""
+        return len(self._state.running)
+
+    async def connected(self) -> None:
+        """Wait until a server has welcomed this worker, or `run` has ended."""
+        await self._connected.wait()
+
+    async def run(self) -> None:
+        """Serve until drained. Raises WorkerReplaced, or an error that no reconnect can mend."""
+        if self._loop is not None:
+            raise Misconfigured("a worker runs once; make another one")
+        self._loop = asyncio.get_running_loop()
+        if self._slots is not None:
+            self.worker_id = self._slots.take()
+        self._heartbeats.start()
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            await self._release_all()
+            raise
+        finally:
+            self._stopping.set()
+            self._abandon_all()
+            self._logs.stop()
+            self._heartbeats.stop()
+            self._runner.close()
+            if self._slots is not None:
+                self._slots.release()
+            if self._owns_client:
+                await self._client.close()
+            for event in (self._ended, self._quiet, self._connected):
+                event.set()
+
+    async def drain(self, grace_seconds: float = 30.0) -> None:
+        """Accept no more steps, let running ones finish for so long, hand back the rest, and end."""
+        self._state.draining = True
+        if self._loop is None:
+            return
+        self._wake.set()  # The credits are revoked first, before anything is handed back.
+        _log.info("worker %s drains: %d steps in flight", self.worker_id, self.in_flight)
+        await self._until_quiet(grace_seconds, lambda: bool(self._state.running))
+        for lease in list(self._state.running.values()):
+            self._release(lease)
+        self._wake.set()
+        await self._until_quiet(ACK_SECONDS, lambda: bool(self._state.pending))
+        if self._state.pending and not self._ended.is_set():
+            await self._complete(GOODBYE_SECONDS)
+        self._stopping.set()
+        call = self._call
+        if call is not None:
+            await self._close_stream(call)
+        await self._ended.wait()
+
+    async def _until_quiet(self, seconds: float, busy: Callable[[], bool]) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while busy() and not self._ended.is_set():
+                    self._quiet.clear()
+                    await self._quiet.wait()
+        except TimeoutError:
+            pass
+
+    async def _close_stream(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
+        try:
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await call.done_writing()
+                await self._ended.wait()
+        except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError):
+            pass
+        call.cancel()
+
+    # The stream, again and again.
+
+    async def _serve(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            error: StepwellClientError | None = None
+            self._connected.clear()
+            try:
+                reason = await self._stream()
+                if reason == worker_pb2.WORK_END_REASON_REPLACED:
+                    self._replaced()
+            except grpc.RpcError as problem:
+                error = from_rpc_error(problem)
+            except TimeoutError:
+                error = DeadlineExceeded("the server did not welcome the worker in time")
+            if self._stopping.is_set():
+                return
+            if error is not None and not self._may_return(error):
+                raise error
+            failures = 1 if self._connected.is_set() else failures + 1
+            self._log_loss(error, first=failures == 1)
+            if failures > 1:
+                await self._complete(ACK_SECONDS)
+            await wait_to_return(self._client, self._stopping, failures)
+
+    def _log_loss(self, error: StepwellClientError | None, *, first: bool) -> None:
+        """Write a line at the loss of the server, and ever more rarely while it lasts."""
+        if not self._losses.due(self._runtime.monotonic(), first=first):
+            return
+        target = self._client.connection.target
+        cause = f"{target}: the stream ended" if error is None else error.explain(target)
+        _log.warning("worker %s connects again: %s", self.worker_id, cause)
+
+    def _replaced(self) -> None:
+        """Go on under another id, or raise where this one is the author's choice."""
+        if self._slots is None:
+            raise WorkerReplaced(
+                f"a newer process is connected as {self.worker_id}: two workers at once "
+                "need two ids (worker_id=…)"
+            )
+        # Its lock is ours: the other worker has another state folder, as in a container.
+        before, self.worker_id = self.worker_id, self._slots.take()
+        _log.warning(
+            "worker %s goes on as %s: another process is connected by its id",
+            before,
+            self.worker_id,
+        )
+
+    def _may_return(self, error: StepwellClientError) -> bool:
+        if isinstance(error, Unauthenticated):
+            return self._client.connection.access.reload()
+        if isinstance(error, ServerError):
+            return error.status is not grpc.StatusCode.UNIMPLEMENTED
+        return isinstance(error, Unavailable | ResourceExhausted)
+
+    async def _stream(self) -> int:
+        """Run one stream; return the reason of its end."""
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        call = stub.Work(metadata=self._client.connection.access.metadata)
+        writer: asyncio.Task[None] | None = None
+        try:
+            async with asyncio.timeout(WELCOME_SECONDS):
+                if not await _write(call, worker_pb2.WorkRequest(hello=self._hello())):
+                    await call.read()  # Raises the reason.
+                response: Any = await call.read()
+            if response is grpc.aio.EOF:
+                return worker_pb2.WORK_END_REASON_UNSPECIFIED
+            self._welcome(response.welcome)
+            self._call = call
+            writer = self._runtime.spawn(self._send(call))
+            while response is not grpc.aio.EOF:
+                self._accept(response)
+                if response.HasField("end"):
+                    return response.end.reason
+                response = await call.read()
+            return worker_pb2.WORK_END_REASON_UNSPECIFIED
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling() or not self._stopping.is_set():
+                raise
+            return worker_pb2.WORK_END_REASON_UNSPECIFIED  # Our own goodbye.
+        finally:
+            self._call = None
+            call.cancel()
+            if writer is not None:
+                writer.cancel()
+
+    async def _send(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
+        """Write what is unsent; while a message is on its way the next one grows."""
+        while True:
+            request = self._state.next_request()
+            if request is not None:
+                if not await _write(call, request):
+                    return
+                continue
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _hello(self) -> worker_pb2.Hello:
+        tasks = self.agent.patterns(self._roles)
+        return worker_pb2.Hello(
+            worker_id=self.worker_id,
+            instance_id=self.instance_id,
+            queues=self._queues,
+            tasks=tasks,
+            version=self._version,
+            kinds=[to_wire(kind) for kind in self.agent.kinds_of(tasks)],
+            stages=[to_wire(stage) for stage in self.agent.stages],
+            held=self._state.held_leases(),
+            input_schema=self._input_schema,
+        )
+
+    def _welcome(self, welcome: worker_pb2.Welcome) -> None:
+        if self._losses.end(self._runtime.monotonic()):
+            _log.info("worker %s serves replica %s", self.worker_id, welcome.replica_id)
+        self._heartbeats.set_terms(
+            seconds_of(welcome.lease), seconds_of(welcome.heartbeat_interval)
+        )
+        self._state.new_stream()
+        self._connected.set()
+        for state in welcome.held:
+            if state.status == worker_pb2.LEASE_STATUS_LOST or state.cancel_requested:
+                self._lease_changed(state)
+
+    def _accept(self, response: worker_pb2.WorkResponse) -> None:
+        for ack in response.acks:
+            self._settle(ack)
+        for recorded in response.recorded:
+            self._state.recorder.settle(recorded)
+        cancelled = {(one.run_id, one.execution_id) for one in response.cancellations}
+        for key in cancelled:
+            self._abandon(self._state.running.get(key))
+        for assignment in response.assignments:
+            self._start(assignment, cancelled)
+        if response.acks or response.assignments:
+            self._wake.set()
+
+    # Steps.
+
+    def _start(
+        self, assignment: worker_pb2.Assignment, cancelled: Collection[ExecutionKey]
+    ) -> None:
+        """Start a step, unless the message that brought it cancels it as well."""
+        idle_timeout = seconds_of(assignment.task.idle_timeout)
+        lease = StepLease(
+            (assignment.run.run_id, assignment.execution.execution_id),
+            assignment.lease_token,
+            interval=self._heartbeats.interval(seconds_of(assignment.lease), idle_timeout),
+            now=self._runtime.monotonic(),
+            idle_timeout=idle_timeout,
+        )
+        if self._state.draining:
+            self._state.report(lease, _released(lease, "the worker drains"))
+        elif not self._state.accept(lease):
+            return
+        elif lease.key in cancelled:
+            self._state.finish(lease, None)
+        else:
+            lease.task = self._runtime.spawn(self._execute(lease, assignment))
+
+    async def _execute(self, lease: StepLease, assignment: worker_pb2.Assignment) -> None:
+        outcome: worker_pb2.Outcome | None = None
+        try:
+            outcome = await self._runner.run(assignment, self._services)
+        except (asyncio.CancelledError, LeaseLost):
+            pass
+        except Exception as error:  # noqa: BLE001 - a bug here fails one step, not the worker
+            _log.exception("execution %s of run %s broke the worker", lease.key[1], lease.key[0])
+            outcome = _outcome(lease)
+            outcome.failed.failure.kind = "WORKER_FAULT"
+            outcome.failed.failure.message = f"the worker's own fault: {type(error).__name__}"
+        self._logs.remove(lease.key)
+        self._state.finish(lease, outcome)
+        self._wake.set()
+        self._quiet.set()
+
+    def _settle(self, ack: worker_pb2.Ack) -> None:
+        lease = self._state.settle(ack)
+        self._quiet.set()
+        if lease is None or ack.status == worker_pb2.ACK_STATUS_ACCEPTED:
+            return
+        status = worker_pb2.AckStatus.Name(ack.status).removeprefix("ACK_STATUS_")
+        kind = ack.failure.kind
+        _log.warning("execution %s of run %s: %s %s", lease.key[1], lease.key[0], status, kind)
+
+    def _abandon(self, lease: StepLease | None) -> None:
+        """Cancel a step whose outcome nobody waits for."""
+        if lease is None:
+            return
+        lease.abandoned = True
+        self._state.recorder.give_up(lease.key)
+        self._logs.close(lease.key)
+        if lease.task is not None:
+            lease.task.cancel()
+
+    def _abandon_all(self) -> None:
+        for lease in list(self._state.running.values()):
+            self._abandon(lease)
+
+    def _release(self, lease: StepLease) -> None:
+        """Hand a step back undone, unless it or a call of it has begun its effect."""
+        if lease.abandoned:
+            return
+        if not lease.has_begun:
+            self._state.report(lease, _released(lease, "the worker drains"))
+        if lease.task is not None:
+            lease.task.cancel()
+
+    def _on_change(self, state: worker_pb2.LeaseState) -> None:
+        """Notify the event loop of a lease that changed. Called in the heartbeats' thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # It is closed: no step runs any more.
+                self._loop.call_soon_threadsafe(self._lease_changed, state)
+
+    def _lease_changed(self, state: worker_pb2.LeaseState) -> None:
+        key = (state.run_id, state.execution_id)
+        for pending in self._state.pending.values():
+            if pending.lease.key == key:
+                pending.lease.lost = (
+                    True  # The outcome is sent all the same: its answer settles it.
+                )
+        lease = self._state.running.get(key)
+        if lease is None:
+            return
+        lease.lost = True
+        _log.warning("execution %s of run %s: the lease is lost", key[1], key[0])
+        # An AT_MOST_ONCE step that has begun may still be settled by its late outcome.
+        if lease.begin is None or state.cancel_requested:
+            self._abandon(lease)
+
+    # Without a stream.
+
+    async def _complete(self, seconds: float) -> None:
+        """Send outcomes and recordings by unary calls: they may work where a stream fails."""
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        metadata = self._client.connection.access.metadata
+        try:
+            for request in self._state.complete_requests():
+                response = await stub.Complete(request, timeout=seconds, metadata=metadata)
+                for ack in response.acks:
+                    self._settle(ack)
+            for request in self._state.recorder.requests():
+                response = await stub.Record(request, timeout=seconds, metadata=metadata)
+                for recorded in response.recorded:
+                    self._state.recorder.settle(recorded)
+        except grpc.RpcError:
+            return  # They stay pending.
+
+    async def _release_all(self) -> None:
+        """Release all steps as the worker itself is cancelled, as far as a moment allows."""
+        self._state.draining = True
+        for lease in list(self._state.running.values()):
+            self._release(lease)
+        if self._state.pending:
+            await self._complete(GOODBYE_SECONDS)
+
+
+async def _write(
+    call: grpc.aio.StreamStreamCall[Any, Any], request: worker_pb2.WorkRequest
+) -> bool:
+    """Write a message; False: the stream is broken, and reading raises the reason."""
+    try:
+        await call.write(request)
+    except (grpc.RpcError, asyncio.InvalidStateError):
+        return False
+    return True
+
+
+def _outcome(lease: StepLease) -> worker_pb2.Outcome:
+    return worker_pb2.Outcome(
+        run_id=lease.key[0], execution_id=lease.key[1], lease_token=lease.token
+    )
+
+
+def _released(lease: StepLease, reason: str) -> worker_pb2.Outcome:
+    """Return a release, with the attempt's progress and session so far."""
+    outcome = _outcome(lease)
+    outcome.released.reason = reason
+    if lease.progress is not None:
+        outcome.progress.CopyFrom(lease.progress)
+    if lease.session is not None:
+        outcome.session.CopyFrom(lease.session)
+    return outcome

@@ -1,0 +1,175 @@
+"""Costs of steps, in counts: these don't depend on the machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+import pytest
+
+from stepwell.core.loop.signals import Released
+from stepwell.core.loop.transition import Reply
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.recorded import Kept, RecordAnswer
+from stepwell.engine.recorder import NewEntries
+from stepwell_testkit.runtime import ManualRuntime
+from tests.unit.engine.executor_world import (
+    TENANT,
+    ExecutorWorld,
+    FakeWorker,
+    Rigged,
+    delivery,
+    executor_world,
+)
+
+RUNS = 16
+COSTS = {
+    "task committer": 1,
+    "store commit": 1,
+}
+"""All that it takes to commit what came for so many runs together, and to lease their next steps."""
+CHAIN = (TaskSpec(task_id="a"), TaskSpec(task_id="b", depends_on=("a",)))
+IDS = [f"00000000-0000-4000-8000-{number:012}" for number in range(RUNS)]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[ExecutorWorld]:
+    async with executor_world() as world:
+        yield world
+
+
+class Costs(Counter[str]):
+    """Counts the tasks and futures that are made, and the calls of the store."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        spawn, create_future = ManualRuntime.spawn, asyncio.BaseEventLoop.create_future
+
+        def spawned(runtime: ManualRuntime, work: Coroutine[Any, Any, Any], *, name: str) -> Any:
+            self[f"task {name}"] += 1
+            return spawn(runtime, work, name=name)
+
+        def created(loop: asyncio.BaseEventLoop) -> Any:
+            self["future"] += 1
+            return create_future(loop)
+
+        monkeypatch.setattr(ManualRuntime, "spawn", spawned)
+        monkeypatch.setattr(asyncio.BaseEventLoop, "create_future", created)
+
+    async def call(self, method: str, *_: Any, **__: Any) -> None:
+        self[f"store {method}"] += 1
+
+
+async def test_outcomes_that_come_together_cost_as_much_as_one(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=2 * RUNS)
+    for run_id in IDS:
+        await world.start(executor, CHAIN, run_id=run_id)
+    got = [await worker.next() for _ in IDS]
+    await executor.quiet()
+    replies: list[Reply | Exception] = []
+    answered = asyncio.Event()
+
+    def answer(reply: Reply | Exception) -> None:
+        replies.append(reply)
+        if len(replies) == RUNS:
+            answered.set()
+
+    costs.clear()
+    for one in got:
+        executor.pass_on(TENANT, one.run.run_id, delivery(one), answer)
+    await answered.wait()
+    assert costs == {**COSTS, "future": 1}, "the one future is this test's own"
+    assert replies == [Reply()] * RUNS
+    assert {(await worker.next()).execution.task_id for _ in IDS} == {"b"}
+
+
+async def test_starts_that_come_together_cost_as_much_as_one(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=RUNS)
+    costs.clear()
+    await asyncio.gather(*(world.start(executor, CHAIN, run_id=run_id) for run_id in IDS))
+    del costs["future"], costs["store claim"]  # The callers' futures; the claim for the new worker.
+    assert costs == COSTS
+    assert {(await worker.next()).execution.task_id for _ in IDS} == {"a"}
+
+
+async def test_step_that_no_worker_is_free_for_is_claimed_once_one_is(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=0)
+    await _rest()
+    costs.clear()
+    for run_id in IDS:
+        await world.start(executor, CHAIN, run_id=run_id)
+    await _rest()
+    assert costs["store claim"] == 0
+    worker.credit()
+    assert (await worker.next()).execution.task_id == "a"
+    assert costs["store claim"] == 1
+
+
+async def _rest() -> None:
+    """Let all that is ready to run come to its end."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def test_entries_that_come_together_cost_as_much_as_one(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=RUNS)
+    for run_id in IDS:
+        await world.start(executor, CHAIN, run_id=run_id)
+    got = [await worker.next() for _ in IDS]
+    await executor.quiet()
+    answers: list[RecordAnswer | Exception] = []
+    answered = asyncio.Event()
+
+    def answer(reply: RecordAnswer | Exception) -> None:
+        answers.append(reply)
+        if len(answers) == RUNS:
+            answered.set()
+
+    costs.clear()
+    for one in got:
+        name = (one.run.run_id, one.execution.execution_id, one.token)
+        executor.record(TENANT, NewEntries(*name, [Entry(key="k")]), answer)
+    await answered.wait()
+    assert costs == {"task recorder": 1, "store record": 1, "future": 1}, (
+        "the future is this test's"
+    )
+    assert answers == [RecordAnswer(live=True, entries=[Kept(accepted=True)])] * RUNS
+
+
+async def test_step_without_entries_reads_no_journal(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=RUNS)
+    await world.start(executor, CHAIN)
+    first = await worker.next()
+    await executor.quiet()
+    costs.clear()
+    await worker.deliver(first, Released())
+    assert (await worker.next()).journal is None
+    assert (costs["store page"], costs["store record"]) == (0, 0)
