@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stepwell_client.link.runtime import Runtime
+from stepwell_client.link.runtime import Chance
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Backoff:
     attempts_max: int = 0
     """0: no limit."""
 
-    def seconds(self, runtime: Runtime, failures: int) -> float:
+    def seconds(self, runtime: Chance, failures: int) -> float:
         """Return how many seconds to wait after so many failures in a row."""
         doublings = min(max(failures, 1) - 1, 30)
         return runtime.random() * min(self.cap_seconds, self.base_seconds * 2.0**doublings)

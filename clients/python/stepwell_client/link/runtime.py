@@ -10,9 +10,37 @@ import random
 import time
 import uuid
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Chance(Protocol):
+    """The source of jitter."""
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+
+class WorkerRuntime(Chance, Protocol):
+    """What a worker needs of a runtime: the client's, and a server's, which an embedded run has."""
+
+    def monotonic(self) -> float:
+        """Return seconds on a monotonic clock. Any thread may ask."""
+        ...
+
+    def new_id(self) -> str:
+        """Return a random UUID, as text."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Run it as a task of the running event loop, referenced until it ends."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the event loop."""
+        ...
 
 
 class Runtime:

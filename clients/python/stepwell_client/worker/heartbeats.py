@@ -1,7 +1,7 @@
-"""Heartbeats from a thread of their own, over a connection of their own.
+"""Heartbeats of a worker, sent from the transport's background.
 
-Neither a function that keeps the event loop busy nor a stream that is down may cost a lease. So the
-thread needs nothing of the event loop: it reads the worker's state, calls Heartbeat synchronously, and
+Over gRPC that is a thread, because neither a function that keeps the event loop busy nor a stream that is down
+may cost a lease. The code here needs nothing of the event loop: it reads the worker's state, calls Heartbeat, and
 notifies the event loop only of changes.
 """
 
@@ -12,21 +12,15 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 
-import grpc
-
 from stepwell_client.errors import StepwellClientError
-from stepwell_client.link.connect import Connection, CurrentChannel
 from stepwell_client.link.outages import Notices
-from stepwell_client.link.runtime import Runtime
-from stepwell_client.link.status import from_rpc_error
 from stepwell_client.records.limits import BATCH_BYTES_MAX, ITEMS_PER_MESSAGE_MAX
-from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from stepwell_client.v1 import types_pb2, worker_pb2
 from stepwell_client.worker.state import StepLease, WorkerState
+from stepwell_client.worker.transport import Transport
 
 LEASE_SECONDS = 30.0
 """The lease's length where the server sends none."""
-PROGRESS_SECONDS = 1.0
-"""The longest that progress waits for a heartbeat, though the interval may be longer."""
 CALL_SECONDS_MAX = 10.0
 
 _log = logging.getLogger("stepwell_client.worker")
@@ -38,50 +32,44 @@ class Heartbeats:
     def __init__(
         self,
         state: WorkerState,
-        connection: Connection,
-        runtime: Runtime,
+        transport: Transport,
         on_change: Callable[[worker_pb2.LeaseState], None],
         *,
         name: str,
     ) -> None:
-        """`on_change` is called in the thread, with states that are LOST or cancelled."""
+        """`on_change` is called in the background, with states that are LOST or cancelled."""
         self._state = state
-        self._connection = connection
-        self._runtime = runtime
+        self._target = transport.target
+        self._progress_seconds = transport.progress_seconds
+        self._runtime = transport.runtime
         self._on_change = on_change
-        self._wake = threading.Condition()
-        self._stopped = False
-        self._channels = CurrentChannel(connection, connection.sync_channel)
-        self._thread = threading.Thread(target=self._work, name=f"{name}-heartbeats", daemon=True)
+        self._background = transport.background(f"{name}-heartbeats")
+        self._lock = threading.Lock()
+        """Held while what a lease has to report is changed or taken."""
         self._lease = LEASE_SECONDS
         self._interval = LEASE_SECONDS / 3
         self._failing_since: float | None = None
         self._notices = Notices(0.0)
 
     def start(self) -> None:
-        self._thread.start()
+        self._background.start(self._run)
 
     def stop(self) -> None:
-        """End the thread; wait at most half a second for a call in flight."""
-        with self._wake:
-            self._stopped = True
-            self._wake.notify()
-        self._close()
-        if self._thread.is_alive():
-            self._thread.join(timeout=0.5)
+        """End; a call in flight is waited for at most half a second."""
+        self._background.stop()
 
     def set_terms(self, lease_seconds: float, interval_seconds: float) -> None:
         """Set the lease's length and the interval that the server sent."""
         self._lease = lease_seconds or LEASE_SECONDS
         self._interval = interval_seconds or self._lease / 3
-        self._wake_thread()
+        self._background.wake()
 
     def interval(self, lease_seconds: float, idle_seconds: float = 0.0) -> float:
         """Return how often a lease of this length, with this idle time-out, needs a heartbeat."""
         own = (lease_seconds or self._lease) / 3
         own = min(own, idle_seconds or own)
         if own < self._interval:
-            self._wake_thread()  # The thread sleeps by the common interval.
+            self._background.wake()  # It sleeps by the common interval.
             return own
         return self._interval
 
@@ -92,55 +80,34 @@ class Heartbeats:
         session: types_pb2.Session | None,
     ) -> None:
         """Queue progress or session for an early heartbeat. Any thread may call."""
-        with self._wake:
+        with self._lock:
             lease.progress = progress or lease.progress
             lease.session = session or lease.session
-            if not lease.unsent:
-                lease.unsent = True
-                now = self._runtime.monotonic()
-                lease.next_beat = min(
-                    lease.next_beat, now + min(PROGRESS_SECONDS, lease.interval / 2)
-                )
-                self._wake.notify()
+            if lease.unsent:
+                return
+            lease.unsent = True
+            now = self._runtime.monotonic()
+            lease.next_beat = min(lease.next_beat, now + self._progress_wait(lease))
+        self._background.wake()
+
+    def _progress_wait(self, lease: StepLease) -> float:
+        return min(self._progress_seconds, lease.interval / 2)
 
     def note_activity(self, lease: StepLease) -> None:
         """Note that a step's function did something. Any thread may call."""
         lease.active_at = self._runtime.monotonic()
 
-    def channel(self) -> grpc.Channel:
-        """Return the heartbeats' own channel. Any thread may call."""
-        return self._channels.get()
+    async def _run(self) -> None:
+        goes_on = True
+        while goes_on:
+            await self._beat()
+            now = self._runtime.monotonic()
+            next_beat = min(
+                (lease.next_beat for lease in self._state.leases()), default=now + self._interval
+            )
+            goes_on = await self._background.wait(max(0.005, min(next_beat - now, self._interval)))
 
-    def _close(self) -> None:
-        for channel in self._channels.opened:
-            channel.close()
-
-    def _wake_thread(self) -> None:
-        with self._wake:
-            self._wake.notify()
-
-    def _work(self) -> None:
-        try:
-            self._run()
-        finally:
-            self._close()
-
-    def _run(self) -> None:
-        while True:
-            self._beat()
-            with self._wake:
-                if self._stopped:
-                    return
-                now = self._runtime.monotonic()
-                next_beat = min(
-                    (lease.next_beat for lease in self._state.leases()),
-                    default=now + self._interval,
-                )
-                self._wake.wait(max(0.005, min(next_beat - now, self._interval)))
-                if self._stopped:
-                    return
-
-    def _beat(self) -> None:
+    async def _beat(self) -> None:
         # Leases that are due a little later go along, so that many make one message.
         now = self._runtime.monotonic()
         leases = self._state.leases()
@@ -149,14 +116,12 @@ class Heartbeats:
             due = [lease for lease in leases if lease.next_beat <= now + lease.interval / 4]
         for batch in self._batches(due):
             try:
-                self._send(batch)
+                await self._send(batch)
                 self._failing_since = None
-            except grpc.RpcError as error:
-                self._warn(len(batch), from_rpc_error(error))
+            except StepwellClientError as error:
+                self._warn(len(batch), error)
                 self._postpone(batch)
-            except ValueError:  # The channel was closed meanwhile.
-                return
-            except Exception:  # noqa: BLE001 - the thread must live as long as there are leases
+            except Exception:  # noqa: BLE001 - heartbeats go on for as long as there are leases
                 _log.exception("heartbeats of %d lease(s) failed", len(batch))
                 self._postpone(batch)
 
@@ -167,7 +132,7 @@ class Heartbeats:
             self._failing_since, self._notices = now, Notices(0.0)
         if self._notices.due(now - self._failing_since):
             # From a server that stands still this is the first sign: the connection's keepalive takes longer.
-            cause = error.explain(self._connection.target)
+            cause = error.explain(self._target)
             _log.warning("heartbeats of %d lease(s) failed: %s", count, cause)
 
     def _postpone(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
@@ -196,7 +161,7 @@ class Heartbeats:
             yield batch
 
     def _message(self, lease: StepLease) -> worker_pb2.LeaseHeartbeat:
-        with self._wake:
+        with self._lock:
             unsent, lease.unsent = lease.unsent, False
             message = worker_pb2.LeaseHeartbeat(
                 run_id=lease.key[0],
@@ -210,18 +175,16 @@ class Heartbeats:
             message.idle.FromMilliseconds(math.ceil(idle * 1_000))
         return message
 
-    def _send(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
-        stub = worker_pb2_grpc.WorkerStub(self.channel())
+    async def _send(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
         sent = self._runtime.monotonic()
         shortest = min(lease.interval for lease, _ in batch)
-        response = stub.Heartbeat(
+        response = await self._background.heartbeat(
             worker_pb2.HeartbeatRequest(heartbeats=[message for _, message in batch]),
-            timeout=min(CALL_SECONDS_MAX, max(1.0, shortest)),
-            metadata=self._connection.access.metadata,
+            min(CALL_SECONDS_MAX, max(1.0, shortest)),
         )
-        with self._wake:
+        with self._lock:
             for lease, _ in batch:
-                wait = min(PROGRESS_SECONDS, lease.interval / 2) if lease.unsent else lease.interval
+                wait = self._progress_wait(lease) if lease.unsent else lease.interval
                 lease.next_beat = lease.beat_after(sent, wait)
         for state in response.leases:
             if state.status == worker_pb2.LEASE_STATUS_LOST or state.cancel_requested:

@@ -1,6 +1,6 @@
 """A worker's recordings: journal entries of its steps that are not acknowledged yet.
 
-No network here, as in `_worker_state`. Each is kept until it is answered, so a new stream begins with all of them; it
+No network here, as in `state`. Each is kept until it is answered, so a new stream begins with all of them; it
 is given up only with its lease.
 """
 

@@ -7,19 +7,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-import grpc
-from google.protobuf.message import Message
-
 from stepwell_client.agent.journal.journal import BEGIN
-from stepwell_client.calls.client import Client
-from stepwell_client.errors import LeaseLost, StepwellClientError, Unauthenticated, Unavailable
+from stepwell_client.errors import LeaseLost, StepwellClientError, Unavailable
 from stepwell_client.link.backoff import READS, SAVES, Backoff
-from stepwell_client.link.status import from_rpc_error
-from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from stepwell_client.v1 import types_pb2, worker_pb2
 from stepwell_client.worker.heartbeats import Heartbeats
 from stepwell_client.worker.log_sender import LogSender
 from stepwell_client.worker.recorder import lost
 from stepwell_client.worker.state import StepLease, WorkerState
+from stepwell_client.worker.transport import Transport
 
 CALL_SECONDS = 10.0
 
@@ -32,13 +28,13 @@ class WorkerServices:
         state: WorkerState,
         heartbeats: Heartbeats,
         logs: LogSender,
-        client: Client,
+        transport: Transport,
         wake: asyncio.Event,
     ) -> None:
         self._state = state
         self._heartbeats = heartbeats
         self._logs = logs
-        self._client = client
+        self._transport = transport
         self._wake = wake
 
     def _lease_of(self, assignment: worker_pb2.Assignment) -> StepLease | None:
@@ -82,8 +78,7 @@ class WorkerServices:
             task_ids=task_ids,
             first=first,
         )
-        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
-        return await self._read(lease, stub.ReadResults, request)
+        return await self._read(lease, self._transport.read_results, request)
 
     async def read_journal(
         self, assignment: worker_pb2.Assignment, cursor: str
@@ -95,8 +90,7 @@ class WorkerServices:
             lease_token=assignment.lease_token,
             cursor=cursor,
         )
-        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
-        response = await self._read(lease, stub.ReadJournal, request)
+        response = await self._read(lease, self._transport.read_journal, request)
         return response.page
 
     def record(
@@ -162,32 +156,30 @@ class WorkerServices:
             messages=messages,
             after=after,
         )
-        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
         # What arrived already is not stored twice.
         request = worker_pb2.AppendRequest(appended=[appended])
-        response = await self._call(stub.Append, request, SAVES)
+        response = await self._call(self._transport.append, request, SAVES)
         if any(state.status == worker_pb2.LEASE_STATUS_LOST for state in response.leases):
             raise gone
 
     async def _call(
         self,
         method: Callable[..., Awaitable[Any]],
-        request: Message,
+        request: Any,
         backoff: Backoff,
         gives_up: Callable[[], bool] = lambda: False,
     ) -> Any:
         """Call until a server answers; None: `gives_up` came true first."""
-        access, runtime = self._client.connection.access, self._client.runtime
+        runtime = self._transport.runtime
         failures = 0
         while not gives_up():
-            error: StepwellClientError
             try:
-                return await method(request, timeout=CALL_SECONDS, metadata=access.metadata)
-            except grpc.RpcError as problem:
-                error = from_rpc_error(problem)
+                return await method(request, CALL_SECONDS)
+            except StepwellClientError as problem:
+                error = problem
             failures += 1
             comes_back = isinstance(error, Unavailable) or (
-                isinstance(error, Unauthenticated) and failures == 1 and access.reload()
+                failures == 1 and self._transport.renews(error)
             )
             if not comes_back or failures == backoff.attempts_max:
                 raise error
@@ -198,7 +190,7 @@ class WorkerServices:
         self, assignment: worker_pb2.Assignment
     ) -> Sequence[types_pb2.Message]:
         run_id, task_id = assignment.run.run_id, assignment.execution.task_id
-        return [one async for one in self._client.calls.messages(run_id, task_id=task_id)]
+        return [one async for one in self._transport.messages(run_id, task_id)]
 
 
 def _note_ends(

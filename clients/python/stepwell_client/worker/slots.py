@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from stepwell_client.link.connect import default_token_file
-from stepwell_client.link.runtime import Runtime
+from stepwell_client.link.runtime import WorkerRuntime
 
 try:
     import fcntl
@@ -37,7 +37,7 @@ def base_id(agent_name: str) -> str:
 class WorkerSlots:
     """The slots of one worker, from `take` to `release`."""
 
-    def __init__(self, base: str, runtime: Runtime, folder: Path | None = None) -> None:
+    def __init__(self, base: str, runtime: WorkerRuntime, folder: Path | None = None) -> None:
         """`base`: the id of the first slot. `folder`: where the locks lie; default: the state folder's `workers`."""
         self._base = base
         self._runtime = runtime

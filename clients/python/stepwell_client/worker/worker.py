@@ -15,10 +15,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Any, Self
-
-import grpc
-import grpc.aio
+from typing import Self
 
 from stepwell_client.agent.agent import Agent
 from stepwell_client.agent.execution import AgentRunner
@@ -28,24 +25,20 @@ from stepwell_client.errors import (
     DeadlineExceeded,
     LeaseLost,
     Misconfigured,
-    ResourceExhausted,
-    ServerError,
     StepwellClientError,
-    Unauthenticated,
-    Unavailable,
     WorkerReplaced,
 )
 from stepwell_client.link.outages import StreamLosses
-from stepwell_client.link.status import from_rpc_error
 from stepwell_client.records.limits import CONCURRENCY_MAX
 from stepwell_client.records.plans import seconds_of
-from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
+from stepwell_client.v1 import worker_pb2
+from stepwell_client.worker.grpc_transport import GrpcTransport
 from stepwell_client.worker.heartbeats import Heartbeats
 from stepwell_client.worker.log_sender import LogSender
-from stepwell_client.worker.reconnect import wait_to_return
 from stepwell_client.worker.services import WorkerServices
 from stepwell_client.worker.slots import WorkerSlots, base_id
 from stepwell_client.worker.state import ExecutionKey, StepLease, WorkerState
+from stepwell_client.worker.transport import Transport, WorkStream
 
 WELCOME_SECONDS = 10.0
 ACK_SECONDS = 5.0
@@ -61,7 +54,7 @@ class Worker:
     def __init__(
         self,
         agent: Agent,
-        client: Client | str | None = None,
+        client: Client | str | Transport | None = None,
         *,
         worker_id: str | None = None,
         queues: Sequence[str] = (),
@@ -69,7 +62,7 @@ class Worker:
         version: str = "",
         concurrency: int = 8,
     ) -> None:
-        """Prepare to serve the agent: over a client, at a target, or at the default target.
+        """Prepare to serve the agent: over a client, at a target, at the default target, or over another transport.
 
         `worker_id` identifies the worker, also after a restart: the server assigns the leases of an
         older instance of the same id to a newer one at once, and ends the older with WorkerReplaced.
@@ -82,9 +75,10 @@ class Worker:
             raise Misconfigured(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
         self.agent = agent
         self.worker_id = worker_id or base_id(agent.name)
-        self._owns_client = not isinstance(client, Client)
-        self._client = client if isinstance(client, Client) else Client(client)
-        self._runtime = self._client.runtime
+        self._transport: Transport = (
+            GrpcTransport(client) if client is None or isinstance(client, Client | str) else client
+        )
+        self._runtime = self._transport.runtime
         self._slots = None if worker_id else WorkerSlots(self.worker_id, self._runtime)
         self.instance_id = self._runtime.new_id()
         self._queues = queues
@@ -94,21 +88,11 @@ class Worker:
         self._runner = AgentRunner(agent)
         self._state = WorkerState(concurrency)
         self._heartbeats = Heartbeats(
-            self._state,
-            self._client.connection,
-            self._runtime,
-            self._on_change,
-            name=self.worker_id,
+            self._state, self._transport, self._on_change, name=self.worker_id
         )
-        self._logs = LogSender(
-            self._heartbeats.channel,
-            self._client.connection,
-            self._runtime,
-            self._on_change,
-            name=self.worker_id,
-        )
+        self._logs = LogSender(self._transport, self._on_change, name=self.worker_id)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._call: grpc.aio.StreamStreamCall[Any, Any] | None = None
+        self._stream: WorkStream | None = None
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._connected = asyncio.Event()
@@ -117,7 +101,7 @@ class Worker:
         self._background: asyncio.Task[None] | None = None
         self._losses = StreamLosses()
         self._services = WorkerServices(
-            self._state, self._heartbeats, self._logs, self._client, self._wake
+            self._state, self._heartbeats, self._logs, self._transport, self._wake
         )
 
     async def __aenter__(self) -> Self:
@@ -167,8 +151,7 @@ class Worker:
             self._runner.close()
             if self._slots is not None:
                 self._slots.release()
-            if self._owns_client:
-                await self._client.close()
+            await self._transport.close()
             for event in (self._ended, self._quiet, self._connected):
                 event.set()
 
@@ -187,9 +170,9 @@ class Worker:
         if self._state.pending and not self._ended.is_set():
             await self._complete(GOODBYE_SECONDS)
         self._stopping.set()
-        call = self._call
-        if call is not None:
-            await self._close_stream(call)
+        stream = self._stream
+        if stream is not None:
+            await self._close_stream(stream)
         await self._ended.wait()
 
     async def _until_quiet(self, seconds: float, busy: Callable[[], bool]) -> None:
@@ -201,14 +184,14 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _close_stream(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
+    async def _close_stream(self, stream: WorkStream) -> None:
         try:
             async with asyncio.timeout(GOODBYE_SECONDS):
-                await call.done_writing()
+                await stream.half_close()
                 await self._ended.wait()
-        except (TimeoutError, grpc.RpcError, asyncio.InvalidStateError):
+        except TimeoutError:
             pass
-        call.cancel()
+        stream.cancel()
 
     # The stream, again and again.
 
@@ -216,30 +199,31 @@ class Worker:
         failures = 0
         while not self._stopping.is_set():
             error: StepwellClientError | None = None
+            reason = worker_pb2.WORK_END_REASON_UNSPECIFIED
             self._connected.clear()
             try:
-                reason = await self._stream()
-                if reason == worker_pb2.WORK_END_REASON_REPLACED:
-                    self._replaced()
-            except grpc.RpcError as problem:
-                error = from_rpc_error(problem)
+                reason = await self._run_stream()
+            except StepwellClientError as problem:
+                error = problem
             except TimeoutError:
                 error = DeadlineExceeded("the server did not welcome the worker in time")
+            if reason == worker_pb2.WORK_END_REASON_REPLACED:
+                self._replaced()
             if self._stopping.is_set():
                 return
-            if error is not None and not self._may_return(error):
+            if error is not None and not self._transport.may_return(error):
                 raise error
             failures = 1 if self._connected.is_set() else failures + 1
             self._log_loss(error, first=failures == 1)
             if failures > 1:
                 await self._complete(ACK_SECONDS)
-            await wait_to_return(self._client, self._stopping, failures)
+            await self._transport.wait_to_return(self._stopping, failures)
 
     def _log_loss(self, error: StepwellClientError | None, *, first: bool) -> None:
         """Write a line at the loss of the server, and ever more rarely while it lasts."""
         if not self._losses.due(self._runtime.monotonic(), first=first):
             return
-        target = self._client.connection.target
+        target = self._transport.target
         cause = f"{target}: the stream ended" if error is None else error.explain(target)
         _log.warning("worker %s connects again: %s", self.worker_id, cause)
 
@@ -258,33 +242,25 @@ class Worker:
             self.worker_id,
         )
 
-    def _may_return(self, error: StepwellClientError) -> bool:
-        if isinstance(error, Unauthenticated):
-            return self._client.connection.access.reload()
-        if isinstance(error, ServerError):
-            return error.status is not grpc.StatusCode.UNIMPLEMENTED
-        return isinstance(error, Unavailable | ResourceExhausted)
-
-    async def _stream(self) -> int:
+    async def _run_stream(self) -> int:
         """Run one stream; return the reason of its end."""
-        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
-        call = stub.Work(metadata=self._client.connection.access.metadata)
+        stream = self._transport.work()
         writer: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(WELCOME_SECONDS):
-                if not await _write(call, worker_pb2.WorkRequest(hello=self._hello())):
-                    await call.read()  # Raises the reason.
-                response: Any = await call.read()
-            if response is grpc.aio.EOF:
+                # A stream that is broken already raises the reason when it is read.
+                await stream.write(worker_pb2.WorkRequest(hello=self._hello()))
+                response = await stream.read()
+            if response is None:
                 return worker_pb2.WORK_END_REASON_UNSPECIFIED
             self._welcome(response.welcome)
-            self._call = call
-            writer = self._runtime.spawn(self._send(call))
-            while response is not grpc.aio.EOF:
+            self._stream = stream
+            writer = self._runtime.spawn(self._send(stream), name="work writer")
+            while response is not None:
                 self._accept(response)
                 if response.HasField("end"):
                     return response.end.reason
-                response = await call.read()
+                response = await stream.read()
             return worker_pb2.WORK_END_REASON_UNSPECIFIED
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -292,17 +268,17 @@ class Worker:
                 raise
             return worker_pb2.WORK_END_REASON_UNSPECIFIED  # Our own goodbye.
         finally:
-            self._call = None
-            call.cancel()
+            self._stream = None
             if writer is not None:
                 writer.cancel()
+            await stream.close()
 
-    async def _send(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
+    async def _send(self, stream: WorkStream) -> None:
         """Write what is unsent; while a message is on its way the next one grows."""
         while True:
             request = self._state.next_request()
             if request is not None:
-                if not await _write(call, request):
+                if not await stream.write(request):
                     return
                 continue
             self._wake.clear()
@@ -368,7 +344,9 @@ class Worker:
         elif lease.key in cancelled:
             self._state.finish(lease, None)
         else:
-            lease.task = self._runtime.spawn(self._execute(lease, assignment))
+            lease.task = self._runtime.spawn(
+                self._execute(lease, assignment), name=f"step {lease.key[1]}"
+            )
 
     async def _execute(self, lease: StepLease, assignment: worker_pb2.Assignment) -> None:
         outcome: worker_pb2.Outcome | None = None
@@ -444,18 +422,16 @@ class Worker:
 
     async def _complete(self, seconds: float) -> None:
         """Send outcomes and recordings by unary calls: they may work where a stream fails."""
-        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
-        metadata = self._client.connection.access.metadata
         try:
             for request in self._state.complete_requests():
-                response = await stub.Complete(request, timeout=seconds, metadata=metadata)
+                response = await self._transport.complete(request, seconds)
                 for ack in response.acks:
                     self._settle(ack)
             for request in self._state.recorder.requests():
-                response = await stub.Record(request, timeout=seconds, metadata=metadata)
+                response = await self._transport.record(request, seconds)
                 for recorded in response.recorded:
                     self._state.recorder.settle(recorded)
-        except grpc.RpcError:
+        except StepwellClientError:
             return  # They stay pending.
 
     async def _release_all(self) -> None:
@@ -465,17 +441,6 @@ class Worker:
             self._release(lease)
         if self._state.pending:
             await self._complete(GOODBYE_SECONDS)
-
-
-async def _write(
-    call: grpc.aio.StreamStreamCall[Any, Any], request: worker_pb2.WorkRequest
-) -> bool:
-    """Write a message; False: the stream is broken, and reading raises the reason."""
-    try:
-        await call.write(request)
-    except (grpc.RpcError, asyncio.InvalidStateError):
-        return False
-    return True
 
 
 def _outcome(lease: StepLease) -> worker_pb2.Outcome:
