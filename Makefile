@@ -38,7 +38,7 @@ DOCS_VENV := .venv-docs
 DOCS_PY := $(DOCS_VENV)/bin/python
 FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_PY := $(FRAMEWORKS_VENV)/bin/python
-SOURCES := service drivers clients/python testkit tests scripts console $(wildcard bench examples)
+SOURCES := service drivers clients/python clients/frameworks testkit tests scripts console $(wildcard bench examples)
 
 PEERS_VENV := .venv-peers
 # Restate's server comes from npm, Temporal's from Go's module proxy, all else from PyPI.
@@ -74,8 +74,8 @@ $(DOCS_READY): requirements/docs.txt scripts/bootstrap.py
 	@$(PYTHON) scripts/bootstrap.py $(DOCS_VENV) requirements/docs.txt
 	@touch $@
 
-$(FRAMEWORKS_READY): $(READY) requirements/frameworks.txt
-	@$(PYTHON) scripts/bootstrap.py --over $(VENV) $(FRAMEWORKS_VENV) requirements/frameworks.txt clients/python . testkit
+$(FRAMEWORKS_READY): $(READY) clients/frameworks/pyproject.toml requirements/frameworks.txt
+	@$(PYTHON) scripts/bootstrap.py --over $(VENV) $(FRAMEWORKS_VENV) requirements/frameworks.txt clients/python . testkit clients/frameworks
 	@touch $@
 
 $(PEERS_READY): requirements/peers.txt scripts/bootstrap.py
@@ -176,7 +176,7 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	    --group dev pyproject.toml -o requirements/dev.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	    --no-emit-package stepwell-client --all-extras --group dev --group frameworks \
+	    --no-emit-package stepwell-client --no-emit-package stepwell-frameworks --all-extras --group dev --group frameworks \
 	    --constraint requirements/dev.txt pyproject.toml -o requirements/frameworks.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
@@ -192,5 +192,5 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	    --no-deps --group model -o requirements/model.txt
 
 clean: ## remove the environments and all that was built
-	@rm -rf $(VENV) $(GENERATE_VENV) $(DOCS_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out console/node_modules console/build build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(GENERATE_VENV) $(DOCS_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out console/node_modules console/build build dist clients/python/dist clients/frameworks/dist .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """Makes a virtual environment from a requirements file with hashes; called by the Makefile alone.
 
     python3 scripts/bootstrap.py .venv requirements/dev.txt clients/python .
-    python3 scripts/bootstrap.py --over .venv .venv-frameworks requirements/frameworks.txt clients/python .
+    python3 scripts/bootstrap.py --over .venv .venv-frameworks requirements/frameworks.txt clients/frameworks
 
 The arguments after the requirements file are projects of this repository, installed editable. With
 `--over` the packages of another environment are seen, and only what it lacks is installed. Only

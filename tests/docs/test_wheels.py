@@ -1,4 +1,4 @@
-"""Contents of the three wheels: no test code in the server's, nothing else in the test kit's.
+"""Contents of the four wheels: no test code in the server's, nothing else in the test kit's.
 
 They are built here, with the packages that are installed; nothing is fetched.
 """
@@ -91,6 +91,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
 
 
 @pytest.fixture(scope="module")
+def frameworks(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
+    return built(TOP / "clients" / "frameworks", tmp_path_factory.mktemp("frameworks"))
+
+
+@pytest.fixture(scope="module")
 def testkit(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
     return built(TOP / "testkit", tmp_path_factory.mktemp("testkit"))
 
@@ -127,6 +132,17 @@ def test_client_wheel_holds_the_client_and_imports_no_server(client: Wheel) -> N
     assert not client.imported & {*TEST_ONLY, "stepwell", "stepwell_drivers"}
 
 
+def test_frameworks_wheel_holds_the_adapters_with_an_extra_each(frameworks: Wheel) -> None:
+    assert frameworks.packages == {"stepwell_frameworks"}
+    assert "stepwell_frameworks/py.typed" in frameworks.files
+    folders = {name.split("/")[1] for name in frameworks.files if name.count("/") == 2}
+    extras = frameworks.metadata.get_all("Provides-Extra", [])
+    assert {name.replace("-", "_") for name in extras} == {
+        name for name in folders if f"stepwell_frameworks/{name}/__init__.py" in frameworks.files
+    }
+    assert not frameworks.imported & {*TEST_ONLY, "stepwell", "stepwell_drivers"}
+
+
 def test_testkit_wheel_holds_the_kit_and_needs_neither_tests_nor_hypothesis(
     testkit: Wheel,
 ) -> None:
@@ -138,23 +154,25 @@ def test_testkit_wheel_holds_the_kit_and_needs_neither_tests_nor_hypothesis(
 
 
 def test_each_wheel_brings_its_licence_authors_and_page(
-    server: Wheel, client: Wheel, testkit: Wheel
+    server: Wheel, client: Wheel, frameworks: Wheel, testkit: Wheel
 ) -> None:
-    for wheel in (server, client, testkit):
+    for wheel in (server, client, frameworks, testkit):
         name = wheel.metadata["Name"].replace("-", "_")
         assert f"{name}-{VERSION}.dist-info/licenses/LICENSE" in wheel.files
         assert wheel.metadata["Author"] == "The Stepwell authors"
         assert "Programming Language :: Python :: 3.11" in wheel.metadata.get_all("Classifier", [])
-    for wheel in (client, testkit):
+    for wheel in (client, frameworks, testkit):
         # A relative link leads nowhere from where a wheel's page is shown.
         assert not re.findall(r"\]\((?!https:|#)[^)]*\)", str(wheel.metadata.get_payload()))
     assert testkit.metadata["Description-Content-Type"] == "text/markdown"
     assert "stepwell_testkit.environment" in str(testkit.metadata.get_payload())
 
 
-def test_each_wheel_requires_what_it_imports(server: Wheel, client: Wheel, testkit: Wheel) -> None:
+def test_each_wheel_requires_what_it_imports(
+    server: Wheel, client: Wheel, frameworks: Wheel, testkit: Wheel
+) -> None:
     owners = packages_distributions()
-    for wheel in (server, client, testkit):
+    for wheel in (server, client, frameworks, testkit):
         foreign = wheel.imported - sys.stdlib_module_names - {"__future__"}
         for name in foreign:
             # A namespace has several: `google` is protobuf's and googleapis'.
@@ -164,12 +182,13 @@ def test_each_wheel_requires_what_it_imports(server: Wheel, client: Wheel, testk
 
 
 def test_distributions_require_each_other_at_their_own_version(
-    server: Wheel, client: Wheel, testkit: Wheel
+    server: Wheel, client: Wheel, frameworks: Wheel, testkit: Wheel
 ) -> None:
-    for wheel in (server, client, testkit):
+    for wheel in (server, client, frameworks, testkit):
         assert wheel.metadata["Version"] == VERSION
     assert str(server.required["stepwell-client"]) == f"stepwell-client=={VERSION}"
     assert str(testkit.required["stepwell-client"]) == f"stepwell-client=={VERSION}"
+    assert str(frameworks.required["stepwell-client"]) == f"stepwell-client=={VERSION}"
     assert str(testkit.required["stepwell"]) == f"stepwell=={VERSION}"
     assert not {"stepwell", "stepwell-testkit"} & client.required.keys()
     assert "stepwell-testkit" not in server.required

@@ -10,7 +10,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from stepwell_client import Agent, TaskContext, current_step
-from stepwell_client.pydantic_ai import StepwellDurability
+from stepwell_frameworks.pydantic_ai import StepwellDurability
 from tests.chaos.world.gates import noted
 
 agent = Agent("killed")

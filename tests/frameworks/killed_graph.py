@@ -9,7 +9,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
 from stepwell_client import Agent, TaskContext, current_step
-from stepwell_client.langgraph import StepwellSaver, node, run
+from stepwell_frameworks.langgraph import StepwellSaver, node, run
 from tests.chaos.world.gates import noted
 
 agent = Agent("graphs")

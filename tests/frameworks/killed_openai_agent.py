@@ -10,7 +10,7 @@ import agents
 from agents.testing import ModelCall, ModelStep, ScriptedModel
 
 from stepwell_client import Agent, TaskContext, current_step
-from stepwell_client.openai_agents import StepwellRunner, durable
+from stepwell_frameworks.openai_agents import StepwellRunner, durable
 from tests.chaos.world.gates import noted
 from tests.frameworks.scripted_openai import step_of
 

@@ -8,8 +8,8 @@ from agents import Agent, Usage, function_tool
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 
 from stepwell_client import TaskContext
-from stepwell_client.openai_agents import StepwellRunner
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner
 from tests.support.journal import Crash, JournaledStep
 
 USED = Usage(requests=1, input_tokens=10, output_tokens=2, total_tokens=12)

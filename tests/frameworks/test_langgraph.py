@@ -12,7 +12,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
 from stepwell_client import JournalError, TaskContext, current_step, encode
-from stepwell_client.langgraph import (
+from stepwell_frameworks.langgraph import (
     StepwellSaver,
     node,
     run,

@@ -17,7 +17,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy, Send
 
 from stepwell_client import Effect, TaskContext, current_step, encode
-from stepwell_client.langgraph import (
+from stepwell_frameworks.langgraph import (
     StepwellSaver,
     awrap_tool_call,
     journaled,

@@ -11,7 +11,7 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import BASE_CAPABILITIES
 
 from stepwell_client import JournalError, TaskContext
-from stepwell_client.langgraph import StepwellSaver
+from stepwell_frameworks.langgraph import StepwellSaver
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 
 

@@ -10,7 +10,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
 from stepwell_client import TaskContext, current_step
-from stepwell_client.langgraph import StepwellSaver, node, run
+from stepwell_frameworks.langgraph import StepwellSaver, node, run
 from tests.frameworks.graphs import KEPT, Ran, State, chain
 from tests.support.journal import JournaledStep, crashed, result_of
 

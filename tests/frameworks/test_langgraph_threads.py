@@ -11,7 +11,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import RetryPolicy, Send, interrupt
 
 from stepwell_client import JournalError, TaskContext, current_step, encode
-from stepwell_client.langgraph import StepwellSaver, node, run, run_sync
+from stepwell_frameworks.langgraph import StepwellSaver, node, run, run_sync
 from tests.frameworks.graphs import KEPT, Ran, State
 from tests.support.journal import JournaledStep, crashed, result_of
 

@@ -28,8 +28,8 @@ from agents.testing import ModelStep, ScriptedModel
 from pydantic import BaseModel
 
 from stepwell_client import TaskContext, current_step
-from stepwell_client.openai_agents import StepwellRunner, durable
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner, durable
 from tests.frameworks.scripted_openai import Finder, names, scripted, step_of, twice
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 
@@ -274,7 +274,7 @@ async def test_an_output_type_and_hosted_tools_are_part_of_what_is_asked() -> No
 REQUEST = """
 from agents import Agent, ModelSettings, WebSearchTool, function_tool
 from agents.models.interface import ModelTracing
-from stepwell_client._openai_agents_model import _asked
+from stepwell_frameworks.openai_agents.step_model import _asked
 
 settings = ModelSettings(metadata={"a": "b"}, extra_args={"stop": {"x", "y", "z"}, "prompt_cache_key": "KEY"})
 tools = [WebSearchTool(), function_tool(lambda what: what, name_override="find")]

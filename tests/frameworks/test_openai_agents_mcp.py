@@ -9,8 +9,8 @@ from agents import Agent
 from agents.mcp import MCPServerStdio
 
 from stepwell_client import TaskContext, encode
-from stepwell_client.openai_agents import StepwellRunner
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner
 from tests.frameworks.scripted_openai import scripted
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 

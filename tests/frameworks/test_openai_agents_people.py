@@ -8,8 +8,8 @@ import pytest
 from agents import Agent, RunContextWrapper, function_tool
 
 from stepwell_client import Effect, InputKind, TaskContext, current_step, encode
-from stepwell_client.openai_agents import StepwellRunner, as_call, durable
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner, as_call, durable
 from tests.frameworks.scripted_openai import scripted
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 

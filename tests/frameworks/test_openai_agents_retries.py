@@ -10,8 +10,8 @@ from agents import Agent, ModelRetrySettings, ModelSettings
 from agents.testing import ModelStep, ScriptedModel
 
 from stepwell_client import NonRetryable, TaskContext
-from stepwell_client.openai_agents import StepwellRunner
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner
 from tests.frameworks.scripted_openai import step_of
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 

@@ -16,8 +16,8 @@ from agents import (
 )
 
 from stepwell_client import TaskContext
-from stepwell_client.openai_agents import StepwellRunner, StepwellSession
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner, StepwellSession
 from tests.frameworks.scripted_openai import scripted
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 

@@ -12,8 +12,8 @@ from agents import Agent, function_tool
 from agents.testing import ScriptedModel
 
 from stepwell_client import Release, TaskContext
-from stepwell_client.openai_agents import StepwellRunner
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner
 from tests.frameworks.scripted_openai import scripted, step_of
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 

@@ -15,8 +15,8 @@ from agents import (
 from pydantic import BaseModel
 
 from stepwell_client import NonRetryable, Retry, TaskContext, decode
-from stepwell_client.openai_agents import StepwellRunner, as_call, not_kept
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.openai_agents import StepwellRunner, as_call, not_kept
 from tests.frameworks.scripted_openai import Finder, names, scripted, twice
 from tests.support.journal import JournaledStep, crashed, result_of
 

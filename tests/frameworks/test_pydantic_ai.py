@@ -27,8 +27,8 @@ from stepwell_client import (
     TaskContext,
     current_step,
 )
-from stepwell_client.pydantic_ai import StepwellDurability
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.pydantic_ai import StepwellDurability
 from tests.frameworks.scripted import Script, tool_call
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 
@@ -403,7 +403,7 @@ REQUEST = """
 from pydantic_ai import ToolDefinition
 from pydantic_ai.durable_exec import ModelRequestId
 from pydantic_ai.models import ModelRequestParameters
-from stepwell_client._pydantic_ai_calls import StepBackend
+from stepwell_frameworks.pydantic_ai.operations import StepBackend
 
 names = {"find", "read", "count", "write", "mail"}
 tools = [ToolDefinition(name=name) for name in sorted(names)]

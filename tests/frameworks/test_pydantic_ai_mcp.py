@@ -10,7 +10,7 @@ from pydantic_ai import Agent
 from pydantic_ai.mcp import MCPToolset
 
 from stepwell_client import TaskContext
-from stepwell_client.pydantic_ai import StepwellDurability
+from stepwell_frameworks.pydantic_ai import StepwellDurability
 from tests.frameworks.scripted import Script, returned, tool_call
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 

@@ -8,8 +8,8 @@ from pydantic_ai import Agent
 from pydantic_ai.exceptions import CallDeferred
 
 from stepwell_client import Effect, InputKind, TaskContext, current_step, encode
-from stepwell_client.pydantic_ai import StepwellDurability
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.pydantic_ai import StepwellDurability
 from tests.frameworks.scripted import Script, returned, tool_call
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 

@@ -217,6 +217,10 @@ class Refusal:
         faults = self._of(status, error_details_pb2.BadRequest)
         self.fields = [one.field for fault in faults for one in fault.field_violations]
         self.retry = self._of(status, error_details_pb2.RetryInfo)
+        self.missing = [
+            (one.resource_type, one.resource_name)
+            for one in self._of(status, error_details_pb2.ResourceInfo)
+        ]
 
     @staticmethod
     def _of(status: status_pb2.Status, kind: type[Any]) -> list[Any]:

@@ -151,7 +151,7 @@ async def test_J5_open_begin_makes_the_step_unknown_until_a_person_settles_it(
         await worker.call.write(wpb.WorkRequest(credits=1))
         got = await worker.assignment()
         assert keys(got) == [], "the begin is removed, so that it may run"
-        assert statuses(await write(client, got, begin("pay", 2))) == [KEPT]
+        assert statuses(await write(client, got, begin("pay"))) == [KEPT]
         got = await again(worker, got)
         await worker.report(outcome(got, unknown_call=unknown))
         paid = types_pb2.Payload(data=b'"paid"')
@@ -425,8 +425,8 @@ async def test_fresh_retry_begins_the_journal_anew(client: Client) -> None:
     async with client.worker(queues=["q"]) as worker:
         both = [await worker.assignment() for _ in range(2)]
         got = next(one for one in both if one.execution.task_id == "a")
-        for fresh, expected in ((False, ["k", "pay"]), (True, ["pay"])):
-            await write(client, got, entry("k"), entry("pay", effect=ONCE))
+        for fresh, expected in ((False, ["k", "pay", "pay"]), (True, ["pay", "pay"])):
+            await write(client, got, entry("k"), begin("pay"), entry("pay", effect=ONCE))
             await worker.report(outcome(got, failed=failed))
             await client.ask("RetryTask", run_id=run_id, task_id="a", fresh=fresh)
             await worker.call.write(wpb.WorkRequest(credits=1))

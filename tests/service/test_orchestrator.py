@@ -67,6 +67,42 @@ async def test_S16_a_start_sent_again_finds_its_run(client: Client) -> None:
     assert (error.code, error.reason) == (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED")
 
 
+async def test_S16_a_default_that_is_written_out_makes_no_other_request(client: Client) -> None:
+    task = types_pb2.TaskSpec(task_id="a")
+    spelled = types_pb2.TaskSpec(
+        task_id="a",
+        effect=types_pb2.EFFECT_IDEMPOTENT,
+        retry=types_pb2.RetryPolicy(max_attempts=3, jitter=1),
+    )
+    short = await start(client, goal="g", plan=plan(task), request_id="s")
+    long = await start(
+        client,
+        goal="g",
+        plan=plan(spelled),
+        request_id="s",
+        queue="default",
+        max_iterations=10,
+        max_parallel=32,
+        no_progress_limit=3,
+        budget=types_pb2.Budget(),
+    )
+    run_id = short.run.spec.run_id
+    retried: Any = {"run_id": run_id, "request_id": "r", "reason": "again"}
+    paused = await client.ask("PauseRun", run_id=run_id)
+    resumed = await client.ask("ResumeRun", **retried)
+    again = await client.ask("ResumeRun", **retried, retry_failed=True)
+    fork: Any = {"run_id": run_id, "request_id": "f", "version": paused.run.version}
+    forked = await client.ask("ForkRun", **fork)
+    same = await client.ask("ForkRun", **fork, mode=types_pb2.FORK_MODE_STRICT)
+
+    assert (short.created, long.created) == (True, False)
+    assert long.run.spec.run_id == run_id
+    assert (resumed.changed, again.changed) == (True, False)
+    assert (forked.created, same.created) == (True, False)
+    error = await refusal(start(client, goal="g", plan=plan(task), request_id="s", max_parallel=31))
+    assert error.reason == "REQUEST_ID_REUSED"
+
+
 async def test_validate_only_starts_nothing(client: Client) -> None:
     reply = await start(
         client, goal="g", plan=plan(types_pb2.TaskSpec(task_id="a")), validate_only=True
@@ -171,7 +207,8 @@ async def test_only_a_run_that_has_ended_is_deleted(client: Client) -> None:
     await client.ask("DeleteRun", run_id=run_id)
 
     for method in ("DeleteRun", "GetRun"):
-        assert (await refusal(client.ask(method, run_id=run_id))).reason == "RUN_NOT_FOUND"
+        error = await refusal(client.ask(method, run_id=run_id))
+        assert (error.reason, error.missing) == ("RUN_NOT_FOUND", [("run", run_id)])
     # A late retry of its start does not raise it.
     error = await refusal(start(client, goal="g", request_id="r"))
     assert error.code is grpc.StatusCode.ALREADY_EXISTS

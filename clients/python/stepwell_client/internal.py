@@ -1,4 +1,4 @@
-"""Parts of the client for programs that build on it: an in-process orchestrator, a command line, a test kit.
+"""Parts of the client for programs that build on it: an in-process orchestrator, a command line, a test kit, adapters.
 
 Agents and their callers need none of them. They are public because no other distribution may import a private
 module of this one; they change together with the server.
@@ -6,7 +6,12 @@ module of this one; they change together with the server.
 
 from __future__ import annotations
 
+from stepwell_client.agent.contexts import journaled_step
 from stepwell_client.agent.execution import AgentRunner, StepServices
+from stepwell_client.agent.journal.call_run import INVALID_RESULT, Reconcile
+from stepwell_client.agent.journal.context import in_thread, on_loop, opened_calls
+from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
+from stepwell_client.agent.scopes import code_run, current_key
 from stepwell_client.calls.cursors import RunCursor
 from stepwell_client.calls.message_client import MessageClient
 from stepwell_client.calls.reads import ResultMessages
@@ -17,6 +22,7 @@ from stepwell_client.link.backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
 from stepwell_client.link.connect import Connection, CurrentChannel, is_local
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.link.status import from_rpc_error
+from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
 from stepwell_client.records.message_view import MessageView
 from stepwell_client.records.plans import plan_draft
 from stepwell_client.records.reading import RECORDS, read_event, read_question, read_task
@@ -29,6 +35,9 @@ BACKOFFS = (CALLS, SAVES, STREAMS, LOGS)
 
 __all__ = [
     "BACKOFFS",
+    "INVALID_RESULT",
+    "NAME_CHARS_MAX",
+    "PROMPT_BYTES_MAX",
     "RECORDS",
     "AgentRunner",
     "Backoff",
@@ -39,15 +48,25 @@ __all__ = [
     "LogBuffer",
     "MessageClient",
     "MessageView",
+    "Reconcile",
     "ResultMessages",
     "RunCursor",
     "Runtime",
     "StartOptions",
     "StepServices",
     "SyncMessageClient",
+    "clip",
+    "code_run",
+    "current_key",
+    "digest_of",
     "field_readers",
     "from_rpc_error",
+    "in_order",
+    "in_thread",
     "is_local",
+    "journaled_step",
+    "on_loop",
+    "opened_calls",
     "plan_draft",
     "read_event",
     "read_question",

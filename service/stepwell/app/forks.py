@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+from msgspec import field
 from msgspec.structs import replace
 
 from stepwell.app.commands import CommandResult, carry_out
@@ -17,7 +18,7 @@ from stepwell.core.port import INPUT_KEY, JournalQuery, Presence, PresenceQuery,
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.journal import StoredEntry
-from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
+from stepwell.core.records.model import Budget, Payload, Record, Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import ANY, WorkerVersion
 from stepwell.core.records.states import ForkMode, StepKind
 from stepwell.core.records.step_journal import Source
@@ -29,33 +30,33 @@ _LISTED_MAX = 3
 """Misfits in an error's message; its details have the others."""
 
 
-class ForkOrder(NamedTuple):
+class ForkOrder(Record, frozen=True, kw_only=True):
     """A fork as its caller asks for it: None and empty values are the parent's."""
 
     tenant_id: str
     parent_run_id: str
     run_id: str
     """The fork's own id."""
-    actor: str
+    actor: str = ""
     """The caller, by its credential."""
-    executor_id: str
+    executor_id: str = ""
     """The one for whom the caller says it acts; empty: the caller."""
-    request_fingerprint: str
-    version: int
+    request_fingerprint: str = ""
+    version: int = 0
     """The parent's version to fork from; 0: its last one."""
-    mode: ForkMode
-    plan: tuple[TaskSpec, ...] | None
-    replan: bool
-    input: Payload | None
-    goal: str | None
-    queue: str
-    labels: Mapping[str, str]
+    mode: ForkMode = ForkMode.STRICT
+    plan: tuple[TaskSpec, ...] | None = None
+    replan: bool = False
+    input: Payload | None = None
+    goal: str | None = None
+    queue: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
     """Added to the parent's."""
-    max_iterations: int | None
-    max_parallel: int | None
-    priority: int | None
-    budget: Budget | None
-    worker_version: WorkerVersion | None
+    max_iterations: int | None = None
+    max_parallel: int | None = None
+    priority: int | None = None
+    budget: Budget | None = None
+    worker_version: WorkerVersion | None = None
 
 
 class PreparedFork(NamedTuple):

@@ -85,8 +85,8 @@ class Heartbeat(Record, frozen=True, kw_only=True):
     token: str
     progress: Payload | None = None
     session: Session = Session()
-    idle_ms: int = 0
-    """For how long its function has done nothing, by its worker's clock; 0: the heartbeat is the function's."""
+    idle_ms: int | None = None
+    """The time for which its function has done nothing, by its worker's clock. None: since its lease began."""
 
 
 class HeldLease(Record, frozen=True, kw_only=True):
@@ -317,7 +317,7 @@ class Executor:
         ]
         renewed = await self.store.renew(renewals)
         for beat, live in zip(beats, renewed, strict=True):
-            if live and beat.idle_ms:
+            if live and beat.idle_ms != 0:
                 await self._end_idle((tenant_id, beat.run_id), beat)
         return renewed
 
@@ -329,7 +329,12 @@ class Executor:
             return
         execution = row.execution
         spec = state.graph.specs[execution.task_id] if execution.kind is StepKind.TASK else None
-        if spec is None or not 0 < spec.idle_timeout_ms <= beat.idle_ms:
+        if spec is None or not spec.idle_timeout_ms:
+            return
+        idle_ms = beat.idle_ms
+        if idle_ms is None:
+            idle_ms = (self._clock.now_us() - execution.leased_us) // 1_000
+        if idle_ms < spec.idle_timeout_ms:
             return
         expired = LeaseExpired(
             execution_id=beat.execution_id,

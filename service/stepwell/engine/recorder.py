@@ -6,7 +6,7 @@ lease; this replica's knowledge of it names the journal, and its sums say how fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from stepwell.core.records.model import Failure
 from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
 from stepwell.core.records.states import ExecutionStatus, RunStatus
 from stepwell.engine.clock import StoreTime
+from stepwell.engine.entry_order import KnownNumbers, needs_order, out_of_order
 from stepwell.engine.groups import Groups
 from stepwell.engine.leased import is_leased, leased_state
 from stepwell.engine.names import RunKey
@@ -99,6 +100,7 @@ class Recorder:
         )
         self._under_way: dict[str, _Sums] = {}
         """Sums by lease token."""
+        self._numbers = KnownNumbers()
 
     async def _keep(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         # Looked up only now: a driver without it serves all steps that record nothing.
@@ -120,10 +122,14 @@ class Recorder:
         if one.forget or state is None or not is_leased(state, one.execution_id, one.token):
             self._runtime.spawn(self._find_and_write(key, one, answered), name="find lease")
             return
-        self._write(key, state, one, answered)
+        if _misplaced(state, one, self._numbers.of(one.token)):
+            # What this replica knows of the call may be old: the store tells.
+            self._runtime.spawn(self._find_and_write(key, one, answered), name="read journal")
+            return
+        self._write(key, state, one, {}, answered)
 
     async def _find_and_write(self, key: RunKey, one: NewEntries, answered: Answered) -> None:
-        """Write entries under a lease that isn't known here, or after calls were dropped."""
+        """Write entries under a lease or after entries that aren't known here, or after calls were dropped."""
         try:
             state = await leased_state(self._store, self._runs, key, one.execution_id, one.token)
             if state is not None and one.forget:
@@ -136,9 +142,23 @@ class Recorder:
             if state is None:
                 await self._answer_lost(key, answered)
             else:
-                self._write(key, state, one, answered)
+                misplaced = await self._find_misplaced(key, state, one)
+                self._write(key, state, one, misplaced, answered)
         except Exception as error:  # noqa: BLE001 - whoever asked is told
             _answer_error(one, error, answered)
+
+    async def _find_misplaced(
+        self, key: RunKey, state: RunState, one: NewEntries
+    ) -> dict[int, Failure]:
+        """Return a failure for each entry that doesn't follow on what the journal has, by its place."""
+        step = journal_in(state, state.open[one.execution_id].execution)
+        if step is None or not _misplaced(state, one, self._numbers.of(one.token)):
+            return {}
+        calls = {entry.key for entry in one.entries if needs_order(entry)}
+        found = await entries_of(self._store, key, step, calls)
+        for written in found.values():
+            self._numbers.add(one.token, [each.entry for each in written])
+        return _misplaced(state, one, self._numbers.of(one.token))
 
     async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> Reply:
         """Drop calls from the journal, and return the reply to that."""
@@ -158,7 +178,14 @@ class Recorder:
         except NotFound:
             return LEASE_LOST
 
-    def _write(self, key: RunKey, state: RunState, one: NewEntries, answered: Answered) -> None:
+    def _write(
+        self,
+        key: RunKey,
+        state: RunState,
+        one: NewEntries,
+        misplaced: dict[int, Failure],
+        answered: Answered,
+    ) -> None:
         row = state.open[one.execution_id]
         step = journal_in(state, row.execution)
         if step is None or row.execution.status is not ExecutionStatus.LEASED:
@@ -171,6 +198,7 @@ class Recorder:
         totals = row.recorded
         entries, refused, size = _within_limits(
             one.entries,
+            misplaced,
             limits.JOURNAL_ENTRIES_MAX - step.journal.entries - totals.entries - sums.entries,
             limits.JOURNAL_BYTES_MAX - step.journal.bytes - totals.bytes - sums.bytes,
         )
@@ -202,11 +230,15 @@ class Recorder:
             answered(RecordAnswer(live=True) if one.forget else refused_all)
             return
         self._stats["journal_entries"] += len(answer.written)
+        taken = (entry for place, entry in enumerate(one.entries) if place not in refused)
+        self._numbers.add(
+            one.token, (e for e, kept in zip(taken, answer.written, strict=True) if kept.accepted)
+        )
         now_us = answer.now_us
         kept: list[Kept | Failure] = [
             Kept(each.accepted, remaining_ms(each.until_us, now_us)) for each in answer.written
         ]
-        for place, failure in refused.items():
+        for place, failure in sorted(refused.items()):
             kept.insert(place, failure)
         state = self._runs.held(key)
         if state is None:
@@ -276,17 +308,24 @@ def _recording(
     )
 
 
+def _misplaced(state: RunState, one: NewEntries, known: Mapping[str, int]) -> dict[int, Failure]:
+    """Return a failure for each entry that doesn't follow on these numbers, by its place."""
+    return out_of_order(one.entries, known, state.open[one.execution_id].execution.attempt)
+
+
 def _within_limits(
-    entries: Sequence[Entry], count: int, room: int
+    entries: Sequence[Entry], misplaced: dict[int, Failure], count: int, room: int
 ) -> tuple[Sequence[Entry], dict[int, Failure], int]:
     """Return the entries that a journal has room for, a failure for each other, by its place, and their bytes."""
     size = sum(map(entry_bytes, entries))
-    if len(entries) <= count and size <= room:
+    if not misplaced and len(entries) <= count and size <= room:
         return entries, {}, size
     kept: list[Entry] = []
-    refused: dict[int, Failure] = {}
+    refused = dict(misplaced)
     size = 0
     for place, one in enumerate(entries):
+        if place in misplaced:
+            continue
         own = entry_bytes(one)
         if len(kept) < count and size + own <= room:
             kept.append(one)

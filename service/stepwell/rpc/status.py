@@ -133,6 +133,12 @@ def _details(error: errors.StepwellError, code: grpc.StatusCode) -> Iterator[Mes
                 break
             broken.violations.add(type=one.kind, subject=one.subject, description=one.description)
         yield broken
+    if isinstance(error, errors.NotFound):
+        yield error_details_pb2.ResourceInfo(
+            resource_type=error.reason.removesuffix("_NOT_FOUND").lower(),
+            resource_name=error.run_id if isinstance(error, errors.RunNotFound) else "",
+            description=error.message,
+        )
     if code is grpc.StatusCode.UNAVAILABLE or isinstance(error, TooManyCalls):
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(RETRY_AFTER_MS)

@@ -109,6 +109,27 @@ async def test_a_function_that_does_nothing_for_too_long_is_timed_out(world: Exe
     assert again.previous_failure.message == "its function did nothing for 3 s"
 
 
+async def test_a_heartbeat_that_says_nothing_of_the_function_is_no_sign_of_its_life(
+    world: ExecutorWorld,
+) -> None:
+    executor, worker = await world.serving(credits=5)
+    await world.start(executor, [TaskSpec(task_id="hung", idle_timeout_ms=3_000)])
+    got = await worker.next()
+
+    async def beat(**fields: Any) -> None:
+        name = got.execution.execution_id
+        plain = Heartbeat(run_id=RUN, execution_id=name, token=got.token, **fields)
+        await executor.heartbeat(TENANT, [plain])
+        await executor.quiet()
+
+    await beat()
+    world.pass_time(3_000)
+    await beat(idle_ms=0)
+    assert worker.cancelled.empty()
+    await beat()
+    assert await worker.cancelled.get() == "task:hung#1"
+
+
 async def test_an_outcome_that_is_sent_again_gets_its_first_answer(world: ExecutorWorld) -> None:
     executor, worker = await world.serving(credits=5)
     once = RetryPolicy(max_attempts=1)

@@ -13,6 +13,7 @@ DISTRIBUTIONS = {
     "service/": "stepwell",
     "drivers/": "stepwell_drivers",
     "clients/python/": "stepwell_client",
+    "clients/frameworks/": "stepwell_frameworks",
     "testkit/": "stepwell_testkit",
 }
 """Source roots of what is shipped, and the package that each one holds."""

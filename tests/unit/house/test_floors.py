@@ -31,6 +31,9 @@ PROTOCOL = "stepwell_client.v1"
 TLS = "stepwell_client.tls"
 LOGGER = "stepwell.logger"
 CLIENT_BASE = (PROTOCOL, "stepwell_client.errors", "stepwell_client.enums", TLS)
+ADAPTER_BASE = tuple(
+    f"stepwell_frameworks.{name}" for name in ("approvals", "home_loop", "tool_options")
+)
 CLIENT_MIDDLE = ("stepwell_client.link", "stepwell_client.records")
 ENGINE = (
     *(CORE, CONFIG, LOGGER, "stepwell.runtime"),
@@ -72,7 +75,7 @@ GROUPS: dict[str, Group] = {
         6, (*SHELL, "stepwell.rpc", "stepwell.console", "stepwell.embedded", "stepwell_client")
     ),
     "stepwell.__main__": Group(6, ("stepwell.cli",)),
-    # Distributions of their own: the client is below everything, the test kit above.
+    # Distributions of their own: the client is below everything, adapters of frameworks and the test kit above.
     "stepwell_client": Group(0, ("stepwell_client",)),
     PROTOCOL: Group(0),
     **{f"stepwell_client.{name}": Group(0, (PROTOCOL,)) for name in ("errors", "enums", "tls")},
@@ -83,6 +86,11 @@ GROUPS: dict[str, Group] = {
     "stepwell_client.worker": Group(
         0, (*CLIENT_BASE, *CLIENT_MIDDLE, "stepwell_client.calls", "stepwell_client.agent")
     ),
+    "stepwell_frameworks": Group(1, ("stepwell_client",)),
+    **{
+        f"stepwell_frameworks.{name}": Group(1, (*ADAPTER_BASE, "stepwell_client"))
+        for name in ("langgraph", "openai_agents", "pydantic_ai")
+    },
     "stepwell_testkit": Group(7, (*SHELL, "stepwell.embedded", "stepwell_client")),
 }
 # The top package is a name and a docstring: a prefix for all would let unknown modules through.

@@ -94,6 +94,12 @@ def code_run() -> Generator[None]:
         CURRENT.reset(token)
 
 
+def current_key() -> str:
+    """Return the key of the innermost call that this code runs in; empty: it runs in no call."""
+    frame = CURRENT.get()
+    return frame.key if frame is not None else ""
+
+
 def frame_of(step: object) -> Frame | None:
     """Return the current place in this step; None: no scope and no call of it is around."""
     frame = CURRENT.get()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from stepwell.app.commands import CommandResult, carry_out, rehearse
 from stepwell.core.loop.signals import (
     AnyCommand,
     Cancel,
+    Command,
     Pause,
     RaiseBudget,
     Resume,
@@ -22,6 +25,8 @@ from stepwell.rpc.parts import Parts
 from stepwell.wire import to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
+C = TypeVar("C", bound=Command)
+
 
 async def resume_run(
     parts: Parts, presenter: RunPresenter, request: pb.ResumeRunRequest
@@ -32,11 +37,13 @@ async def resume_run(
         **common_fields(request),
     )
     if request.validate_only:
-        rehearsal = await rehearse(parts.executor, tenant(), request.run_id, command)
+        rehearsal = await rehearse(
+            parts.executor, tenant(), request.run_id, as_called(command, request.request_id)
+        )
         return pb.ResumeRunResponse(
             run=await presenter.message(rehearsal.before or rehearsal.after)
         )
-    run, changed = await send(parts, request.run_id, command)
+    run, changed = await send(parts, request.run_id, command, request.request_id)
     parts.executor.wake()
     return pb.ResumeRunResponse(run=await presenter.message(run), changed=changed)
 
@@ -45,7 +52,9 @@ async def pause_run(
     parts: Parts, presenter: RunPresenter, request: pb.PauseRunRequest
 ) -> pb.PauseRunResponse:
     """Dispatch nothing more of a run."""
-    run, changed = await send(parts, request.run_id, Pause(**common_fields(request)))
+    run, changed = await send(
+        parts, request.run_id, Pause(**common_fields(request)), request.request_id
+    )
     return pb.PauseRunResponse(run=await presenter.message(run), changed=changed)
 
 
@@ -53,7 +62,9 @@ async def cancel_run(
     parts: Parts, presenter: RunPresenter, request: pb.CancelRunRequest
 ) -> pb.CancelRunResponse:
     """End a run for good."""
-    run, changed = await send(parts, request.run_id, Cancel(**common_fields(request)))
+    run, changed = await send(
+        parts, request.run_id, Cancel(**common_fields(request)), request.request_id
+    )
     return pb.CancelRunResponse(run=await presenter.message(run), changed=changed)
 
 
@@ -61,7 +72,9 @@ async def stop_run(
     parts: Parts, presenter: RunPresenter, request: pb.StopRunRequest
 ) -> pb.StopRunResponse:
     """End a run after the iteration in progress."""
-    run, changed = await send(parts, request.run_id, Stop(**common_fields(request)))
+    run, changed = await send(
+        parts, request.run_id, Stop(**common_fields(request)), request.request_id
+    )
     return pb.StopRunResponse(run=await presenter.message(run), changed=changed)
 
 
@@ -70,7 +83,7 @@ async def retry_task(
 ) -> pb.RetryTaskResponse:
     """Run a failed or skipped task again, or one that waits for its back-off now."""
     command = RetryTask(task_id=request.task_id, fresh=request.fresh, **common_fields(request))
-    run, changed = await send(parts, request.run_id, command)
+    run, changed = await send(parts, request.run_id, command, request.request_id)
     return pb.RetryTaskResponse(run=await presenter.message(run), changed=changed)
 
 
@@ -83,7 +96,7 @@ async def skip_task(
         skip_dependents=request.skip_dependents,
         **common_fields(request),
     )
-    run, changed = await send(parts, request.run_id, command)
+    run, changed = await send(parts, request.run_id, command, request.request_id)
     return pb.SkipTaskResponse(run=await presenter.message(run), changed=changed)
 
 
@@ -96,21 +109,25 @@ async def raise_budget(
         resume=request.resume if request.HasField("resume") else True,
         **common_fields(request),
     )
-    run, changed = await send(parts, request.run_id, command)
+    run, changed = await send(parts, request.run_id, command, request.request_id)
     return pb.RaiseBudgetResponse(run=await presenter.message(run), changed=changed)
 
 
-async def send(parts: Parts, run_id: str, command: AnyCommand) -> CommandResult:
+async def send(parts: Parts, run_id: str, command: AnyCommand, request_id: str) -> CommandResult:
     """Send a command to a run of the caller's tenant."""
-    return await carry_out(parts.executor, tenant(), run_id, command)
+    called = as_called(command, request_id)
+    return await carry_out(parts.executor, tenant(), run_id, called)
+
+
+def as_called(command: C, request_id: str) -> C:
+    """Return a command with its caller, its request id and the fingerprint of what it means."""
+    fingerprint = fingerprint_of(command) if request_id else ""
+    return replace(command, actor=caller().subject, request_id=request_id, fingerprint=fingerprint)
 
 
 def common_fields(request: Any, on_behalf_of: str | None = None) -> dict[str, str]:
-    """Return the fields that every command has, by name; None: the request says on whose behalf it comes."""
+    """Return what every request says of a command, by name; None: the request says on whose behalf it comes."""
     return {
-        "actor": caller().subject,
         "on_behalf_of": request.on_behalf_of if on_behalf_of is None else on_behalf_of,
-        "request_id": request.request_id,
-        "fingerprint": fingerprint_of(request),
         "reason": request.reason,
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepwell.app.forks import ForkOrder, PreparedFork, find_fork, make_fork, prepare_fork
 from stepwell.app.history import History
 from stepwell.app.start import checked_version
@@ -11,7 +13,7 @@ from stepwell.core.fork.fork import Base, fork_id
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
-from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.model import Budget, TaskSpec
 from stepwell.core.records.states import ForkMode
 from stepwell.rpc.caller import caller
 from stepwell.rpc.orchestrator.budgets import with_default
@@ -57,14 +59,12 @@ def _order(
         if request.request_id
         else parts.runtime.new_id()
     )
-    has_budget = request.HasField("budget")
-    return ForkOrder(
+    asked: Budget | None = to_record(request.budget) if request.HasField("budget") else None
+    order = ForkOrder(
         tenant_id=who.tenant_id,
         parent_run_id=request.run_id,
         run_id=fork_id(request.run_id, fresh_id),
-        actor=who.subject,
         executor_id=request.executor_id,
-        request_fingerprint=fingerprint_of(request) if request.request_id else "",
         version=request.version,
         mode=ForkMode.PATCH if request.mode == types_pb2.FORK_MODE_PATCH else ForkMode.STRICT,
         plan=plan,
@@ -72,18 +72,23 @@ def _order(
         input=to_record(request.input) if request.HasField("input") else None,
         goal=_given(request, "goal"),
         queue=request.queue,
-        labels=request.labels,
+        labels=dict(request.labels),
         max_iterations=_given(request, "max_iterations"),
         max_parallel=_given(request, "max_parallel"),
         priority=_given(request, "priority"),
-        budget=(
-            with_default(parts, who.tenant_id, to_record(request.budget)) if has_budget else None
-        ),
+        budget=asked,
         worker_version=(
             checked_version(to_record(request.worker_version))
             if request.HasField("worker_version")
             else None
         ),
+    )
+    # The caller and the server's settings are no part of what the request means.
+    return replace(
+        order,
+        actor=who.subject,
+        request_fingerprint=fingerprint_of(order) if request.request_id else "",
+        budget=None if asked is None else with_default(parts, who.tenant_id, asked),
     )
 
 

@@ -7,7 +7,7 @@ from stepwell.app.runs import read_run
 from stepwell.core.loop.signals import Answer
 from stepwell.core.port import FoundInput, InputQuery
 from stepwell.rpc.caller import caller, tenant
-from stepwell.rpc.orchestrator.commands import common_fields
+from stepwell.rpc.orchestrator.commands import as_called, common_fields
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
@@ -46,6 +46,7 @@ async def answer_input(
         replan=request.replan,
         **common_fields(request, on_behalf_of=request.answered_by),
     )
+    command = as_called(command, request.request_id)
     answered = await give_answer(parts.executor, tenant(), run_id, command)
     return pb.AnswerInputResponse(
         run=await presenter.message(answered.run),

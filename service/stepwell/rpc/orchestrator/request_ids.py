@@ -1,11 +1,14 @@
-"""Request ids: the fingerprint of a request, and the id of the run that it starts."""
+"""Request ids: the id of the run that a request starts, and the fingerprint of what it means."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import uuid
-from typing import Any
+
+from msgspec import Struct
+
+from stepwell.core.records import canonical
 
 _RUNS = uuid.UUID("8f2c5d1e-6b0a-5c41-9f57-7a3d54e0c911").bytes
 """The namespace of run ids, which are UUIDs of version 5. Never to be changed: repeated requests find their runs by it."""
@@ -20,16 +23,11 @@ def run_id_of(tenant_id: str, request_id: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
-def fingerprint_of(request: Any) -> str:
-    """Return the fingerprint of a request, equal for two that ask for the same: a SHA-256, in hex.
+def fingerprint_of(command: Struct) -> str:
+    """Return the fingerprint of a command, equal for two requests that mean the same: a SHA-256, in hex.
 
-    The request id, and whether it is only a rehearsal, are not part of it.
+    A record has the default in place of an absent field, so a default that is written out changes nothing.
     """
-    asked = type(request)()
-    asked.CopyFrom(request)
-    asked.ClearField("request_id")
-    if "validate_only" in asked.DESCRIPTOR.fields_by_name:
-        asked.ClearField("validate_only")
-    digest = hashlib.sha256(asked.DESCRIPTOR.full_name.encode())
-    digest.update(asked.SerializeToString(deterministic=True))
+    digest = hashlib.sha256(type(command).__name__.encode())
+    digest.update(canonical.bytes_of(command))
     return digest.hexdigest()

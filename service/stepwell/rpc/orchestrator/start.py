@@ -54,7 +54,7 @@ def _command(
     request: pb.StartRunRequest,
     plan: tuple[TaskSpec, ...] | None,
 ) -> Start:
-    budget: Budget = to_record(request.budget)
+    asked: Budget = to_record(request.budget)
     spec = RunSpec(
         tenant_id=who.tenant_id,
         run_id=run_id,
@@ -62,17 +62,16 @@ def _command(
         queue=request.queue or request.pipeline_id or QUEUE_DEFAULT,
         goal=request.goal,
         labels=dict(request.labels),
-        executor_id=request.executor_id or who.subject,
+        executor_id=request.executor_id,
         max_iterations=_or(request, "max_iterations", MAX_ITERATIONS_DEFAULT),
         max_parallel=_or(request, "max_parallel", MAX_PARALLEL_DEFAULT),
         priority=request.priority,
-        budget=with_default(parts, who.tenant_id, budget),
+        budget=asked,
         no_progress_limit=_or(request, "no_progress_limit", limits.NO_PROGRESS_LIMIT_DEFAULT),
         step_retry=to_record(request.step_retry),
         worker_version=checked_version(to_record(request.worker_version)),
         step_timeout_ms=get_ms(request.step_timeout),
         start_delay_ms=get_ms(request.start_delay),
-        request_fingerprint=fingerprint_of(request) if request.request_id else "",
     )
     command = start_command(
         spec,
@@ -80,7 +79,14 @@ def _command(
         plan=plan,
         stages=step_kinds(request.stages),
     )
-    return replace(command, actor=who.subject, on_behalf_of=request.executor_id)
+    # The caller and the server's settings are no part of what the request means.
+    spec = replace(
+        spec,
+        request_fingerprint=fingerprint_of(command) if request.request_id else "",
+        executor_id=request.executor_id or who.subject,
+        budget=with_default(parts, who.tenant_id, asked),
+    )
+    return replace(command, spec=spec, actor=who.subject, on_behalf_of=request.executor_id)
 
 
 def _or(request: pb.StartRunRequest, field: str, default: int) -> int:

@@ -74,7 +74,7 @@ class Servicer(WorkerServicer):
                 token=one.lease_token,
                 progress=to_record(one.progress) if one.HasField("progress") else None,
                 session=to_record(one.session),
-                idle_ms=get_ms(one.idle),
+                idle_ms=get_ms(one.idle) if one.HasField("idle") else None,
             )
             for one in request.heartbeats
         ]

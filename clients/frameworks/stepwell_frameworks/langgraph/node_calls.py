@@ -18,14 +18,11 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from stepwell_client._langgraph_log import MEDIA_TYPE, SCOPE, packed, unpacked
-from stepwell_client._tool_options import Options, tool_options
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.agent.journal.keys import digest_of
-from stepwell_client.agent.scopes import code_run
-from stepwell_client.errors import Suspended
-from stepwell_client.records.payloads import decode
+from stepwell_client import StepContext, Suspended, decode
+from stepwell_client.internal import code_run, digest_of, journaled_step
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.langgraph.step_log import MEDIA_TYPE, SCOPE, packed, unpacked
+from stepwell_frameworks.tool_options import Options, tool_options
 
 _EACH_RUN = {"id", "response_metadata", "usage_metadata"}
 """Fields of messages that are others in each attempt, or say nothing of what is asked."""

@@ -20,9 +20,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from stepwell_client._langgraph_log import StepLog
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.errors import JournalError
+from stepwell_client import JournalError, StepContext
+from stepwell_client.internal import journaled_step
+from stepwell_frameworks.langgraph.step_log import StepLog
 
 _PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
 

@@ -26,13 +26,16 @@ from pydantic_ai.durable_exec import (
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.toolsets import ToolsetTool
 
-from stepwell_client._framework_calls import on_loop
-from stepwell_client._tool_options import Options, tool_options
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.agent.journal.call_run import INVALID_RESULT
-from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
-from stepwell_client.records.decisions import NonRetryable
-from stepwell_client.records.plans import Retry
+from stepwell_client import NonRetryable, Retry, StepContext
+from stepwell_client.internal import (
+    INVALID_RESULT,
+    NAME_CHARS_MAX,
+    digest_of,
+    in_order,
+    journaled_step,
+)
+from stepwell_frameworks.home_loop import on_home_loop
+from stepwell_frameworks.tool_options import Options, tool_options
 
 _EACH_RUN = frozenset({"timestamp", "run_id", "conversation_id"})
 """Fields of pydantic-ai's records that are others in each attempt."""
@@ -72,7 +75,7 @@ class StepBackend(CallableOperationBackend[Options]):
         async def operation(_: str) -> object:
             nonlocal executed
             executed = True
-            payload = await on_loop(home, body)
+            payload = await on_home_loop(home, body)
             if isinstance(operation_id, ModelRequestId):
                 _count_usage(step, payload)
             return payload

@@ -15,9 +15,8 @@ from weakref import WeakKeyDictionary
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from stepwell_client.agent.contexts import StepContext
-from stepwell_client.agent.journal.context import in_thread, on_loop, opened_calls
-from stepwell_client.errors import JournalError
+from stepwell_client import JournalError, StepContext
+from stepwell_client.internal import in_thread, on_loop, opened_calls
 from stepwell_client.v1 import types_pb2
 
 SCOPE = "langgraph"

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from stepwell_client.agent.journal.keys import in_order
+from stepwell_client.internal import in_order
 
 _ANY: TypeAdapter[Any] = TypeAdapter(
     Any, config=ConfigDict(ser_json_bytes="base64", ser_json_inf_nan="strings")
@@ -24,4 +24,5 @@ def form(value: Any) -> Any:
 
 
 def type_name(value: object) -> str:
+    """Return the name of a value's type."""
     return type(value).__qualname__

@@ -19,14 +19,14 @@ they are. It needs the extra `langgraph`.
 
 from __future__ import annotations
 
-from stepwell_client._langgraph_calls import (
+from stepwell_frameworks.langgraph.graph_run import run, run_sync
+from stepwell_frameworks.langgraph.node_calls import (
     awrap_tool_call,
     journaled,
     node,
     wrap_tool_call,
 )
-from stepwell_client._langgraph_run import run, run_sync
-from stepwell_client._langgraph_saver import StepwellSaver
+from stepwell_frameworks.langgraph.saver import StepwellSaver
 
 __all__ = [
     "StepwellSaver",

@@ -1,28 +1,13 @@
-"""Runs operations of a framework's agent on the event loop of that agent, and asks people about its tools."""
+"""Asks people about calls of a framework's tools."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from stepwell_client.agent.contexts import StepContext
-from stepwell_client.enums import InputKind
-from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
-
-T = TypeVar("T")
-
-
-async def on_loop(home: asyncio.AbstractEventLoop, body: Callable[[], Awaitable[T]]) -> T:
-    """Run an operation on the loop of its agent, which is another one where the step is in a thread."""
-    if asyncio.get_running_loop() is home:
-        return await body()
-
-    async def there() -> T:
-        return await body()
-
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), home))
+from stepwell_client import InputKind, StepContext
+from stepwell_client.internal import PROMPT_BYTES_MAX, clip
 
 
 def about(what: str, tool: str, arguments: Mapping[str, Any]) -> str:

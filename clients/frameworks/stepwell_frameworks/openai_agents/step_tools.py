@@ -13,10 +13,11 @@ from agents import FunctionTool, RunContextWrapper
 from agents.tool import invoke_function_tool
 from agents.tool_context import ToolContext
 
-from stepwell_client._framework_calls import ask_approval, on_loop
-from stepwell_client._openai_agents_json import jsonable
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.agent.journal.keys import NAME_CHARS_MAX
+from stepwell_client import StepContext
+from stepwell_client.internal import NAME_CHARS_MAX, journaled_step
+from stepwell_frameworks.approvals import ask_approval
+from stepwell_frameworks.home_loop import on_home_loop
+from stepwell_frameworks.openai_agents.json_forms import jsonable
 
 REJECTED = "Tool execution was not approved."
 """The answer to the model where a person rejects a call without a word."""
@@ -61,7 +62,7 @@ class StepInvoker:
         home = asyncio.get_running_loop()
 
         async def operation(_: object, __: str) -> object:
-            return _kept(await on_loop(home, lambda: self._invoke(context, arguments)))
+            return _kept(await on_home_loop(home, lambda: self._invoke(context, arguments)))
 
         name = f"{agent}.tool.{self.tool.name}"[-NAME_CHARS_MAX:]
         asked = arguments if parsed is None else parsed

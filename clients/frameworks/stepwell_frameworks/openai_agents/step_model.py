@@ -26,13 +26,17 @@ from openai import BaseModel
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseTextDeltaEvent
 from pydantic import TypeAdapter
 
-from stepwell_client._framework_calls import on_loop
-from stepwell_client._openai_agents_json import form, type_name
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.agent.journal.context import on_loop as on_workers_loop
-from stepwell_client.agent.journal.context import opened_calls
-from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of
-from stepwell_client.agent.scopes import CURRENT
+from stepwell_client import StepContext
+from stepwell_client.internal import (
+    NAME_CHARS_MAX,
+    current_key,
+    digest_of,
+    journaled_step,
+    on_loop,
+    opened_calls,
+)
+from stepwell_frameworks.home_loop import on_home_loop
+from stepwell_frameworks.openai_agents.json_forms import form, type_name
 
 AGENT: ContextVar[str] = ContextVar("stepwell_openai_agent", default="agent")
 """The name of the agent that makes the requests of this task."""
@@ -120,9 +124,8 @@ class StepModel:
 
         async def operation(_: str, __: str) -> dict[str, Any]:
             nonlocal key
-            if (frame := CURRENT.get()) is not None:
-                key = frame.key
-            return await on_loop(home, ask)
+            key = current_key()
+            return await on_home_loop(home, ask)
 
         name = f"{AGENT.get()}.model"[-NAME_CHARS_MAX:]
         try:
@@ -130,7 +133,7 @@ class StepModel:
         except (Exception, asyncio.CancelledError):
             # The SDK may make the request again, also one that took too long, which is another try of this call.
             calls = opened_calls(step)
-            await on_workers_loop(step)(calls.again(key, name, asked, self._name))
+            await on_loop(step)(calls.again(key, name, asked, self._name))
             raise
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from stepwell_client.errors import JournalError
+from stepwell_client import JournalError
 
 METADATA = "stepwell"
 """The key of a tool's metadata that says how it is called."""

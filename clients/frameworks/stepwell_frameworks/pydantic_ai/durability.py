@@ -1,14 +1,4 @@
-"""Makes an agent of pydantic-ai durable in a step: what its models and tools answered is kept in the step's journal.
-
-    reader = pydantic_ai.Agent(model, name="reader", capabilities=[StepwellDurability()])
-
-    @agent.task("read")
-    async def read(ctx: TaskContext, question: str) -> str:
-        return (await reader.run(question)).output
-
-Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
-agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `pydantic-ai`.
-"""
+"""The capability that makes an agent of pydantic-ai durable in a step."""
 
 from __future__ import annotations
 
@@ -44,10 +34,10 @@ from pydantic_ai.tools import (
     ToolDenied,
 )
 
-from stepwell_client._framework_calls import about, ask_approval
-from stepwell_client._pydantic_ai_calls import StepBackend, StepCodec, not_kept
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.records.plans import Retry
+from stepwell_client import Retry, StepContext
+from stepwell_client.internal import journaled_step
+from stepwell_frameworks.approvals import about, ask_approval
+from stepwell_frameworks.pydantic_ai.operations import StepBackend, StepCodec, not_kept
 
 NAME = "agent"
 """The name in the journal of an agent that has none."""

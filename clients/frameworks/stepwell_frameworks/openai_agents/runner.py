@@ -1,14 +1,4 @@
-"""Makes an agent of the OpenAI Agents SDK durable in a step: its requests and calls of tools are kept in the step's journal.
-
-    reader = agents.Agent(name="reader", model=model, tools=[look])
-
-    @agent.task("read")
-    async def read(ctx: TaskContext, question: str) -> str:
-        return (await StepwellRunner.run(reader, question)).final_output
-
-Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
-agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `openai-agents`.
-"""
+"""Runs agents of the OpenAI Agents SDK in a step, with models, tools and handoffs that keep what they do in its journal."""
 
 from __future__ import annotations
 
@@ -37,17 +27,11 @@ from agents import (
 from agents.models.interface import Model
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
-from stepwell_client._openai_agents_model import AGENT, StepProvider, step_model
-from stepwell_client._openai_agents_session import StepwellSession, step_session
-from stepwell_client._openai_agents_tools import free_tool, step_tool
-from stepwell_client.agent.contexts import journaled_step
-from stepwell_client.agent.journal.call_run import Reconcile
-from stepwell_client.enums import Effect
-from stepwell_client.errors import JournalError, LeaseLost
-from stepwell_client.records.decisions import Failure, NeedsInput, Release
-from stepwell_client.records.plans import Retry
-
-__all__ = ["StepwellRunner", "StepwellSession", "as_call", "durable", "not_kept"]
+from stepwell_client import Effect, Failure, JournalError, LeaseLost, NeedsInput, Release, Retry
+from stepwell_client.internal import Reconcile, journaled_step
+from stepwell_frameworks.openai_agents.step_model import AGENT, StepProvider, step_model
+from stepwell_frameworks.openai_agents.step_session import step_session
+from stepwell_frameworks.openai_agents.step_tools import free_tool, step_tool
 
 ContextT = TypeVar("ContextT")
 Input = str | list[TResponseInputItem] | RunState[Any]

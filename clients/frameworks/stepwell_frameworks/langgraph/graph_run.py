@@ -11,11 +11,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.types import Command, Interrupt, StateSnapshot
 
-from stepwell_client._langgraph_saver import StepwellSaver
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.agent.journal.context import on_loop
-from stepwell_client.errors import JournalError
-from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
+from stepwell_client import JournalError, StepContext
+from stepwell_client.internal import PROMPT_BYTES_MAX, clip, journaled_step, on_loop
+from stepwell_frameworks.langgraph.saver import StepwellSaver
 
 THREAD = "graph"
 """The thread of a graph that is given none."""

@@ -12,12 +12,10 @@ from weakref import WeakKeyDictionary
 from agents import OpenAIConversationsSession, Session, TResponseInputItem, UserError
 from agents.memory import is_openai_responses_compaction_aware_session
 
-from stepwell_client._framework_calls import on_loop
-from stepwell_client._openai_agents_json import jsonable
-from stepwell_client.agent.contexts import StepContext, journaled_step
-from stepwell_client.enums import Effect
-from stepwell_client.records.decisions import Done, NotDone
-from stepwell_client.records.history import JournalEntry
+from stepwell_client import Done, Effect, JournalEntry, NotDone, StepContext
+from stepwell_client.internal import journaled_step
+from stepwell_frameworks.home_loop import on_home_loop
+from stepwell_frameworks.openai_agents.json_forms import jsonable
 
 Items = list[TResponseInputItem]
 
@@ -108,7 +106,7 @@ class StepwellSession:
             home = asyncio.get_running_loop()
 
             async def read(_: str) -> Items:
-                return await on_loop(home, partial(self._session.get_items, limit))
+                return await on_home_loop(home, partial(self._session.get_items, limit))
 
             kept = await step.call("session.get_items", read, self.session_id, as_=list[Any])
             held = self._items.setdefault(step, cast("Items", kept))
@@ -126,10 +124,10 @@ class StepwellSession:
         home = asyncio.get_running_loop()
 
         async def run(*_: object) -> None:
-            await on_loop(home, change)
+            await on_home_loop(home, change)
 
         async def find_out(_: JournalEntry) -> Done | NotDone:
-            return Done() if await on_loop(home, was_changed) else NotDone()
+            return Done() if await on_home_loop(home, was_changed) else NotDone()
 
         await step.call(
             f"session.{name}",

@@ -1,0 +1,20 @@
+"""Runs operations of a framework's agent on the event loop of that agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def on_home_loop(home: asyncio.AbstractEventLoop, body: Callable[[], Awaitable[T]]) -> T:
+    """Run an operation on its agent's loop. A step that is in a thread has another loop."""
+    if asyncio.get_running_loop() is home:
+        return await body()
+
+    async def there() -> T:
+        return await body()
+
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), home))

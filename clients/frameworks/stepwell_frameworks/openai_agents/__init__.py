@@ -1,0 +1,18 @@
+"""Makes an agent of the OpenAI Agents SDK durable in a step: its requests and calls of tools are kept in the step's journal.
+
+    reader = agents.Agent(name="reader", model=model, tools=[look])
+
+    @agent.task("read")
+    async def read(ctx: TaskContext, question: str) -> str:
+        return (await StepwellRunner.run(reader, question)).final_output
+
+Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
+agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `openai-agents`.
+"""
+
+from __future__ import annotations
+
+from stepwell_frameworks.openai_agents.runner import StepwellRunner, as_call, durable, not_kept
+from stepwell_frameworks.openai_agents.step_session import StepwellSession
+
+__all__ = ["StepwellRunner", "StepwellSession", "as_call", "durable", "not_kept"]

@@ -1,0 +1,17 @@
+"""Makes an agent of pydantic-ai durable in a step: what its models and tools answered is kept in the step's journal.
+
+    reader = pydantic_ai.Agent(model, name="reader", capabilities=[StepwellDurability()])
+
+    @agent.task("read")
+    async def read(ctx: TaskContext, question: str) -> str:
+        return (await reader.run(question)).output
+
+Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
+agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `pydantic-ai`.
+"""
+
+from __future__ import annotations
+
+from stepwell_frameworks.pydantic_ai.durability import StepwellDurability
+
+__all__ = ["StepwellDurability"]
