@@ -39,7 +39,6 @@ JOIN_SECONDS = 0.5
 class GrpcTransport:
     """The `Transport` over a client's connection."""
 
-    waits_for_threads = False
     progress_seconds = PROGRESS_SECONDS
 
     def __init__(self, client: Client | str | None) -> None:

@@ -89,11 +89,6 @@ class Transport(Protocol):
         """The longest that progress waits for a heartbeat, though the interval may be longer."""
         ...
 
-    @property
-    def waits_for_threads(self) -> bool:
-        """The process outlives the worker: a step whose thread goes on is not handed back."""
-        ...
-
     def work(self) -> WorkStream:
         """Open a Work stream."""
         ...
