@@ -24,7 +24,7 @@ class Chance(Protocol):
 
 
 class WorkerRuntime(Chance, Protocol):
-    """What a worker needs of a runtime: the client's, and a server's, which an embedded run has."""
+    """A runtime as a worker needs it: the client's, or a server's in an embedded run."""
 
     def monotonic(self) -> float:
         """Return seconds on a monotonic clock. Any thread may ask."""
