@@ -76,6 +76,7 @@ from stepwell_client.errors import (
     Unauthenticated,
     Unavailable,
     UnknownOutcome,
+    VersionChanged,
     Violation,
     WorkerReplaced,
 )
@@ -249,6 +250,7 @@ __all__ = [
     "Undecided",
     "UnknownOutcome",
     "Usage",
+    "VersionChanged",
     "Violation",
     "Wait",
     "WaitKind",

@@ -8,6 +8,7 @@ StepwellClientError
 ├── RequestIdReused            the request id came before, with another request
 ├── FailedPrecondition         right request, wrong state of the run
 │   └── ForkIncompatible       a fork doesn't fit; `violations` says why
+├── VersionChanged             the run is not at the version that the command expects
 ├── CursorOutOfRange           those events are no longer kept; `oldest` is the first that is
 ├── Unauthenticated
 ├── PermissionDenied
@@ -117,6 +118,12 @@ class RequestIdReused(StepwellClientError):
     """The request id was used before, for another request."""
 
     reason = "REQUEST_ID_REUSED"
+
+
+class VersionChanged(StepwellClientError):
+    """The run is not at the version that the command expects. Nothing was done."""
+
+    reason = "VERSION_CHANGED"
 
 
 class FailedPrecondition(StepwellClientError):

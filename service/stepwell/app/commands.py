@@ -57,6 +57,18 @@ async def rehearse(
         RunNotFound: there is no such run, and the command isn't to start it.
         StepwellError: the loop would refuse it, as `accepted` says.
     """
+    before, reply = await decide(executor, tenant_id, run_id, command)
+    return Rehearsal(before, accepted(reply).run)
+
+
+async def decide(
+    executor: Executor, tenant_id: str, run_id: str, command: Start | AnyCommand
+) -> tuple[Run | None, Reply]:
+    """Return the run as it is, and the loop's reply to a command that isn't committed.
+
+    Raises:
+        RunNotFound: there is no such run, and the command isn't to start it.
+    """
     loaded = await executor.store.load(tenant_id, run_id)
     if loaded is None and not isinstance(command, Start):
         raise errors.RunNotFound(run_id)
@@ -64,8 +76,7 @@ async def rehearse(
     now_us = loaded.now_us if loaded else 0
     context = Context(now_us=now_us or executor.now_us(), seed=0, lease_ms=executor.config.lease_ms)
     transition = advance(state, [command], context)
-    run = accepted(transition.replies[0]).run
-    return Rehearsal(loaded.run if loaded else None, run)
+    return loaded.run if loaded else None, transition.replies[0]
 
 
 def accepted(reply: Reply) -> CommandResult:
@@ -73,6 +84,7 @@ def accepted(reply: Reply) -> CommandResult:
 
     Raises:
         AlreadyExists: the request id was another request's.
+        VersionChanged: the run is at another version than the command expects.
         NotFound: the run has no such task.
         InvalidArgument: the plan is not sound, or a value isn't.
         FailedPrecondition: the run is in no state for it.
@@ -81,6 +93,8 @@ def accepted(reply: Reply) -> CommandResult:
         return CommandResult(reply.run, reply.status is ReplyStatus.ACCEPTED)
     if reply.reason == errors.AlreadyExists.reason:
         raise errors.AlreadyExists(reply.message)
+    if reply.reason == errors.VersionChanged.reason:
+        raise errors.VersionChanged(reply.message)
     if reply.reason in _NOT_FOUND:
         raise errors.NotFound(reply.message, reason=reply.reason)
     if reply.violations:

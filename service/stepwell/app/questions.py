@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from stepwell.app.commands import accepted
+from stepwell.app.commands import accepted, decide
 from stepwell.core.loop.questions import NOT_OPEN
 from stepwell.core.loop.signals import Answer
 from stepwell.core.port import InputQuery, Store
@@ -50,8 +50,10 @@ class Answered(NamedTuple):
     """The question as it is now."""
 
 
-async def give_answer(executor: Executor, tenant_id: str, run_id: str, command: Answer) -> Answered:
-    """Answer a question if the answer fits, and return once that is committed.
+async def give_answer(
+    executor: Executor, tenant_id: str, run_id: str, command: Answer, *, validate_only: bool = False
+) -> Answered:
+    """Answer a question if the answer fits, and return once that is committed; or only check it.
 
     Raises:
         NotFound: the run has no such question (INPUT_NOT_FOUND), or isn't there.
@@ -68,11 +70,16 @@ async def give_answer(executor: Executor, tenant_id: str, run_id: str, command: 
                 tuple(Violation(one.field, one.description) for one in violations),
                 reason="ANSWER_INVALID",
             )
-    reply = await executor.send(tenant_id, run_id, command)
+    before: Run | None = None
+    if validate_only:
+        before, reply = await decide(executor, tenant_id, run_id, command)
+    else:
+        reply = await executor.send(tenant_id, run_id, command)
     after = await _read_question(executor.store, tenant_id, run_id, command.input_id)
     if reply.reason == NOT_OPEN:
         _raise_not_open(after)
-    return Answered(*accepted(reply), after)
+    run, changed = accepted(reply)
+    return Answered(before or run, changed and not validate_only, after)
 
 
 async def open_questions(store: Store, tenant_id: str, run_id: str) -> tuple[InputRequest, ...]:

@@ -67,7 +67,12 @@ _AGE = span(0, limits.AGE_MS_MAX)
 _STORE_RUN = {"tenant_id": _NAME, "run_id": _NAME}
 _STORE_PAGE = {**_STORE_RUN, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT}
 _PAGE = {"page_size": _PAGE_SIZE, "page_token": _CURSOR}
-_COMMAND = {"run_id": _RUN_ID, "reason": _REASON, "request_id": _REQUEST_ID}
+_COMMAND = {
+    "run_id": _RUN_ID,
+    "reason": _REASON,
+    "request_id": _REQUEST_ID,
+    "expected_version": _VERSION,
+}
 _CALLED = {**_COMMAND, "on_behalf_of": _NAME}
 _LEASE = {"run_id": _RUN_ID, "execution_id": _EXECUTION_ID, "lease_token": _TOKEN}
 _CALL = chars(limits.CALL_KEY_CHARS_MAX, required=True)

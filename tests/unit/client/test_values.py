@@ -293,7 +293,7 @@ def test_malformed_error_details_are_ignored(data: bytes) -> None:
         any_detail,
         status_pb2.Status(details=[named]).SerializeToString(),
     ):
-        call = FailedCall(grpc.StatusCode.ABORTED, "m", ("grpc-status-details-bin", trailing))
+        call = FailedCall(grpc.StatusCode.DATA_LOSS, "m", ("grpc-status-details-bin", trailing))
         assert isinstance(from_rpc_error(call), ServerError)
 
 

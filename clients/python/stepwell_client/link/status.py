@@ -29,6 +29,7 @@ from stepwell_client.errors import (
     StepwellClientError,
     Unauthenticated,
     Unavailable,
+    VersionChanged,
     Violation,
 )
 from stepwell_client.tls import guess, handshake_trouble
@@ -70,6 +71,7 @@ def parse_status(data: bytes) -> Details:
 
 _BY_CODE: dict[grpc.StatusCode, type[StepwellClientError]] = {
     grpc.StatusCode.ALREADY_EXISTS: RequestIdReused,
+    grpc.StatusCode.ABORTED: VersionChanged,
     grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
     grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,

@@ -366,20 +366,22 @@ class RunsProgress(_message.Message):
     def __init__(self, cursor: _Optional[str] = ...) -> None: ...
 
 class ResumeRunRequest(_message.Message):
-    __slots__ = ("run_id", "retry_failed", "reason", "request_id", "validate_only", "on_behalf_of")
+    __slots__ = ("run_id", "retry_failed", "reason", "request_id", "validate_only", "on_behalf_of", "expected_version")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RETRY_FAILED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     retry_failed: bool
     reason: str
     request_id: str
     validate_only: bool
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., retry_failed: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    def __init__(self, run_id: _Optional[str] = ..., retry_failed: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
 
 class ResumeRunResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -390,16 +392,20 @@ class ResumeRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class PauseRunRequest(_message.Message):
-    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of")
+    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     reason: str
     request_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class PauseRunResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -410,16 +416,20 @@ class PauseRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class CancelRunRequest(_message.Message):
-    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of")
+    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     reason: str
     request_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class CancelRunResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -636,7 +646,7 @@ class RunInput(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., request: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ...) -> None: ...
 
 class AnswerInputRequest(_message.Message):
-    __slots__ = ("run_id", "input_id", "answer", "answered_by", "replan", "reason", "request_id")
+    __slots__ = ("run_id", "input_id", "answer", "answered_by", "replan", "reason", "request_id", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     INPUT_ID_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
@@ -644,6 +654,8 @@ class AnswerInputRequest(_message.Message):
     REPLAN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     input_id: str
     answer: _types_pb2.Payload
@@ -651,7 +663,9 @@ class AnswerInputRequest(_message.Message):
     replan: bool
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., input_id: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., replan: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., input_id: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., replan: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class AnswerInputResponse(_message.Message):
     __slots__ = ("run", "input", "changed")
@@ -664,20 +678,24 @@ class AnswerInputResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class RaiseBudgetRequest(_message.Message):
-    __slots__ = ("run_id", "budget", "resume", "reason", "request_id", "on_behalf_of")
+    __slots__ = ("run_id", "budget", "resume", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     budget: _types_pb2.Budget
     resume: bool
     reason: str
     request_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., resume: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., resume: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class RaiseBudgetResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -688,7 +706,7 @@ class RaiseBudgetResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
-    __slots__ = ("run_id", "execution_id", "finding", "result", "failure", "reason", "request_id", "on_behalf_of", "call")
+    __slots__ = ("run_id", "execution_id", "finding", "result", "failure", "reason", "request_id", "on_behalf_of", "call", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     FINDING_FIELD_NUMBER: _ClassVar[int]
@@ -698,6 +716,8 @@ class ResolveExecutionRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
     finding: _types_pb2.Finding
@@ -707,7 +727,9 @@ class ResolveExecutionRequest(_message.Message):
     request_id: str
     on_behalf_of: str
     call: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., call: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., call: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class ResolveExecutionResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -718,20 +740,24 @@ class ResolveExecutionResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class RetryTaskRequest(_message.Message):
-    __slots__ = ("run_id", "task_id", "reason", "request_id", "on_behalf_of", "fresh")
+    __slots__ = ("run_id", "task_id", "reason", "request_id", "on_behalf_of", "fresh", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     FRESH_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     task_id: str
     reason: str
     request_id: str
     on_behalf_of: str
     fresh: bool
-    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., fresh: bool = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., fresh: bool = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class RetryTaskResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -742,20 +768,24 @@ class RetryTaskResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class SkipTaskRequest(_message.Message):
-    __slots__ = ("run_id", "task_id", "skip_dependents", "reason", "request_id", "on_behalf_of")
+    __slots__ = ("run_id", "task_id", "skip_dependents", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     SKIP_DEPENDENTS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     task_id: str
     skip_dependents: bool
     reason: str
     request_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., skip_dependents: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., skip_dependents: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class SkipTaskResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -766,16 +796,20 @@ class SkipTaskResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class StopRunRequest(_message.Message):
-    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of")
+    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     reason: str
     request_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class StopRunResponse(_message.Message):
     __slots__ = ("run", "changed")

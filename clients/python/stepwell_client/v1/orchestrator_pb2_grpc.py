@@ -316,7 +316,8 @@ class OrchestratorServicer(object):
         interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
-        BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -326,7 +327,8 @@ class OrchestratorServicer(object):
         """Pauses a run: it accepts outcomes of work in flight and dispatches nothing.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -337,7 +339,8 @@ class OrchestratorServicer(object):
         is cancelled already is returned as it is.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: it SUCCEEDED or FAILED),
-        ALREADY_EXISTS (REQUEST_ID_REUSED).
+        ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -402,7 +405,8 @@ class OrchestratorServicer(object):
         Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
         request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
         (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
-        is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -412,7 +416,8 @@ class OrchestratorServicer(object):
         """Allows a run more tokens, cost, tasks, time or iterations.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
-        FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -423,7 +428,8 @@ class OrchestratorServicer(object):
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
         execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -435,7 +441,8 @@ class OrchestratorServicer(object):
 
         Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
         it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -445,7 +452,8 @@ class OrchestratorServicer(object):
         """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
-        settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        settled), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -455,7 +463,8 @@ class OrchestratorServicer(object):
         """Ends a run after the iteration in progress, as though it were the last.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -110,20 +110,23 @@ class OrchestratorStub:
     interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
-    BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     PauseRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.PauseRunRequest, _orchestrator_pb2.PauseRunResponse]
     """Pauses a run: it accepts outcomes of work in flight and dispatches nothing.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.CancelRunRequest, _orchestrator_pb2.CancelRunResponse]
     """Cancels a run for good. Its workers are told; outcomes that come later are refused. A run that
     is cancelled already is returned as it is.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: it SUCCEEDED or FAILED),
-    ALREADY_EXISTS (REQUEST_ID_REUSED).
+    ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteRunRequest, _orchestrator_pb2.DeleteRunResponse]
     """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
@@ -164,20 +167,23 @@ class OrchestratorStub:
     Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
     request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
     (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
-    is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     RaiseBudget: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.RaiseBudgetRequest, _orchestrator_pb2.RaiseBudgetResponse]
     """Allows a run more tokens, cost, tasks, time or iterations.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
-    FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ResolveExecution: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ResolveExecutionRequest, _orchestrator_pb2.ResolveExecutionResponse]
     """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
     execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     RetryTask: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.RetryTaskRequest, _orchestrator_pb2.RetryTaskResponse]
     """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
@@ -185,19 +191,22 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
     it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     SkipTask: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.SkipTaskRequest, _orchestrator_pb2.SkipTaskResponse]
     """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
-    settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    settled), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     StopRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.StopRunRequest, _orchestrator_pb2.StopRunResponse]
     """Ends a run after the iteration in progress, as though it were the last.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ReadLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
@@ -323,20 +332,23 @@ class OrchestratorAsyncStub(OrchestratorStub):
     interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
-    BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     PauseRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.PauseRunRequest, _orchestrator_pb2.PauseRunResponse]  # type: ignore[assignment]
     """Pauses a run: it accepts outcomes of work in flight and dispatches nothing.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     CancelRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.CancelRunRequest, _orchestrator_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Cancels a run for good. Its workers are told; outcomes that come later are refused. A run that
     is cancelled already is returned as it is.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: it SUCCEEDED or FAILED),
-    ALREADY_EXISTS (REQUEST_ID_REUSED).
+    ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     DeleteRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteRunRequest, _orchestrator_pb2.DeleteRunResponse]  # type: ignore[assignment]
     """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
@@ -377,20 +389,23 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
     request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
     (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
-    is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     RaiseBudget: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.RaiseBudgetRequest, _orchestrator_pb2.RaiseBudgetResponse]  # type: ignore[assignment]
     """Allows a run more tokens, cost, tasks, time or iterations.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
-    FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ResolveExecution: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ResolveExecutionRequest, _orchestrator_pb2.ResolveExecutionResponse]  # type: ignore[assignment]
     """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
     execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     RetryTask: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.RetryTaskRequest, _orchestrator_pb2.RetryTaskResponse]  # type: ignore[assignment]
     """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
@@ -398,19 +413,22 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
     it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     SkipTask: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.SkipTaskRequest, _orchestrator_pb2.SkipTaskResponse]  # type: ignore[assignment]
     """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
-    settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    settled), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     StopRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.StopRunRequest, _orchestrator_pb2.StopRunResponse]  # type: ignore[assignment]
     """Ends a run after the iteration in progress, as though it were the last.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-    (REQUEST_ID_REUSED).
+    (REQUEST_ID_REUSED),
+    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ReadLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]  # type: ignore[assignment]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
@@ -593,7 +611,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
-        BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -605,7 +624,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Pauses a run: it accepts outcomes of work in flight and dispatches nothing.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -618,7 +638,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         is cancelled already is returned as it is.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: it SUCCEEDED or FAILED),
-        ALREADY_EXISTS (REQUEST_ID_REUSED).
+        ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -695,7 +716,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
         request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
         (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
-        is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -707,7 +729,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Allows a run more tokens, cost, tasks, time or iterations.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
-        FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -720,7 +743,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
         execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -734,7 +758,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
         it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -746,7 +771,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
-        settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        settled), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod
@@ -758,7 +784,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Ends a run after the iteration in progress, as though it were the last.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
-        (REQUEST_ID_REUSED).
+        (REQUEST_ID_REUSED),
+        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod

@@ -52,6 +52,7 @@ from stepwell.core.loop.signals import (
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
+from stepwell.core.records.errors import VersionChanged
 from stepwell.core.records.model import RequestRecord, Run
 
 
@@ -114,6 +115,13 @@ def _apply_called(draft: Draft, command: Start | Fork | AnyCommand) -> Reply:
 
 
 def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
+    expected = command.expected_version
+    version = draft.version if draft.changed else draft.version - 1
+    if expected and expected != version:
+        return refused(
+            VersionChanged.reason,
+            f"expected_version: is {expected}, and the run is at version {version}; read it again",
+        )
     match command:
         case Cancel():
             return run_commands.cancel(draft, command)

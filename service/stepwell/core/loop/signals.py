@@ -67,6 +67,8 @@ class Command(Called, frozen=True, kw_only=True):
     fingerprint: str = ""
     """Fingerprint of the request; the same id with another fingerprint is an error."""
     reason: str = ""
+    expected_version: int = 0
+    """The version that the run must be at for the command to be carried out; 0: any."""
 
 
 class Cancel(Command, frozen=True, kw_only=True):

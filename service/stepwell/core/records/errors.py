@@ -8,6 +8,7 @@ StepwellError
 ├── AlreadyExists              a request id came again with another request
 ├── FailedPrecondition         right request, wrong state of the run
 │   └── ForkIncompatible       names what doesn't fit
+├── VersionChanged             the run is not at the version that the command expects
 ├── CursorOutOfRange           a watch below retention, or ahead of the log
 ├── Unauthenticated
 ├── PermissionDenied
@@ -96,6 +97,12 @@ class FailedPrecondition(StepwellError):
     """The run is not in a state that allows this."""
 
     reason = "FAILED_PRECONDITION"
+
+
+class VersionChanged(StepwellError):
+    """The run isn't at the version that a command expects. Nothing was done."""
+
+    reason = "VERSION_CHANGED"
 
 
 class Misfit(NamedTuple):

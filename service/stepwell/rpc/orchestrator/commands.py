@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.app.commands import CommandResult, carry_out, rehearse
+from stepwell.app.commands import carry_out, rehearse
 from stepwell.core.loop.signals import (
     AnyCommand,
     Cancel,
     Command,
     Pause,
     RaiseBudget,
+    Resolve,
     Resume,
     RetryTask,
     SkipTask,
@@ -26,6 +28,7 @@ from stepwell.wire import to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 C = TypeVar("C", bound=Command)
+R = TypeVar("R")
 
 
 async def resume_run(
@@ -36,46 +39,33 @@ async def resume_run(
         retry_failed=request.retry_failed if request.HasField("retry_failed") else True,
         **common_fields(request),
     )
-    if request.validate_only:
-        rehearsal = await rehearse(
-            parts.executor, tenant(), request.run_id, as_called(command, request.request_id)
-        )
-        return pb.ResumeRunResponse(
-            run=await presenter.message(rehearsal.before or rehearsal.after)
-        )
-    run, changed = await send(parts, request.run_id, command, request.request_id)
+    response = await steer(parts, presenter, request, command, pb.ResumeRunResponse)
     parts.executor.wake()
-    return pb.ResumeRunResponse(run=await presenter.message(run), changed=changed)
+    return response
 
 
 async def pause_run(
     parts: Parts, presenter: RunPresenter, request: pb.PauseRunRequest
 ) -> pb.PauseRunResponse:
     """Dispatch nothing more of a run."""
-    run, changed = await send(
-        parts, request.run_id, Pause(**common_fields(request)), request.request_id
-    )
-    return pb.PauseRunResponse(run=await presenter.message(run), changed=changed)
+    command = Pause(**common_fields(request))
+    return await steer(parts, presenter, request, command, pb.PauseRunResponse)
 
 
 async def cancel_run(
     parts: Parts, presenter: RunPresenter, request: pb.CancelRunRequest
 ) -> pb.CancelRunResponse:
     """End a run for good."""
-    run, changed = await send(
-        parts, request.run_id, Cancel(**common_fields(request)), request.request_id
-    )
-    return pb.CancelRunResponse(run=await presenter.message(run), changed=changed)
+    command = Cancel(**common_fields(request))
+    return await steer(parts, presenter, request, command, pb.CancelRunResponse)
 
 
 async def stop_run(
     parts: Parts, presenter: RunPresenter, request: pb.StopRunRequest
 ) -> pb.StopRunResponse:
     """End a run after the iteration in progress."""
-    run, changed = await send(
-        parts, request.run_id, Stop(**common_fields(request)), request.request_id
-    )
-    return pb.StopRunResponse(run=await presenter.message(run), changed=changed)
+    command = Stop(**common_fields(request))
+    return await steer(parts, presenter, request, command, pb.StopRunResponse)
 
 
 async def retry_task(
@@ -83,8 +73,7 @@ async def retry_task(
 ) -> pb.RetryTaskResponse:
     """Run a failed or skipped task again, or one that waits for its back-off now."""
     command = RetryTask(task_id=request.task_id, fresh=request.fresh, **common_fields(request))
-    run, changed = await send(parts, request.run_id, command, request.request_id)
-    return pb.RetryTaskResponse(run=await presenter.message(run), changed=changed)
+    return await steer(parts, presenter, request, command, pb.RetryTaskResponse)
 
 
 async def skip_task(
@@ -96,8 +85,7 @@ async def skip_task(
         skip_dependents=request.skip_dependents,
         **common_fields(request),
     )
-    run, changed = await send(parts, request.run_id, command, request.request_id)
-    return pb.SkipTaskResponse(run=await presenter.message(run), changed=changed)
+    return await steer(parts, presenter, request, command, pb.SkipTaskResponse)
 
 
 async def raise_budget(
@@ -109,25 +97,37 @@ async def raise_budget(
         resume=request.resume if request.HasField("resume") else True,
         **common_fields(request),
     )
-    run, changed = await send(parts, request.run_id, command, request.request_id)
-    return pb.RaiseBudgetResponse(run=await presenter.message(run), changed=changed)
+    return await steer(parts, presenter, request, command, pb.RaiseBudgetResponse)
 
 
-async def send(parts: Parts, run_id: str, command: AnyCommand, request_id: str) -> CommandResult:
-    """Send a command to a run of the caller's tenant."""
-    called = as_called(command, request_id)
-    return await carry_out(parts.executor, tenant(), run_id, called)
+async def steer(
+    parts: Parts,
+    presenter: RunPresenter,
+    request: Any,
+    command: AnyCommand,
+    response: Callable[..., R],
+) -> R:
+    """Send a command to a run of the caller's tenant, or only check it; return the run in this response."""
+    called = as_called(command, request.request_id)
+    if request.validate_only:
+        rehearsal = await rehearse(parts.executor, tenant(), request.run_id, called)
+        return response(run=await presenter.message(rehearsal.before or rehearsal.after))
+    run, changed = await carry_out(parts.executor, tenant(), request.run_id, called)
+    return response(run=await presenter.message(run), changed=changed)
 
 
 def as_called(command: C, request_id: str) -> C:
     """Return a command with its caller, its request id and the fingerprint of what it means."""
-    fingerprint = fingerprint_of(command) if request_id else ""
+    # What the journal has of a call is no part of what the request means.
+    meant = replace(command, begun=()) if isinstance(command, Resolve) else command
+    fingerprint = fingerprint_of(meant) if request_id else ""
     return replace(command, actor=caller().subject, request_id=request_id, fingerprint=fingerprint)
 
 
-def common_fields(request: Any, on_behalf_of: str | None = None) -> dict[str, str]:
+def common_fields(request: Any, on_behalf_of: str | None = None) -> dict[str, Any]:
     """Return what every request says of a command, by name; None: the request says on whose behalf it comes."""
     return {
         "on_behalf_of": request.on_behalf_of if on_behalf_of is None else on_behalf_of,
         "reason": request.reason,
+        "expected_version": request.expected_version,
     }

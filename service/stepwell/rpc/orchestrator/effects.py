@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.app.commands import carry_out
 from stepwell.core.loop.signals import Resolve
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import Finding
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.orchestrator.commands import as_called, common_fields
+from stepwell.rpc.orchestrator.commands import common_fields, steer
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
 from stepwell.wire import to_record
@@ -35,16 +34,13 @@ async def resolve_execution(
         result=to_record(request.result) if request.HasField("result") else None,
         failure=_failure_of(request),
         call=call,
-        begun=(),
         **common_fields(request),
     )
-    command = as_called(command, request.request_id)
     if call and command.finding is Finding.NOT_DONE:
         journals = parts.executor.journals
         begun = await journals.begun(tenant(), request.run_id, request.execution_id, call)
         command = replace(command, begun=begun)
-    run, changed = await carry_out(parts.executor, tenant(), request.run_id, command)
-    return pb.ResolveExecutionResponse(run=await presenter.message(run), changed=changed)
+    return await steer(parts, presenter, request, command, pb.ResolveExecutionResponse)
 
 
 def _failure_of(request: pb.ResolveExecutionRequest) -> Failure:

@@ -47,7 +47,9 @@ async def answer_input(
         **common_fields(request, on_behalf_of=request.answered_by),
     )
     command = as_called(command, request.request_id)
-    answered = await give_answer(parts.executor, tenant(), run_id, command)
+    answered = await give_answer(
+        parts.executor, tenant(), run_id, command, validate_only=request.validate_only
+    )
     return pb.AnswerInputResponse(
         run=await presenter.message(answered.run),
         input=to_message(answered.question),
