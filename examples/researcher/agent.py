@@ -23,10 +23,10 @@ from stepwell_client import (
     Agent,
     Done,
     Effect,
-    InputKind,
     JournalEntry,
     NotDone,
     PlanContext,
+    QuestionKind,
     Retry,
     Task,
     TaskContext,
@@ -94,7 +94,7 @@ async def research(ctx: TaskContext) -> str:
             case {"tool": "read_file", "file": str(name)}:
                 text = await calls.make("read_file", read_file, request.texts, name, as_=str)
                 many = many or await ctx.ask(
-                    QUESTION, kind=InputKind.CHOICE, choices=list(CHOICES), as_=str
+                    QUESTION, kind=QuestionKind.CHOICE, choices=list(CHOICES), as_=str
                 )
                 work.quotes[name] = []
                 if offered := sentences(text):

@@ -103,7 +103,7 @@ class Demo(Stage):
             self.worker.check()
             self.screen.print_if_quiet()
             await asyncio.sleep(LOOK_SECONDS)
-            questions = [one async for one in self.client.inputs(self.run_id)]
+            questions = [one async for one in self.client.questions(self.run_id)]
         [question] = questions
         self.screen.print(f"a person is asked: {question.prompt}", "bold")
         answer = await self._ask_here(question.prompt) or FIRST

@@ -112,7 +112,7 @@ async def test_a_resting_step_needs_no_worker_and_outlives_the_server(place: Pla
         asked: list[str] = []
 
         async def asks() -> bool:
-            asked[:] = [one.id async for one in run.inputs()]
+            asked[:] = [one.id async for one in run.questions()]
             return bool(asked)
 
         await until(asks)

@@ -25,7 +25,7 @@ from random import Random
 import pytest
 
 from stepwell.core.records.states import ExecutionStatus
-from stepwell_client import Client, InputStatus, Plan, Run, Unavailable
+from stepwell_client import Client, Plan, QuestionStatus, Run, Unavailable
 from tests.chaos.faults.storm import Storm
 from tests.chaos.load.follower import Follower
 from tests.chaos.load.manual_worker import MANUAL, ManualWorker
@@ -154,8 +154,8 @@ class _Story:
         end = asyncio.create_task(waited(client, run_id))
         while not end.done():
             with suppress(Unavailable):
-                async for one in client.inputs(run_id):
-                    if one.status == InputStatus.OPEN:
+                async for one in client.questions(run_id):
+                    if one.status == QuestionStatus.OPEN:
                         await client.answer(run_id, one.id, "Ada")
             await asyncio.wait([end], timeout=0.3)
         return end.result()

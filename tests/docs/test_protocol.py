@@ -36,7 +36,7 @@ _INNER = {
     "FAILED_PRECONDITION": "the base of those that say what",
     "STORE_ERROR": "the base of those that say what",
     "NOT_READY": "the loop's answer to a lease that came too late; no RPC asks for one",
-    "INPUT_NOT_OPEN": "the loop's answer; the caller is told what became of the request",
+    "QUESTION_NOT_OPEN": "the loop's answer; the caller is told what became of the request",
 }
 
 

@@ -86,7 +86,7 @@ def test_the_tutorial_works_as_it_stands(shell: Shell) -> None:
     assert [said.count(f"weather in {city}") for city in CITIES] == [1, 1, 1]
     assert [shell.said(after).count(f"fare to {city}") for city in CITIES] == [1, 1, 1]
 
-    assert "Book Rome for 90?" in reader.type("stepwell inputs")
+    assert "Book Rome for 90?" in reader.type("stepwell questions")
     shown = reader.type("stepwell show")
     assert re.search(r"\? book .* asks: Book Rome for 90\?", shown)
     reader.names["VERSION"] = re.findall(r"^version +(\d+)$", shown, re.MULTILINE)[0]

@@ -32,7 +32,7 @@ async def test_a_kill_in_a_graph_repeats_its_node_and_no_call_that_had_ended(
         questions: list[str] = []
 
         async def is_asked() -> bool:
-            questions[:] = [one.id async for one in run.inputs()]
+            questions[:] = [one.id async for one in run.questions()]
             return bool(questions)
 
         await until(is_asked)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from agents import Agent, RunContextWrapper, function_tool
 
-from stepwell_client import Effect, InputKind, TaskContext, current_step, encode
+from stepwell_client import Effect, QuestionKind, TaskContext, current_step, encode
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.openai_agents import StepwellRunner, as_call, durable
 from tests.frameworks.scripted_openai import scripted
@@ -45,7 +45,7 @@ async def test_tools_that_need_approval_ask_side_by_side() -> None:
     outcome = await step.attempt(work)
     asks = {wait.ask.prompt: wait for wait in outcome.suspended.waits}
     assert sorted(asks) == [f'May wipe be called? wipe({{"disk": {disk}}})' for disk in (1, 2, 3)]
-    assert {wait.ask.kind for wait in asks.values()} == {int(InputKind.APPROVAL)}
+    assert {wait.ask.kind for wait in asks.values()} == {int(QuestionKind.APPROVAL)}
     answers = [True, {"approved": False, "message": "not that one"}, False]
     for prompt, answer in zip(sorted(asks), answers, strict=True):
         step.keep(asks[prompt].call, END, value=encode(answer))

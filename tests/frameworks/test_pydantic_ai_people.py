@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import CallDeferred
 
-from stepwell_client import Effect, InputKind, TaskContext, current_step, encode
+from stepwell_client import Effect, QuestionKind, TaskContext, current_step, encode
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.pydantic_ai import StepwellDurability
 from tests.frameworks.scripted import Script, returned, tool_call
@@ -36,7 +36,7 @@ async def test_tools_that_need_approval_ask_side_by_side() -> None:
         'May wipe be called? wipe({"disk": 1})',
         'May wipe be called? wipe({"disk": 2})',
     ]
-    assert {wait.ask.kind for wait in asks.values()} == {int(InputKind.APPROVAL)}
+    assert {wait.ask.kind for wait in asks.values()} == {int(QuestionKind.APPROVAL)}
     answers = [True, {"approved": False, "message": "not that one"}]
     for prompt, answer in zip(sorted(asks), answers, strict=True):
         step.keep(asks[prompt].call, END, value=encode(answer))

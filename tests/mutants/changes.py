@@ -156,9 +156,9 @@ def without_stages(rows: Loaded) -> Loaded:
     return replace(rows, run=replace(rows.run, stages=()))
 
 
-def without_inputs(rows: Loaded) -> Loaded:
+def without_questions(rows: Loaded) -> Loaded:
     """Leave out of a load since a version which questions were answered."""
-    return rows if rows.complete else replace(rows, inputs=())
+    return rows if rows.complete else replace(rows, questions=())
 
 
 def stamped_when_read(page: EventPage, _after: int, runtime: Runtime) -> EventPage:

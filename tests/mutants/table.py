@@ -133,7 +133,7 @@ TABLE = (
     Mutant("tenant-forgotten", "driver", stores.TenantForgotten, SUITE, "T1 T2 T3"),
     Mutant("names-joined", "driver", stores.NamesJoined, SUITE, "T4"),
     Mutant("empty-bytes-are-none", "driver", stores.EmptyIsNone, SUITE, "D2"),
-    Mutant("delta-misses-inputs", "driver", loads(changes.without_inputs), PROGRAMS, "D1"),
+    Mutant("delta-misses-questions", "driver", loads(changes.without_questions), PROGRAMS, "D1"),
 )
 BY_NAME = {mutant.name: mutant for mutant in TABLE}
 

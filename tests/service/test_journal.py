@@ -452,8 +452,8 @@ async def test_sleep_is_stamped_once_and_its_rest_comes_with_the_next_attempt(
 async def test_answer_is_the_value_of_the_call_that_asked(client: Client) -> None:
     run = await client.start_tasks("a", queue="q")
     run_id = run.spec.run_id
-    ask = wpb.Outcome.NeedsInput(prompt="may I?")
-    bad = wpb.Outcome.NeedsInput(prompt="may I?", schema="no schema")
+    ask = wpb.Outcome.NeedsAnswer(prompt="may I?")
+    bad = wpb.Outcome.NeedsAnswer(prompt="may I?", schema="no schema")
     waiting = partial(wpb.Outcome.SuspendedCall, call="ask#1")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
@@ -466,11 +466,11 @@ async def test_answer_is_the_value_of_the_call_that_asked(client: Client) -> Non
         suspended = wpb.Outcome.Suspended(waits=[waiting(ask=ask)])
         taken = await worker.report(outcome(got, suspended=suspended))
         assert taken.status == wpb.ACK_STATUS_ACCEPTED
-        (asked,) = (await client.ask("ListInputs", run_id=run_id)).inputs
-        assert (asked.request.call, asked.request.prompt) == ("ask#1", "may I?")
+        (asked,) = (await client.ask("ListQuestions", run_id=run_id)).questions
+        assert (asked.question.call, asked.question.prompt) == ("ask#1", "may I?")
         payload = types_pb2.Payload(data=b'"yes"')
         await client.ask(
-            "AnswerInput", run_id=run_id, input_id=asked.request.input_id, answer=payload
+            "AnswerQuestion", run_id=run_id, question_id=asked.question.question_id, answer=payload
         )
         await worker.call.write(wpb.WorkRequest(credits=1))
         got = await worker.assignment()

@@ -46,11 +46,11 @@ def failure() -> tpb.Failure:
     return tpb.Failure(kind="Large", message=text, details=text, violations=faults)
 
 
-def question() -> wpb.Outcome.NeedsInput:
-    return wpb.Outcome.NeedsInput(
+def question() -> wpb.Outcome.NeedsAnswer:
+    return wpb.Outcome.NeedsAnswer(
         prompt=WIDE * (limits.PROMPT_BYTES_MAX // 4),
         schema=json.dumps({"description": "s" * 65_000}),
-        kind=tpb.INPUT_KIND_INPUT,
+        kind=tpb.QUESTION_KIND_VALUE,
     )
 
 
@@ -138,10 +138,10 @@ async def send(worker: RawWorker, outcomes: Sequence[wpb.Outcome]) -> None:
         assert (await worker.ack()).status == wpb.ACK_STATUS_ACCEPTED
 
 
-def names_of(got: wpb.Assignment, input_id: str = "none") -> Names:
+def names_of(got: wpb.Assignment, question_id: str = "none") -> Names:
     return Names(
         tenant_id="tenant-a",
-        input_id=input_id,
+        question_id=question_id,
         request_id="r",
         worker_id="w1",
         task_id=got.execution.task_id,
@@ -183,17 +183,17 @@ async def test_answers_about_a_run_of_largest_values_find_room(
         await send(
             worker, [outcome(got[one.task_id], failed={"failure": failure()}) for one in failing]
         )
-        await send(worker, [outcome(got["asking"], needs_input=question())])
+        await send(worker, [outcome(got["asking"], needs_answer=question())])
         await send(worker, [completed(got[one.task_id], WHOLE_MIB) for one in large])
         gathering = (await take(worker, 1))["gather"]
         await fill_log(client, gathering)
         run_id = gathering.run.run_id
-        inputs = (await client.ask("ListInputs", run_id=run_id)).inputs
+        questions = (await client.ask("ListQuestions", run_id=run_id)).questions
         await worker.report(outcome(gathering, failed={"failure": failure()}))
         again = (await take(worker, 1))["gather"]
         assert again.previous_failure.kind == "Large"
         assert 0 < again.ByteSize() <= limits.SEND_BYTES_MAX
-        names = names_of(again, inputs[0].request.input_id)
+        names = names_of(again, questions[0].question.question_id)
         every = [one.task_id for one in before]
         read = wpb.ReadResultsRequest(**lease_of(again), task_ids=every)
         while (page := (await listener.ask("Worker/ReadResults", read))[0]).next:
@@ -285,10 +285,10 @@ async def test_plan_that_gains_the_most_by_being_kept_finds_room(
     listener = Listener(server.addresses[0])
     run_id = (await client.start(plan=plan, queue="q", max_parallel=1)).spec.run_id
     async with client.worker(queues=["q"]) as worker:
-        await send(worker, [outcome(await worker.assignment(), needs_input=question())])
-        asked = (await client.ask("ListInputs", run_id=run_id)).inputs[0].request.input_id
+        await send(worker, [outcome(await worker.assignment(), needs_answer=question())])
+        asked = (await client.ask("ListQuestions", run_id=run_id)).questions[0].question.question_id
         answer = {"answer": tpb.Payload(data=b'"no"'), "replan": True, "reason": "r" * 4_096}
-        await client.ask("AnswerInput", run_id=run_id, input_id=asked, **answer)
+        await client.ask("AnswerQuestion", run_id=run_id, question_id=asked, **answer)
         planned = {"plan": plan, "reason": "r" * 4_096}
         await send(worker, [outcome(await worker.assignment(), planned=planned)])
     request = opb.ListPlansRequest(run_id=run_id, with_tasks=True, page_size=1)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwell.core.port import ExecutionQuery, InputQuery, Store, TaskQuery
+from stepwell.core.port import ExecutionQuery, QuestionQuery, Store, TaskQuery
 from stepwell.core.records.model import Budget, Execution, Plan, Task
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
 from stepwell_testkit.conformance.ask import data_of
@@ -28,7 +28,7 @@ class Canonical(NamedTuple):
     tasks: dict[str, tuple[object, ...]]
     plans: tuple[str, ...]
     answer: bytes | None
-    inputs: tuple[tuple[object, ...], ...]
+    questions: tuple[tuple[object, ...], ...]
     """Whom each task asked, what became of it and the answer."""
     events: Counter[EventType]
     """The count of each type that is not `FLEETING`."""
@@ -52,8 +52,8 @@ async def canonical(store: Store, key: RunKey) -> Canonical:
     for task in rows:
         data = await _bytes(store, (key[0], task.result_run_id or key[1]), task.result_id)
         tasks[task.task_id] = (task.status, task.revision, task.failure.kind, data)
-    inputs = await every(store, InputQuery(tenant_id=key[0], run_id=key[1]))
-    asked = [(one.request.task_id, one.request.status, one.request.answer) for one in inputs]
+    questions = await every(store, QuestionQuery(tenant_id=key[0], run_id=key[1]))
+    asked = [(one.question.task_id, one.question.status, one.question.answer) for one in questions]
     events = await events_of(store, *key)
     assert [event.number for event in events] == list(range(1, run.last_event + 1)), "E1"
     return Canonical(

@@ -30,7 +30,7 @@ from stepwell.core.loop.signals import (
     Start,
 )
 from stepwell.core.loop.transition import ReplyStatus
-from stepwell.core.port import Assignment, ExecutionQuery, InputQuery, Presence, Store
+from stepwell.core.port import Assignment, ExecutionQuery, Presence, QuestionQuery, Store
 from stepwell.core.records.model import Budget, Failure, Payload, Run, TaskSpec, Usage
 from stepwell.core.records.states import (
     BlockedKind,
@@ -39,8 +39,8 @@ from stepwell.core.records.states import (
     ExecutionStatus,
     Finding,
     ForkMode,
-    InputStatus,
     PauseReason,
+    QuestionStatus,
     StepKind,
 )
 from stepwell.engine.executor import Executor, HeldLease
@@ -130,13 +130,17 @@ class Callers:
         if run.pause_reason is PauseReason.BUDGET_EXHAUSTED:
             more = _more(run)
             yield RaiseBudget(budget=more), f"raise to {more}"
-        if run.blocked_on is BlockedKind.INPUT:
-            for one in await every(store, InputQuery(tenant_id=tenant_id, run_id=run_id)):
-                request = one.request
-                if request.status is InputStatus.OPEN and not request.expires_ms:
-                    text = Payload(data=f"yes, {request.task_id}".encode(), media_type="text/plain")
-                    answer = Answer(input_id=request.input_id, payload=text, answered_by="somebody")
-                    yield answer, f"answer {request.input_id}"
+        if run.blocked_on is BlockedKind.QUESTION:
+            for one in await every(store, QuestionQuery(tenant_id=tenant_id, run_id=run_id)):
+                question = one.question
+                if question.status is QuestionStatus.OPEN and not question.expires_ms:
+                    text = Payload(
+                        data=f"yes, {question.task_id}".encode(), media_type="text/plain"
+                    )
+                    answer = Answer(
+                        question_id=question.question_id, payload=text, answered_by="somebody"
+                    )
+                    yield answer, f"answer {question.question_id}"
         if run.blocked_on is BlockedKind.UNKNOWN_OUTCOME:
             # The true finding for each unknown outcome that no RECONCILE step has settled.
             for one in await every(store, ExecutionQuery(tenant_id=tenant_id, run_id=run_id)):

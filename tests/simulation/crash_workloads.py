@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Completed, Failed, NeedsInput, Result
+from stepwell.core.loop.signals import Completed, Failed, NeedsAnswer, Result
 from stepwell.core.port import Assignment
 from stepwell.core.records.model import Budget, Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.states import Decision, Effect, ExpiryAction, OnFailure, StepKind
@@ -46,10 +46,10 @@ class CrashWorkload(Workload, frozen=True, kw_only=True):
         if spec is None or execution.kind is not StepKind.TASK:
             return super().perform(assignment)
         if spec.type == "unheard":
-            return NeedsInput(prompt="anybody?", expires_ms=SHORT_MS, on_expiry=ExpiryAction.DENY)
+            return NeedsAnswer(prompt="anybody?", expires_ms=SHORT_MS, on_expiry=ExpiryAction.DENY)
         if spec.type == "ask":
             if assignment.answer is None:
-                return NeedsInput(prompt="go on?")
+                return NeedsAnswer(prompt="go on?")
             text = assignment.answer.data.decode()
             return Completed(result=digest(spec.task_id + text, assignment.results))
         return super().perform(assignment)
@@ -95,8 +95,8 @@ PLAIN = {
 
 ALL = {
     **PLAIN,
-    "inputs": CrashWorkload(
-        name="inputs",
+    "questions": CrashWorkload(
+        name="questions",
         plans=at_once((task("asked", behaviour="ask"), _UNHEARD, task("join", "asked", "unheard"))),
         by_caller=True,
     ),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from stepwell_client import InputKind, StepContext
+from stepwell_client import QuestionKind, StepContext
 from stepwell_client.internal import PROMPT_BYTES_MAX, clip
 
 
@@ -21,7 +21,7 @@ async def ask_approval(
 ) -> tuple[bool, str]:
     """Ask a person whether a tool may be called. Returns that, and what the person tells the model, if anything."""
     prompt = about(f"May {tool} be called?", tool, arguments)
-    answer: bool | dict[str, Any] = await step.ask(prompt, kind=InputKind.APPROVAL)
+    answer: bool | dict[str, Any] = await step.ask(prompt, kind=QuestionKind.APPROVAL)
     details = answer if isinstance(answer, dict) else {"approved": answer}
     message = details.get("message")
     return bool(details.get("approved")), message if isinstance(message, str) else ""

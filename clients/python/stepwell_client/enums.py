@@ -91,7 +91,7 @@ class ExecutionStatus(Word):
     LOST = 6
     RELEASED = 7
     CANCELLED = 8
-    NEEDS_INPUT = 9
+    NEEDS_ANSWER = 9
     UNKNOWN_OUTCOME = 10
     SUSPENDED = 11
 
@@ -103,7 +103,7 @@ class BlockedKind(Word):
     NONE = 1
     WORKER = 2
     CAPACITY = 3
-    INPUT = 4
+    QUESTION = 4
     BUDGET = 5
     TIMER = 6
     PAUSED = 7
@@ -119,7 +119,7 @@ class PauseReason(Word):
     REQUESTED = 2
     BUDGET_EXHAUSTED = 3
     NO_PROGRESS = 4
-    INPUT_EXPIRED = 5
+    QUESTION_EXPIRED = 5
 
 
 class FinishReason(Word):
@@ -178,9 +178,9 @@ class EventType(Word):
     STEP_RETRY_SCHEDULED = 14
     REFLECTION_ACCEPTED = 15
     ITERATION_COMPLETED = 16
-    INPUT_REQUESTED = 17
-    INPUT_ANSWERED = 18
-    INPUT_EXPIRED = 19
+    QUESTION_ASKED = 17
+    QUESTION_ANSWERED = 18
+    QUESTION_EXPIRED = 19
     BUDGET_RAISED = 20
     RUN_PAUSED = 21
     RUN_RESUMED = 22
@@ -220,7 +220,7 @@ class Effect(Word):
     AT_MOST_ONCE = 2
 
 
-class InputStatus(Word):
+class QuestionStatus(Word):
     """Status of a question. Only an OPEN one can be answered."""
 
     UNSPECIFIED = 0
@@ -230,12 +230,12 @@ class InputStatus(Word):
     CANCELLED = 4
 
 
-class InputKind(Word):
+class QuestionKind(Word):
     """Kind of answer that a question wants."""
 
     UNSPECIFIED = 0
     APPROVAL = 1
-    INPUT = 2
+    VALUE = 2
     CHOICE = 3
     AUTH = 4
 
@@ -279,7 +279,7 @@ class WaitKind(Word):
 
     UNSPECIFIED = 0
     SLEEP = 1
-    INPUT = 2
+    QUESTION = 2
     BUDGET = 3
 
 

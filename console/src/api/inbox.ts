@@ -1,16 +1,16 @@
 // The open questions of all runs or of one, kept up to date by the stream of runs.
-import type { RunInput, WatchRunsResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
-import { InputStatus } from "../gen/stepwell/v1/types_pb.ts";
+import type { RunQuestion, WatchRunsResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import { QuestionStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { Changing } from "../ui/store.ts";
 import { api, pages, type Problem, problem } from "./client.ts";
 import { follow, SIGN_OF_LIFE_S, type Taken } from "./follow.ts";
 
 /** Runs change often; the questions are read again at most so often. */
 const READ_MS = 500;
-const INPUTS_MAX = 1_000;
+const QUESTIONS_MAX = 1_000;
 
 export class Inbox extends Changing {
-  inputs: RunInput[] | undefined;
+  questions: RunQuestion[] | undefined;
   problem: Problem | undefined;
   private cursor = "now";
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -29,7 +29,7 @@ export class Inbox extends Changing {
       take: ({ message }) => this.take(message),
       failed: () => {
         this.cursor = "now";
-        this.inputs = undefined;
+        this.questions = undefined;
         return true;
       },
     });
@@ -43,7 +43,7 @@ export class Inbox extends Changing {
     if (message.case === "updates" || message.case === "progress") this.cursor = message.value.cursor;
     const mine =
       message.case === "updates" && message.value.updates.some((one) => !this.runId || one.runId === this.runId);
-    if (!this.inputs) void this.read();
+    if (!this.questions) void this.read();
     else if (mine) this.timer ??= setTimeout(() => void this.read(), READ_MS);
     return "more";
   }
@@ -52,12 +52,12 @@ export class Inbox extends Changing {
     clearTimeout(this.timer);
     this.timer = undefined;
     try {
-      const found: RunInput[] = [];
-      for await (const page of pages((pageToken) => api.listInputs({ runId: this.runId, pageToken }))) {
-        found.push(...page.inputs.filter((one) => one.request?.status === InputStatus.OPEN));
-        if (found.length >= INPUTS_MAX) break;
+      const found: RunQuestion[] = [];
+      for await (const page of pages((pageToken) => api.listQuestions({ runId: this.runId, pageToken }))) {
+        found.push(...page.questions.filter((one) => one.question?.status === QuestionStatus.OPEN));
+        if (found.length >= QUESTIONS_MAX) break;
       }
-      this.inputs = found;
+      this.questions = found;
       this.problem = undefined;
     } catch (error) {
       this.problem = problem(error);

@@ -58,7 +58,7 @@ export class RunStore extends Changing {
         this.applied = run.lastEvent;
         this.problem = undefined;
         this.changed();
-        await Promise.all([this.listTasks(), this.listInputs()]);
+        await Promise.all([this.listTasks(), this.listQuestions()]);
         this.listed = true;
         this.changed();
         this.follow();
@@ -74,10 +74,10 @@ export class RunStore extends Changing {
     }
   }
 
-  private async listInputs(): Promise<void> {
-    const { inputs } = this.view!;
-    for await (const page of pages((pageToken) => api.listInputs({ runId: this.runId, pageToken }))) {
-      for (const { request } of page.inputs) if (request) inputs.set(request.inputId, request);
+  private async listQuestions(): Promise<void> {
+    const { questions } = this.view!;
+    for await (const page of pages((pageToken) => api.listQuestions({ runId: this.runId, pageToken }))) {
+      for (const { question } of page.questions) if (question) questions.set(question.questionId, question);
     }
   }
 

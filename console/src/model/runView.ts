@@ -7,7 +7,7 @@ import {
   type Execution,
   ExecutionSchema,
   ExecutionStatus,
-  type InputRequest,
+  type Question,
   type Run,
   StepKind,
   type Task,
@@ -38,7 +38,7 @@ export class RunView {
   readonly tasks = new Map<string, Task>();
   /** By execution id, in the order in which they were offered. */
   readonly executions = new Map<string, Execution>();
-  readonly inputs = new Map<string, InputRequest>();
+  readonly questions = new Map<string, Question>();
   /** Counts changes of tasks or specs that a graph's layout depends on. */
   plans = 0;
 
@@ -90,7 +90,7 @@ export class RunView {
       merge(change, execution);
       this.executions.set(change.executionId, execution);
     }
-    for (const request of event.inputs) this.inputs.set(request.inputId, request);
+    for (const question of event.questions) this.questions.set(question.questionId, question);
   }
 }
 

@@ -89,7 +89,7 @@ export function blocked(run: Run): string {
       return run.waitingFor?.alone
         ? `a step that may have ended its workers waits for a worker of queue ${queue} that holds nothing else`
         : `no worker of queue ${queue} is free`;
-    case BlockedKind.INPUT:
+    case BlockedKind.QUESTION:
       return "a person is asked for something";
     case BlockedKind.TIMER:
       return "a back-off, a sleep or a start delay has to pass";
@@ -125,7 +125,7 @@ export function pause(run: Run): string {
   const why: Partial<Record<PauseReason, string>> = {
     [PauseReason.BUDGET_EXHAUSTED]: "its budget is used up",
     [PauseReason.NO_PROGRESS]: "it made no progress",
-    [PauseReason.INPUT_EXPIRED]: "nobody answered in time",
+    [PauseReason.QUESTION_EXPIRED]: "nobody answered in time",
   };
   const text = why[run.pauseReason] ?? "paused";
   return run.reason ? `${text}: ${firstLine(run.reason)}` : text;
@@ -168,9 +168,9 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.TASK_RETRY_REQUESTED]: "is run again",
   [EventType.REFLECTION_ACCEPTED]: "decided",
   [EventType.ITERATION_COMPLETED]: "iteration ended",
-  [EventType.INPUT_REQUESTED]: "asks",
-  [EventType.INPUT_ANSWERED]: "was answered",
-  [EventType.INPUT_EXPIRED]: "was not answered in time",
+  [EventType.QUESTION_ASKED]: "asks",
+  [EventType.QUESTION_ANSWERED]: "was answered",
+  [EventType.QUESTION_EXPIRED]: "was not answered in time",
   [EventType.REPLAN_REQUESTED]: "is planned again by a person's answer",
   [EventType.STOP_REQUESTED]: "is to end after this iteration",
   [EventType.BUDGET_RAISED]: "has a larger budget",

@@ -3,8 +3,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, type Problem, problem, requestId } from "../api/client.ts";
 import { Inbox } from "../api/inbox.ts";
 import { may } from "../api/session.ts";
-import type { RunInput } from "../gen/stepwell/v1/orchestrator_pb.ts";
-import { InputKind, type InputRequest } from "../gen/stepwell/v1/types_pb.ts";
+import type { RunQuestion } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import { QuestionKind, type Question } from "../gen/stepwell/v1/types_pb.ts";
 import { count, ms, shortId, spanMs, word } from "../model/text.ts";
 import { SchemaFields, useSchemaForm } from "../ui/form.tsx";
 import { Empty, Problems, Time } from "../ui/parts.tsx";
@@ -20,12 +20,12 @@ export function InboxPage() {
   useEffect(() => {
     document.title = "Inbox · Stepwell";
   }, []);
-  const { inputs } = inbox;
+  const { questions } = inbox;
   return (
     <div class="page narrow">
       <div class="row">
         <h1>Inbox</h1>
-        <small role="status">{inputs && count(inputs.length, "open question")}</small>
+        <small role="status">{questions && count(questions.length, "open question")}</small>
         {runId && (
           <a class="chip" href="/inbox">
             of run {shortId(runId)} only ✕
@@ -33,36 +33,36 @@ export function InboxPage() {
         )}
       </div>
       <Problems of={inbox.problem} />
-      {!inputs && !inbox.problem && <Empty>Reading the questions …</Empty>}
-      {inputs?.length === 0 && <Empty>Nobody is asked for anything.</Empty>}
-      {inputs?.map((one) => (
-        <Question key={`${one.runId}/${one.request!.inputId}`} input={one} answered={() => inbox.read()} />
+      {!questions && !inbox.problem && <Empty>Reading the questions …</Empty>}
+      {questions?.length === 0 && <Empty>Nobody is asked for anything.</Empty>}
+      {questions?.map((one) => (
+        <QuestionCard key={`${one.runId}/${one.question!.questionId}`} of={one} answered={() => inbox.read()} />
       ))}
     </div>
   );
 }
 
-function Question({ input, answered }: { input: RunInput; answered: () => Promise<void> }) {
-  const request = input.request!;
-  const expires = spanMs(request.expires);
+function QuestionCard({ of, answered }: { of: RunQuestion; answered: () => Promise<void> }) {
+  const question = of.question!;
+  const expires = spanMs(question.expires);
   return (
-    <article class="card inbox-item" aria-label={`Question of run ${shortId(input.runId)}`}>
+    <article class="card inbox-item" aria-label={`Question of run ${shortId(of.runId)}`}>
       <div class="row quiet">
-        <a href={runPath(input.runId, "", request.taskId ? { task: request.taskId } : {})}>
-          {shortId(input.runId)} {request.taskId}
+        <a href={runPath(of.runId, "", question.taskId ? { task: question.taskId } : {})}>
+          {shortId(of.runId)} {question.taskId}
         </a>
-        <span>{word(InputKind, request.kind)}</span>
+        <span>{word(QuestionKind, question.kind)}</span>
         <span>
-          asked <Time at={ms(request.createdTime)} />
+          asked <Time at={ms(question.createdTime)} />
         </span>
         {expires > 0 && (
           <span>
-            expires at <Until at={ms(request.createdTime) + expires} />
+            expires at <Until at={ms(question.createdTime) + expires} />
           </span>
         )}
       </div>
-      <p class="asked">{request.prompt}</p>
-      {may("run:write") && <Answer runId={input.runId} request={request} answered={answered} />}
+      <p class="asked">{question.prompt}</p>
+      {may("run:write") && <Answer runId={of.runId} question={question} answered={answered} />}
     </article>
   );
 }
@@ -73,11 +73,11 @@ function Until({ at }: { at: number }) {
 
 interface AnswerProps {
   runId: string;
-  request: InputRequest;
+  question: Question;
   answered: () => Promise<void>;
 }
 
-function Answer({ runId, request, answered }: AnswerProps) {
+function Answer({ runId, question, answered }: AnswerProps) {
   const [failed, setFailed] = useState<Problem>();
   const [busy, setBusy] = useState(false);
   const [replan, setReplan] = useState(false);
@@ -89,9 +89,9 @@ function Answer({ runId, request, answered }: AnswerProps) {
     if (last.current.answer !== answer) last.current = { answer, id: requestId() };
     setBusy(true);
     try {
-      await api.answerInput({
+      await api.answerQuestion({
         runId,
-        inputId: request.inputId,
+        questionId: question.questionId,
         answer: { data: new TextEncoder().encode(text) },
         replan,
         reason,
@@ -107,7 +107,7 @@ function Answer({ runId, request, answered }: AnswerProps) {
   };
   return (
     <>
-      {request.kind === InputKind.APPROVAL && !request.schema ? (
+      {question.kind === QuestionKind.APPROVAL && !question.schema ? (
         <Choices
           busy={busy}
           choices={[
@@ -116,10 +116,10 @@ function Answer({ runId, request, answered }: AnswerProps) {
           ]}
           send={send}
         />
-      ) : request.kind === InputKind.CHOICE ? (
-        <Choices busy={busy} choices={request.choices.map((one) => [JSON.stringify(one), one])} send={send} />
+      ) : question.kind === QuestionKind.CHOICE ? (
+        <Choices busy={busy} choices={question.choices.map((one) => [JSON.stringify(one), one])} send={send} />
       ) : (
-        <Written schema={request.schema} busy={busy} send={send} setFailed={setFailed} />
+        <Written schema={question.schema} busy={busy} send={send} setFailed={setFailed} />
       )}
       <details>
         <summary>The plan is wrong</summary>

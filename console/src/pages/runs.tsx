@@ -25,7 +25,7 @@ const STATUSES = [
 const CAUSES = [
   BlockedKind.WORKER,
   BlockedKind.CAPACITY,
-  BlockedKind.INPUT,
+  BlockedKind.QUESTION,
   BlockedKind.BUDGET,
   BlockedKind.TIMER,
   BlockedKind.PAUSED,

@@ -1,6 +1,6 @@
 // How a run stands: what it is, what it waits for, what it has used up.
 import type { RunStore } from "../api/runStore.ts";
-import { type Budget, InputStatus, Phase, type Run, RunStatus, StepKind } from "../gen/stepwell/v1/types_pb.ts";
+import { type Budget, QuestionStatus, Phase, type Run, RunStatus, StepKind } from "../gen/stepwell/v1/types_pb.ts";
 import { cost, count, moment, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { blocked, caller, failureLine, isEnded, runTitle, taskCounts, took, where } from "../model/words.ts";
 import { Copy, Meter, StatusPill, Time, useNow } from "../ui/parts.tsx";
@@ -8,8 +8,8 @@ import { comparePath, runPath } from "../ui/router.ts";
 import { Actions } from "./actions.tsx";
 
 export function Header({ store }: { store: RunStore }) {
-  const { run, inputs } = store.view!;
-  const questions = [...inputs.values()].filter((one) => one.status === InputStatus.OPEN).length;
+  const { run, questions: asked } = store.view!;
+  const questions = [...asked.values()].filter((one) => one.status === QuestionStatus.OPEN).length;
   const spec = run.spec!;
   const current = useNow();
   const waits = blocked(run);

@@ -56,7 +56,7 @@ export function TaskPanel({ store, taskId }: { store: RunStore; taskId: string }
 }
 
 function Facts({ store, task, spec }: { store: RunStore; task: Task; spec: TaskSpec }) {
-  const input = store.view!.inputs.get(task.inputId);
+  const question = store.view!.questions.get(task.questionId);
   const facts: [string, preact.ComponentChildren][] = [
     ["type", spec.type],
     ["role", spec.role],
@@ -72,7 +72,7 @@ function Facts({ store, task, spec }: { store: RunStore; task: Task; spec: TaskS
     ["result of", task.resultRunId ? <a href={runPath(task.resultRunId, "", { task: task.taskId })}>run {shortId(task.resultRunId)}</a> : ""],
     ["deduplicated", task.deduplicatedFrom],
     ["waits for", task.keyRunId ? <a href={runPath(task.keyRunId)}>run {shortId(task.keyRunId)}</a> : ""],
-    ["asked", input ? input.prompt : ""],
+    ["asked", question ? question.prompt : ""],
     ["journal", task.journal?.entries ? <a href={runPath(store.runId, "journal", { task: task.taskId })}>{count(task.journal.entries, "entry").replace("entrys", "entries")}</a> : ""],
     ["messages", task.messages ? <a href={runPath(store.runId, "messages", { task: task.taskId })}>{number(task.messages)}</a> : ""],
     ["logs", task.attempts ? <a href={runPath(store.runId, "logs", { task: task.taskId })}>its log</a> : ""],

@@ -129,7 +129,7 @@ const TONES: Partial<Record<ExecutionStatus, string>> = {
   [ExecutionStatus.TIMED_OUT]: "task-failed",
   [ExecutionStatus.LOST]: "task-failed lost",
   [ExecutionStatus.UNKNOWN_OUTCOME]: "task-failed lost",
-  [ExecutionStatus.NEEDS_INPUT]: "task-blocked",
+  [ExecutionStatus.NEEDS_ANSWER]: "task-blocked",
   [ExecutionStatus.SUSPENDED]: "task-blocked",
 };
 

@@ -11,10 +11,10 @@ from stepwell_client import (
     Continue,
     Effect,
     Finish,
-    InputKind,
-    NeedsInput,
+    NeedsAnswer,
     NonRetryable,
     PlanContext,
+    QuestionKind,
     ReflectContext,
     Retry,
     SynthesizeContext,
@@ -101,14 +101,14 @@ def shaky(ctx: TaskContext) -> str:
 @agent.task("ask")
 async def ask(ctx: TaskContext) -> Any:
     if ctx.answered is None:
-        raise NeedsInput("Who is it for?", schema=PERSON)
+        raise NeedsAnswer("Who is it for?", schema=PERSON)
     return ctx.answer()
 
 
 @agent.task("approve")
 async def approve(ctx: TaskContext) -> bool:
     if ctx.answered is None:
-        raise NeedsInput("Send it?", kind=InputKind.APPROVAL)
+        raise NeedsAnswer("Send it?", kind=QuestionKind.APPROVAL)
     return bool(ctx.answer())
 
 

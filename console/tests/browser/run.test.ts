@@ -13,7 +13,7 @@ before(async () => {
     budget: { inputTokens: 1_000n, costMicros: 2_000_000n },
     labels: { team: "ink" },
   });
-  await until("the run asks", async () => (await world.api.listInputs({ runId })).inputs.length > 0);
+  await until("the run asks", async () => (await world.api.listQuestions({ runId })).questions.length > 0);
   page = await world.open(`/runs/${runId}`);
 });
 after(() => world.stop());
@@ -43,7 +43,7 @@ test("the head says how the run stands, what it waits for and what is used of it
 
 test("a run that works on while it asks says only what can be answered", async () => {
   const busy = await world.start("busy", [{ id: "slow", type: "slow" }, { id: "ask", type: "approve" }]);
-  await until("it asks", async () => (await world.api.listInputs({ runId: busy })).inputs.length > 0);
+  await until("it asks", async () => (await world.api.listQuestions({ runId: busy })).questions.length > 0);
   const other = await world.open(`/runs/${busy}`);
   const note = other.locator(".run-head .note");
   await note.getByText("Answer 1 question").waitFor();

@@ -22,7 +22,7 @@ const SHOWN: Record<string, string> = {
 before(async () => {
   world = await World.start();
   runId = await world.start(`Hostile ${HOSTILE}`, undefined, { labels: { [`a`]: HOSTILE.slice(0, 200) } });
-  await until("it asks", async () => (await world.api.listInputs({ runId })).inputs.length > 0);
+  await until("it asks", async () => (await world.api.listQuestions({ runId })).questions.length > 0);
   await until("the hostile task is done", async () => {
     const { tasks } = await world.api.listTasks({ runId });
     return tasks.some((one) => one.task?.taskId === "hostile" && one.task.resultId !== "");

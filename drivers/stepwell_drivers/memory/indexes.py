@@ -1,4 +1,4 @@
-"""Searches across a tenant's runs: open input requests, reservations of keys, runs that ended.
+"""Searches across a tenant's runs: open questions, reservations of keys, runs that ended.
 
 Each is kept in the order in which it is read, so that a page costs what it returns.
 """
@@ -10,35 +10,35 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
-from stepwell.core.port import NOBODY, EndedQuery, FoundInput, KeySwap, Page, Reservation
-from stepwell.core.records.model import InputRequest, Run
-from stepwell.core.records.states import InputStatus, RunStatus
+from stepwell.core.port import NOBODY, EndedQuery, FoundQuestion, KeySwap, Page, Reservation
+from stepwell.core.records.model import Question, Run
+from stepwell.core.records.states import QuestionStatus, RunStatus
 
 
-class OpenInputs:
-    """A tenant's open input requests, the oldest first."""
+class OpenQuestions:
+    """A tenant's open questions, the oldest first."""
 
     __slots__ = ("_births", "_found")
 
     def __init__(self) -> None:
         self._births: list[int] = []
-        self._found: dict[int, FoundInput] = {}
+        self._found: dict[int, FoundQuestion] = {}
 
-    def put(self, birth: int, run_id: str, request: InputRequest) -> None:
+    def put(self, birth: int, run_id: str, question: Question) -> None:
         """Keep a request while it is OPEN."""
-        if request.status is not InputStatus.OPEN:
+        if question.status is not QuestionStatus.OPEN:
             self.drop(birth)
             return
         if birth not in self._found:
             insort(self._births, birth)
-        self._found[birth] = FoundInput(run_id=run_id, request=request)
+        self._found[birth] = FoundQuestion(run_id=run_id, question=question)
 
     def drop(self, birth: int) -> None:
         """Forget a request."""
         if self._found.pop(birth, None) is not None:
             del self._births[bisect_left(self._births, birth)]
 
-    def page(self, cursor: int, limit: int) -> Page[FoundInput]:
+    def page(self, cursor: int, limit: int) -> Page[FoundQuestion]:
         """Return entries created from `cursor` on."""
         start = bisect_left(self._births, cursor)
         end = start + max(limit, 1)

@@ -11,8 +11,7 @@ from stepwell.core.port import (
     EndedRun,
     ExecutionQuery,
     FeedQuery,
-    FoundInput,
-    InputQuery,
+    FoundQuestion,
     JournalQuery,
     LeaseQuery,
     LogQuery,
@@ -21,6 +20,7 @@ from stepwell.core.port import (
     Presence,
     PresenceQuery,
     Query,
+    QuestionQuery,
     RunQuery,
     TaskQuery,
     WorkerLease,
@@ -116,17 +116,19 @@ def _journals(state: State, query: JournalQuery) -> Page[StoredEntry]:
     return journals.page(query, place)
 
 
-def _inputs(state: State, query: InputQuery) -> Page[FoundInput]:
+def _questions(state: State, query: QuestionQuery) -> Page[FoundQuestion]:
     place = _place(query.cursor)
     if not query.run_id:
         tenant = state.tenants.get(query.tenant_id)
-        return tenant.open_inputs.page(place, query.limit) if tenant is not None else Page()
+        return tenant.open_questions.page(place, query.limit) if tenant is not None else Page()
     rows = _rows(state, query)
     if rows is None:
         return Page()
     names, cursor = page_of(rows.asked, place, query.limit)
-    inputs = (FoundInput(run_id=rows.run_id, request=rows.inputs[name].request) for name in names)
-    return Page(items=tuple(inputs), cursor=cursor)
+    questions = (
+        FoundQuestion(run_id=rows.run_id, question=rows.questions[name].question) for name in names
+    )
+    return Page(items=tuple(questions), cursor=cursor)
 
 
 def _ended(state: State, query: EndedQuery) -> Page[EndedRun]:
@@ -143,7 +145,7 @@ def _leases(state: State, query: LeaseQuery) -> Page[WorkerLease]:
 
 def _rows(
     state: State,
-    query: TaskQuery | ExecutionQuery | MessageQuery | CheckpointQuery | LogQuery | InputQuery,
+    query: TaskQuery | ExecutionQuery | MessageQuery | CheckpointQuery | LogQuery | QuestionQuery,
 ) -> RunRows | None:
     return state.runs.get((query.tenant_id, query.run_id))
 
@@ -164,7 +166,7 @@ _READERS: Mapping[type[Query[Any]], Callable[[State, Any], Page[Any]]] = {
     CheckpointQuery: _checkpoints,
     LogQuery: _logs,
     JournalQuery: _journals,
-    InputQuery: _inputs,
+    QuestionQuery: _questions,
     EndedQuery: _ended,
     PresenceQuery: _presences,
     LeaseQuery: _leases,

@@ -20,17 +20,17 @@ from stepwell.core.records.journal import Totals
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import (
     Execution,
-    InputRequest,
     Message,
     Outcome,
     Payload,
     Plan,
+    Question,
     RequestRecord,
     Run,
     Session,
     Task,
 )
-from stepwell.core.records.states import ExecutionStatus, InputStatus
+from stepwell.core.records.states import ExecutionStatus, QuestionStatus
 from stepwell_drivers.memory.agenda import Deadline, Ready
 from stepwell_drivers.memory.journals import RunJournals
 from stepwell_drivers.memory.logs import RunLog
@@ -56,13 +56,13 @@ class TaskRow:
         self.changed = changed
 
 
-class InputRow:
-    """An input request as it stands."""
+class QuestionRow:
+    """A question as it stands."""
 
-    __slots__ = ("birth", "changed", "request")
+    __slots__ = ("birth", "changed", "question")
 
-    def __init__(self, request: InputRequest, birth: int, changed: int) -> None:
-        self.request = request
+    def __init__(self, question: Question, birth: int, changed: int) -> None:
+        self.question = question
         self.birth = birth
         self.changed = changed
 
@@ -145,9 +145,9 @@ class RunRows:
         self.open: dict[str, ExecutionRow] = {}
         self.births: list[str] = []
         self.births_of_task: dict[str, list[str]] = {}
-        self.inputs: dict[str, InputRow] = {}
+        self.questions: dict[str, QuestionRow] = {}
         self.asked: list[str] = []
-        """The ids of the input requests, in the order of their birth."""
+        """The ids of the questions, in the order of their birth."""
         self.requests: deque[tuple[int, RequestRecord]] = deque(maxlen=REQUESTS_KEPT_MAX)
         self.checkpoints: list[Checkpoint] = []
         self.bases: list[Checkpoint] = []
@@ -181,13 +181,13 @@ class RunRows:
             self._order = None
         self.tasks[task.task_id] = TaskRow(task, self.version)
 
-    def put_input(self, request: InputRequest, birth: int) -> InputRow:
-        """Keep an input request, created now if it is new; the one changed last stands last."""
-        old = self.inputs.pop(request.input_id, None)
+    def put_question(self, question: Question, birth: int) -> QuestionRow:
+        """Keep a question, created now if it is new; the one changed last stands last."""
+        old = self.questions.pop(question.question_id, None)
         if old is None:
-            self.asked.append(request.input_id)
-        row = InputRow(request, birth if old is None else old.birth, self.version)
-        self.inputs[request.input_id] = row
+            self.asked.append(question.question_id)
+        row = QuestionRow(question, birth if old is None else old.birth, self.version)
+        self.questions[question.question_id] = row
         return row
 
     def put_events(self, events: tuple[Event, ...]) -> None:
@@ -230,19 +230,19 @@ class RunRows:
         if complete:
             tasks = [self.tasks[task_id] for task_id in self.ordered_tasks()]
             executions = list(self.open.values())
-            inputs = [row for row in self.inputs.values() if _is_open(row.request)]
+            questions = [row for row in self.questions.values() if _is_open(row.question)]
             since = 0
         else:
             tasks = _changed(self.tasks, since)
             executions = _changed(self.executions, since)
             executions += [row for row in self.open.values() if row.has_recorded_since(since)]
-            inputs = _changed(self.inputs, since)
+            questions = _changed(self.questions, since)
         return Loaded(
             run=self.run,
             plans=tuple(plan for created, plan in self.plans.values() if created > since),
             tasks=tuple(row.task for row in tasks),
             executions=tuple(row.as_open() for row in executions),
-            inputs=tuple(row.request for row in inputs),
+            questions=tuple(row.question for row in questions),
             checkpoint=self.checkpoints[-1] if self.checkpoints else None,
             requests=tuple(request for created, request in self.requests if created > since),
             complete=complete,
@@ -267,8 +267,8 @@ class RunRows:
         )
 
 
-def _is_open(request: InputRequest) -> bool:
-    return request.status is InputStatus.OPEN
+def _is_open(question: Question) -> bool:
+    return question.status is QuestionStatus.OPEN
 
 
 def _changed(rows: dict[str, V], since: int) -> list[V]:

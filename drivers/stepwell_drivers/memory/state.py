@@ -33,14 +33,14 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Execution, InputRequest, LogEntry, Outcome
+from stepwell.core.records.model import Execution, LogEntry, Outcome, Question
 from stepwell.core.records.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
 from stepwell_drivers.journals import summed
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
 from stepwell_drivers.memory.families import Families, Left
-from stepwell_drivers.memory.indexes import EndedRuns, Keys, OpenInputs
+from stepwell_drivers.memory.indexes import EndedRuns, Keys, OpenQuestions
 from stepwell_drivers.memory.journals import RunJournals
 from stepwell_drivers.memory.logs import LogBook
 from stepwell_drivers.memory.rows import ExecutionRow, RunRows, newest_before
@@ -59,8 +59,8 @@ class Tenant:
         "keys",
         "leased",
         "next_birth",
-        "next_input",
-        "open_inputs",
+        "next_question",
+        "open_questions",
         "presence",
     )
 
@@ -74,8 +74,8 @@ class Tenant:
         """Presence by (worker, instance), with the moment when it is forgotten."""
         self.leased: dict[str, dict[tuple[str, str], LeaseRow]] = {}
         """Leases by worker, then by (run, execution)."""
-        self.next_input = 1
-        self.open_inputs = OpenInputs()
+        self.next_question = 1
+        self.open_questions = OpenQuestions()
         self.keys = Keys()
 
 
@@ -184,8 +184,8 @@ class State:
             rows.outcomes.setdefault(outcome.execution_id, outcome)
         for timer in commit.timers:
             self._put_timer(rows, timer, now_us)
-        for request in commit.inputs:
-            self._put_input(rows, request)
+        for question in commit.questions:
+            self._put_question(rows, question)
         for write in commit.forgotten:
             rows.journals.forget(write)
         for write in commit.entries:
@@ -277,11 +277,11 @@ class State:
         if not leased:
             del workers[lease.worker_id]
 
-    def _put_input(self, rows: RunRows, request: InputRequest) -> None:
+    def _put_question(self, rows: RunRows, question: Question) -> None:
         tenant = self.tenants[rows.tenant_id]
-        row = rows.put_input(request, tenant.next_input)
-        tenant.next_input += 1
-        tenant.open_inputs.put(row.birth, rows.run_id, request)
+        row = rows.put_question(question, tenant.next_question)
+        tenant.next_question += 1
+        tenant.open_questions.put(row.birth, rows.run_id, question)
 
     def _put_timer(self, rows: RunRows, timer: Timer, now_us: int) -> None:
         old = rows.timers.pop(timer.name, None)
@@ -408,8 +408,8 @@ class State:
         for place in rows.feed_places:
             self._feed[place] = None
         tenant = self.tenants[tenant_id]
-        for request in rows.inputs.values():
-            tenant.open_inputs.drop(request.birth)
+        for question in rows.questions.values():
+            tenant.open_questions.drop(question.birth)
         tenant.keys.free(run_id)
         tenant.births.pop(newest_before(tenant.births, rows.birth))
         rows.log.clear()

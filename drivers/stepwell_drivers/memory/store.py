@@ -33,7 +33,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
+from stepwell.core.records.model import LogEntry, Plan, Question, Run
 from stepwell.core.records.states import Durability, Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.memory.pages import page
@@ -165,13 +165,13 @@ class MemoryStore:
     async def page(self, query: Query[R]) -> Page[R]:
         return page(self._state, query)
 
-    async def read_inputs(
-        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
-    ) -> Sequence[InputRequest]:
+    async def read_questions(
+        self, tenant_id: str, run_id: str, question_ids: Sequence[str]
+    ) -> Sequence[Question]:
         rows = self._state.runs.get((tenant_id, run_id))
         if rows is None:
             return []
-        return [rows.inputs[name].request for name in input_ids if name in rows.inputs]
+        return [rows.questions[name].question for name in question_ids if name in rows.questions]
 
     # --- the store itself ---
 

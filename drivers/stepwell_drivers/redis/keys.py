@@ -67,7 +67,7 @@ class Partition(NamedTuple):
     """Sorted set by name: tenant, worker → leases."""
     lists: bytes
     """Sorted set by name, lists that go over all runs, one behind the other: tenant, birth → run, with
-    what it is listed by, forks once more by parent; tenant, birth → open input request; tenant or any,
+    what it is listed by, forks once more by parent; tenant, birth → open question; tenant or any,
     pipeline or any, status, end → run.
     """
     reservations: bytes

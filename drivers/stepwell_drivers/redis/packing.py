@@ -15,7 +15,7 @@ from stepwell.core.port import Commit, Fence, JournalWrite, Lease
 from stepwell.core.records import limits
 from stepwell.core.records.journal import Entry, words_bytes
 from stepwell.core.records.model import Execution
-from stepwell.core.records.states import Effect, ExecutionStatus, InputStatus, JournalMark
+from stepwell.core.records.states import Effect, ExecutionStatus, JournalMark, QuestionStatus
 from stepwell_drivers.redis.keys import SEPARATOR, escape, worker_leases
 from stepwell_drivers.redis.rows import (
     NOT_KEPT,
@@ -242,7 +242,7 @@ class _Packing:
             self._write(f"m:{place}", encoded(message))
             members += (f"y{place}", f"j{escape(message.task_id)}{SEPARATOR}{place}")
         journal = bool(commit.entries or commit.forgotten) and self._journal()
-        if not (commit.version == 1 or members or commit.timers or commit.inputs or journal):
+        if not (commit.version == 1 or members or commit.timers or commit.questions or journal):
             return False
         return {
             "journal": journal,
@@ -252,12 +252,12 @@ class _Packing:
                 (self._read(f"w:{escape(one.name)}"), escape(one.name), micros(one.delay_ms))
                 for one in commit.timers
             ],
-            "inputs": [
+            "questions": [
                 (
-                    *(self._read(f"i:{asked.input_id}"), asked.status is InputStatus.OPEN),
+                    *(self._read(f"i:{asked.question_id}"), asked.status is QuestionStatus.OPEN),
                     *(self._body(body_of(asked)), _within(commit.version, at)),
                 )
-                for at, asked in enumerate(commit.inputs)
+                for at, asked in enumerate(commit.questions)
             ],
             "requests_max": limits.REQUESTS_KEPT_MAX if commit.request is not None else 0,
         }
@@ -312,7 +312,7 @@ def _record(commit: Commit) -> bytes:
 
 def _changed(commit: Commit) -> Any:
     """Return the keys of the rows that a commit changes, or False: too many."""
-    if len(commit.tasks) + len(commit.executions) + len(commit.inputs) > CHANGED_NAMES_MAX:
+    if len(commit.tasks) + len(commit.executions) + len(commit.questions) > CHANGED_NAMES_MAX:
         return False
     executions = {execution.execution_id: True for execution in commit.executions}
     for lease in commit.leases:
@@ -321,7 +321,7 @@ def _changed(commit: Commit) -> Any:
         [] if commit.plan is None else [str(commit.plan.revision)],
         [task.task_id for task in commit.tasks],
         list(executions),
-        [request.input_id for request in commit.inputs],
+        [question.question_id for question in commit.questions],
         commit.request is not None,
     )
 
@@ -370,7 +370,7 @@ def births_of(tenant_id: str, parent_run_id: str = "") -> str:
 
 
 def asked_of(tenant_id: str) -> str:
-    """Return the prefix of the creation times of a tenant's open input requests."""
+    """Return the prefix of the creation times of a tenant's open questions."""
     return f"{_ASKED}{escape(tenant_id)}{SEPARATOR}"
 
 

@@ -18,8 +18,7 @@ from stepwell.core.port import (
     ExecutionQuery,
     FeedEntry,
     FeedQuery,
-    FoundInput,
-    InputQuery,
+    FoundQuestion,
     JournalQuery,
     LeaseQuery,
     LogQuery,
@@ -27,6 +26,7 @@ from stepwell.core.port import (
     Page,
     PresenceQuery,
     Query,
+    QuestionQuery,
     RunQuery,
     TaskQuery,
 )
@@ -73,8 +73,8 @@ class Pages:
             CheckpointQuery: self._checkpoints,
             LogQuery: logs.page,
             JournalQuery: journals.page,
-            InputQuery: lambda query: (
-                self._inputs(query) if query.run_id else search.open_inputs(query)
+            QuestionQuery: lambda query: (
+                self._questions(query) if query.run_id else search.open_questions(query)
             ),
             EndedQuery: search.ended,
             PresenceQuery: presence.workers,
@@ -131,10 +131,12 @@ class Pages:
         cursor = cursor_of("x", int(numbers[limit - 1])) if len(numbers) > limit else ""
         return Page(items=tuple(map(rows.execution_of, found[:limit])), cursor=cursor)
 
-    async def _inputs(self, query: InputQuery) -> Page[FoundInput]:
+    async def _questions(self, query: QuestionQuery) -> Page[FoundQuestion]:
         found, cursor = await self._page(query, b"i", 1 + rows.SEQ_CHARS, b"i:")
-        inputs = (FoundInput(run_id=query.run_id, request=rows.input_of(row)) for row in found)
-        return Page(items=tuple(inputs), cursor=cursor)
+        questions = (
+            FoundQuestion(run_id=query.run_id, question=rows.question_of(row)) for row in found
+        )
+        return Page(items=tuple(questions), cursor=cursor)
 
     async def _messages(self, query: MessageQuery) -> Page[Message]:
         order = _order_of(b"j", query.task_id) if query.task_id else b"y"
@@ -147,7 +149,7 @@ class Pages:
 
     async def _page(
         self,
-        query: InputQuery | MessageQuery | CheckpointQuery,
+        query: QuestionQuery | MessageQuery | CheckpointQuery,
         order: bytes,
         skip: int,
         prefix: bytes,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepwell.core.port import INPUT_KEY, EventPage, Loaded, OpenExecution, StoredPayload
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
-from stepwell.core.records.model import InputRequest, Plan, Run
+from stepwell.core.records.model import Plan, Question, Run
 from stepwell.core.records.states import ENDED
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
@@ -50,7 +50,7 @@ class Reads:
         )
         if reply is None:
             return None
-        now, complete, row, spec, plans, tasks, executions, inputs, requests, named, *ids = reply
+        now, complete, row, spec, plans, tasks, executions, questions, requests, named, *ids = reply
         commit_id, since_id = (each.decode() for each in ids)
         found = sorted(_there(map(rows.request_of, _there(requests))), key=lambda it: it.version)
         return Loaded(
@@ -59,7 +59,7 @@ class Reads:
             tasks=tuple(map(rows.loaded_task, _there(tasks))),
             executions=tuple(_open_ones(executions)),
             # Their order stands before the rows.
-            inputs=tuple(map(rows.loaded_input, sorted(_there(inputs)))),
+            questions=tuple(map(rows.loaded_question, sorted(_there(questions)))),
             requests=tuple(found),
             checkpoint=None if named is None else rows.checkpoint_of(named),
             complete=complete == 1,
@@ -102,13 +102,13 @@ class Reads:
         row, base = reply
         return replace(rows.checkpoint_of(row), base=base)
 
-    async def read_inputs(
-        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
-    ) -> list[InputRequest]:
-        """Return these input requests, in their order."""
-        names = [f"i:{each}" for each in input_ids]
+    async def read_questions(
+        self, tenant_id: str, run_id: str, question_ids: Sequence[str]
+    ) -> list[Question]:
+        """Return these questions, in their order."""
+        names = [f"i:{each}" for each in question_ids]
         found = await self._pick(self._base.run(tenant_id, run_id), names)
-        return list(map(rows.input_of, _there(found)))
+        return list(map(rows.question_of, _there(found)))
 
     async def _results(self, run: RunKeys, names: Sequence[str]) -> list[bytes | None]:
         """Return rows of results; those of a deleted run, if its family keeps them."""

@@ -16,12 +16,12 @@ from stepwell.core.records.events import Event
 from stepwell.core.records.journal import Entry, StoredEntry, Totals
 from stepwell.core.records.model import (
     Execution,
-    InputRequest,
     LogEntry,
     Message,
     Outcome,
     Payload,
     Plan,
+    Question,
     RequestRecord,
     Run,
     RunSpec,
@@ -36,7 +36,7 @@ from stepwell_drivers.unknown import fields_beyond, with_unknown
 SEQ_CHARS = 16
 """Characters of numbers whose order as text counts."""
 ASKED_CHARS = 2 * SEQ_CHARS
-"""Characters of an input request's place: that number, and the stamp of the commit that made it."""
+"""Characters of a question's place: that number, and the stamp of the commit that made it."""
 
 USAGE_HALF = 2**32
 """Scripts add numbers of usage in two halves: high, in units of this, and low."""
@@ -66,7 +66,7 @@ task_of = msgspec.msgpack.Decoder(Task).decode
 _events = msgspec.msgpack.Decoder(tuple[Event, ...]).decode
 _entry = msgspec.msgpack.Decoder(Entry).decode
 _execution = msgspec.msgpack.Decoder(Execution).decode
-_input = msgspec.msgpack.Decoder(InputRequest).decode
+_question = msgspec.msgpack.Decoder(Question).decode
 _map = msgspec.msgpack.Decoder(dict[str, Any]).decode
 _outcome = msgspec.msgpack.Decoder(Outcome).decode
 _run = msgspec.msgpack.Decoder(Run).decode
@@ -198,14 +198,14 @@ def events_of(record: bytes) -> tuple[Event, ...]:
     return _events(memoryview(rest)[int(id_size) + int(size) :])
 
 
-def input_of(row: bytes) -> InputRequest:
-    """Return the input request behind its order."""
-    return _input(memoryview(row)[ASKED_CHARS:])
+def question_of(row: bytes) -> Question:
+    """Return the question behind its order."""
+    return _question(memoryview(row)[ASKED_CHARS:])
 
 
-def loaded_input(row: bytes) -> InputRequest:
-    """Return an input request that is loaded to be written again."""
-    return loaded(input_of(row), row[ASKED_CHARS:])
+def loaded_question(row: bytes) -> Question:
+    """Return a question that is loaded to be written again."""
+    return loaded(question_of(row), row[ASKED_CHARS:])
 
 
 def outcome_rows(outcome: Outcome) -> tuple[Outcome, Outcome | None]:

@@ -1,4 +1,4 @@
-"""Searches across runs: open input requests, runs that have ended.
+"""Searches across runs: open questions, runs that have ended.
 
 Each partition has an index of its own in the order in which it is read; all are asked at once and merged
 here. A page costs what it returns, from each partition.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.port import EndedQuery, EndedRun, FoundInput, InputQuery, Page
-from stepwell.core.records.states import InputStatus, RunStatus
+from stepwell.core.port import EndedQuery, EndedRun, FoundQuestion, Page, QuestionQuery
+from stepwell.core.records.states import QuestionStatus, RunStatus
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, place_of
@@ -22,7 +22,7 @@ _LIMIT_MAX = 10_000
 _Place = tuple[str, int]
 """Stamp and number within the run, and the partition."""
 _Asked = tuple[_Place, str, str]
-"""With the run and the input request."""
+"""With the run and the question."""
 
 
 class Search:
@@ -31,13 +31,13 @@ class Search:
     def __init__(self, base: Base) -> None:
         self._base = base
 
-    # --- input requests ---
+    # --- questions ---
 
-    async def open_inputs(self, query: InputQuery) -> Page[FoundInput]:
-        """Return a tenant's open input requests, the oldest first."""
+    async def open_questions(self, query: QuestionQuery) -> Page[FoundQuestion]:
+        """Return a tenant's open questions, the oldest first."""
         limit = max(query.limit, 1)
         last = place_of(query.cursor, "a", tuple[str, int], ("", -1))
-        found: list[FoundInput] = []
+        found: list[FoundQuestion] = []
         while True:
             wanted = limit + 1 - len(found)
             asked = await self._asked(query.tenant_id, last, wanted)
@@ -68,19 +68,21 @@ class Search:
                 found.append(((stamp, at), unescape(run), name))
         return sorted(found)[:many]
 
-    async def _requests(self, tenant_id: str, asked: Sequence[_Asked]) -> list[FoundInput | None]:
+    async def _requests(
+        self, tenant_id: str, asked: Sequence[_Asked]
+    ) -> list[FoundQuestion | None]:
         """Return them as they are by now; None: it is open no more."""
         runs = [self._base.run(tenant_id, run_id) for _, run_id, _ in asked]
         asks = [
             Ask(run.partition.slot, ("HGET", run.rows, f"i:{name}"))
             for run, (_, _, name) in zip(runs, asked, strict=True)
         ]
-        found: list[FoundInput | None] = []
+        found: list[FoundQuestion | None] = []
         for (_, run_id, _), row in zip(asked, await self._base.network.ask_all(asks), strict=True):
-            request = None if row is None else rows.input_of(row)
-            is_open = request is not None and request.status is InputStatus.OPEN
+            question = None if row is None else rows.question_of(row)
+            is_open = question is not None and question.status is QuestionStatus.OPEN
             found.append(
-                FoundInput(run_id=run_id, request=request) if request and is_open else None
+                FoundQuestion(run_id=run_id, question=question) if question and is_open else None
             )
         return found
 

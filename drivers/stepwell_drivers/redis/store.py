@@ -27,7 +27,7 @@ from stepwell.core.port import (
     StoreInfo,
 )
 from stepwell.core.records.checkpoints import Checkpoint
-from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
+from stepwell.core.records.model import LogEntry, Plan, Question, Run
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.redis.claims import Claims
@@ -144,11 +144,11 @@ class RedisStore:
     async def page(self, query: Query[R]) -> Page[R]:
         return await self._pages.page(query)
 
-    async def read_inputs(
-        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
-    ) -> Sequence[InputRequest]:
+    async def read_questions(
+        self, tenant_id: str, run_id: str, question_ids: Sequence[str]
+    ) -> Sequence[Question]:
         self._network.check_open()
-        return await self._reads.read_inputs(tenant_id, run_id, input_ids)
+        return await self._reads.read_questions(tenant_id, run_id, question_ids)
 
     # --- the store itself ---
 

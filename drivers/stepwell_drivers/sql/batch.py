@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from stepwell.core.port import Commit, Lease
 from stepwell.core.records.model import Execution, Outcome, Plan, Task
-from stepwell.core.records.states import ExecutionStatus, InputStatus, TaskStatus
+from stepwell.core.records.states import ExecutionStatus, QuestionStatus, TaskStatus
 from stepwell_drivers.sql.bodies import (
     body_of,
     events_json,
@@ -55,7 +55,7 @@ class Changed(Struct, omit_defaults=True):
     """With it all tasks that it defines."""
     tasks: set[str] = set()
     executions: set[str] = set()
-    inputs: set[str] = set()
+    questions: set[str] = set()
 
 
 class InTurns(Protocol):
@@ -84,7 +84,7 @@ class Batch:
         self._executions: dict[RowKey, Values] = {}
         self._outcomes: dict[RowKey, Values] = {}
         self._timers: dict[RowKey, Values | None] = {}
-        self._inputs: dict[RowKey, Values] = {}
+        self._questions: dict[RowKey, Values] = {}
         self._messages: list[Values] = []
         self._requests: list[Values] = []
         self._checkpoints: list[Values] = []
@@ -136,7 +136,7 @@ class Batch:
             outcomes=list(self._outcomes.values()),
             timers=timers,
             dropped_timers=dropped_timers,
-            inputs=list(self._inputs.values()),
+            questions=list(self._questions.values()),
             messages=self._messages,
             requests=self._requests,
             sessions=list(self._sessions.values()),
@@ -285,11 +285,11 @@ class Batch:
             due_us = self.now_us + timer.delay_ms * 1_000
             row = (run_key, timer.name, commit.version, due_us) if timer.delay_ms >= 0 else None
             self._timers[run_key, timer.name] = row
-        for request in commit.inputs:
-            is_open = request.status is InputStatus.OPEN
-            self._inputs[run_key, request.input_id] = (
-                *(run_key, request.input_id, request.status.value),
-                *(commit.tenant_id if is_open else None, body_of(request)),
+        for question in commit.questions:
+            is_open = question.status is QuestionStatus.OPEN
+            self._questions[run_key, question.question_id] = (
+                *(run_key, question.question_id, question.status.value),
+                *(commit.tenant_id if is_open else None, body_of(question)),
             )
         self._messages += [
             (run_key, message.task_id, message.role, to_json(message))
@@ -344,7 +344,7 @@ def _changed(commit: Commit) -> str | None:
     plan = 0 if commit.plan is None else commit.plan.revision
     tasks = {one.task_id for one in commit.tasks if not plan or one.revision != plan}
     executions = {one.execution_id for one in commit.executions}
-    inputs = {one.input_id for one in commit.inputs}
+    questions = {one.question_id for one in commit.questions}
     for event in commit.events:
         if event.plan_revision == plan:
             plan = 0
@@ -352,10 +352,10 @@ def _changed(commit: Commit) -> str | None:
             tasks.discard(task.task_id)
         for execution in event.executions:
             executions.discard(execution.execution_id)
-        for request in event.inputs:
-            inputs.discard(request.input_id)
-    if not (plan or tasks or executions or inputs):
+        for question in event.questions:
+            questions.discard(question.question_id)
+    if not (plan or tasks or executions or questions):
         return None
-    if len(tasks) + len(executions) + len(inputs) > CHANGED_MAX:
+    if len(tasks) + len(executions) + len(questions) > CHANGED_MAX:
         return to_json(Changed(all=True))
-    return to_json(Changed(plan=plan, tasks=tasks, executions=executions, inputs=inputs))
+    return to_json(Changed(plan=plan, tasks=tasks, executions=executions, questions=questions))

@@ -23,11 +23,11 @@ from stepwell.core.records.checkpoints import Checkpoint, CheckpointState
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
     Execution,
-    InputRequest,
     LogEntry,
     Message,
     Payload,
     Plan,
+    Question,
     RequestRecord,
     Run,
     Task,
@@ -50,7 +50,7 @@ _state = msgspec.json.Decoder(CheckpointState).decode
 task_of = msgspec.json.Decoder(Task).decode
 plan_of = msgspec.json.Decoder(Plan).decode
 execution_of = msgspec.json.Decoder(Execution).decode
-input_of = msgspec.json.Decoder(InputRequest).decode
+question_of = msgspec.json.Decoder(Question).decode
 message_of = msgspec.json.Decoder(Message).decode
 request_of = msgspec.json.Decoder(RequestRecord).decode
 log_of = msgspec.json.Decoder(LogEntry).decode

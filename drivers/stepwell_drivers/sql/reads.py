@@ -33,7 +33,7 @@ from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import SHORT, Event
 from stepwell.core.records.journal import Totals
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
-from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Session, Task
+from stepwell.core.records.model import Execution, Plan, Question, Run, Session, Task
 from stepwell.core.records.states import ENDED, RunStatus
 from stepwell_drivers.sql import bodies, schema
 from stepwell_drivers.sql.batch import Changed
@@ -126,9 +126,9 @@ _open_sums = Query(
     .join_from(schema.lease_sums, schema.executions, _of_lease)
     .where(_executions.run_key == bindparam("run_key"), text(schema.OPEN))
 )
-_open_inputs = Query(
-    _of_run(schema.inputs, ("seq", "body")).where(
-        schema.inputs.c.status == literal_column("'OPEN'")
+_open_questions = Query(
+    _of_run(schema.questions, ("seq", "body")).where(
+        schema.questions.c.status == literal_column("'OPEN'")
     )
 )
 _committed = schema.requests.c.committed_version
@@ -169,7 +169,7 @@ _pick_executions = Pick(
     schema.executions, ("run_key", "execution_id"), ("execution_id", *_OPEN_EXECUTION)
 )
 _NO_SUMS: Values = (None,) * len(SUMS)
-_pick_inputs = Pick(schema.inputs, ("run_key", "input_id"), ("seq", "body"))
+_pick_questions = Pick(schema.questions, ("run_key", "question_id"), ("seq", "body"))
 _input = Query(of_named_run(schema.run_specs, ("input_media_type", "input")))
 # What a deleted run left may still be there, for others of its family.
 _number = Query(
@@ -213,8 +213,8 @@ class _ExecutionName(Struct, rename=SHORT):
     execution_id: str
 
 
-class _InputName(Struct):
-    input_id: str
+class _QuestionName(Struct):
+    question_id: str
 
 
 class _Names(Struct, rename=SHORT):
@@ -223,7 +223,7 @@ class _Names(Struct, rename=SHORT):
     plan_revision: int = 0
     tasks: list[_TaskName] = []
     executions: list[_ExecutionName] = []
-    inputs: list[_InputName] = []
+    questions: list[_QuestionName] = []
 
 
 _names = msgspec.json.Decoder(list[_Names]).decode
@@ -248,12 +248,12 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
         plans = _plans.run(connection, run_key=run_key)
         tasks = _tasks.run(connection, run_key=run_key)
         executions = _open_executions.run(connection, run_key=run_key)
-        inputs = _open_inputs.run(connection, run_key=run_key)
+        questions = _open_questions.run(connection, run_key=run_key)
     else:
         plans = _pick_plans.run(connection, [(run_key, each) for each in delta.plans])
         tasks = _changed_tasks(connection, run_key, delta)
         executions = _changed_executions(connection, run_key, delta)
-        inputs = _pick_inputs.run(connection, [(run_key, name) for name in delta.inputs])
+        questions = _pick_questions.run(connection, [(run_key, name) for name in delta.questions])
     requests = _requests.run(connection, run_key=run_key, since=since)
     checkpoint = _newest_checkpoint.first(connection, run_key=run_key)
     before = _commit_id.first(connection, run_key=run_key, version=since) if since else None
@@ -262,7 +262,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
         plans=tuple(sorted((bodies.plan_of(row[0]) for row in plans), key=lambda p: p.revision)),
         tasks=tuple(_loaded_tasks(tasks)),
         executions=tuple(_loaded_executions(_by_seq(executions))),
-        inputs=tuple(bodies.records_of(InputRequest, [row[1] for row in _by_seq(inputs)])),
+        questions=tuple(bodies.records_of(Question, [row[1] for row in _by_seq(questions)])),
         requests=tuple(bodies.request_of(row[0]) for row in reversed(requests)),
         checkpoint=bodies.checkpoint_of(checkpoint) if checkpoint is not None else None,
         complete=delta is None,
@@ -278,7 +278,7 @@ class _Delta(Struct):
     plans: set[int]
     tasks: set[str]
     executions: set[str]
-    inputs: set[str]
+    questions: set[str]
 
 
 def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
@@ -292,7 +292,7 @@ def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
             delta.plans.add(event.plan_revision)
             delta.tasks.update(one.task_id for one in event.tasks)
             delta.executions.update(one.execution_id for one in event.executions)
-            delta.inputs.update(one.input_id for one in event.inputs)
+            delta.questions.update(one.question_id for one in event.questions)
         if besides is not None:
             changed = _changed(besides)
             if changed.all:
@@ -300,7 +300,7 @@ def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
             delta.plans.add(changed.plan)
             delta.tasks |= changed.tasks
             delta.executions |= changed.executions
-            delta.inputs |= changed.inputs
+            delta.questions |= changed.questions
     # No plan has this number: it is that of events about none.
     delta.plans.discard(0)
     return delta

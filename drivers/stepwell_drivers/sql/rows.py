@@ -41,7 +41,7 @@ COMMIT = (
     *("run_key", "tenant_id", "version", "commit_id", "committed_us", "last_event"),
     *("events", "changed"),
 )
-INPUT = ("run_key", "input_id", "status", "tenant_id", "body")
+QUESTION = ("run_key", "question_id", "status", "tenant_id", "body")
 CHECKPOINT = ("run_key", "version", "cycle", "created_us", "state", "base")
 REQUEST = ("run_key", "committed_version", "body")
 SESSION = ("run_key", "backend", "session_id", "task_id", "execution_id")
@@ -90,8 +90,8 @@ class Rows:
     """INSERT of TIMER, or UPDATE of the one with that `run_key` and `name`; `held_until_us` becomes 0."""
     dropped_timers: list[Values] = field(default_factory=list[Values])
     """DELETE from `timers` by `run_key` and `name`."""
-    inputs: list[Values] = field(default_factory=list[Values])
-    """INSERT of INPUT, or UPDATE of the one with that `run_key` and `input_id`."""
+    questions: list[Values] = field(default_factory=list[Values])
+    """INSERT of QUESTION, or UPDATE of the one with that `run_key` and `question_id`."""
     messages: list[Values] = field(default_factory=list[Values])
     """INSERT of MESSAGE."""
     requests: list[Values] = field(default_factory=list[Values])

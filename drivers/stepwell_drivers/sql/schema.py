@@ -341,20 +341,20 @@ commits = Table(
     sqlite_autoincrement=True,
 )
 
-inputs = Table(
-    "inputs",
+questions = Table(
+    "questions",
     metadata,
     _seq(),
     _run_key(),
-    *_texts("input_id", "status"),
+    *_texts("question_id", "status"),
     # While OPEN, else NULL.
     *_texts_or_null("tenant_id"),
-    # The `InputRequest`.
+    # The `Question`.
     _body("body"),
-    UniqueConstraint("run_key", "input_id"),
-    *_in_order("inputs_in_order", "run_key"),
-    Index("inputs_open", "run_key", **_where("status = 'OPEN'")),
-    *_in_order("inputs_waiting", "tenant_id", where="status = 'OPEN'"),
+    UniqueConstraint("run_key", "question_id"),
+    *_in_order("questions_in_order", "run_key"),
+    Index("questions_open", "run_key", **_where("status = 'OPEN'")),
+    *_in_order("questions_waiting", "tenant_id", where="status = 'OPEN'"),
 )
 
 checkpoints = Table(
@@ -522,7 +522,7 @@ OF_A_RUN = (
     executions,
     timers,
     commits,
-    inputs,
+    questions,
     checkpoints,
     requests,
     sessions,

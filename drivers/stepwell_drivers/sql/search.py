@@ -1,4 +1,4 @@
-"""Searches across runs: input requests, runs that ended long ago.
+"""Searches across runs: questions, runs that ended long ago.
 
 Each is read by an index of its own, and costs what it returns.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, func, literal_column, select, text, tuple_
 
-from stepwell.core.port import EndedQuery, EndedRun, FoundInput, InputQuery, Page
-from stepwell.core.records.model import InputRequest
+from stepwell.core.port import EndedQuery, EndedRun, FoundQuestion, Page, QuestionQuery
+from stepwell.core.records.model import Question
 from stepwell.core.records.states import RunStatus
 from stepwell_drivers.sql import bodies, schema
 from stepwell_drivers.sql.columns import Values
@@ -26,55 +26,56 @@ from stepwell_drivers.sql.statements import Pick, Query
 ENDED_AT_ONCE = 200
 """Rows that are read at a time of each status."""
 
-# --- input requests ------------------------------------------------------------------------------
+# --- questions ------------------------------------------------------------------------------
 
-_inputs = schema.inputs.c
-_asker = select(schema.runs.c.run_id).where(schema.runs.c.run_key == _inputs.run_key)
+_questions = schema.questions.c
+_asker = select(schema.runs.c.run_id).where(schema.runs.c.run_key == _questions.run_key)
 _in_order = (
-    select(_inputs.seq, _asker.scalar_subquery().label("run_id"), _inputs.body)
-    .where(_inputs.seq > bindparam("after"))
-    .order_by(_inputs.seq)
+    select(_questions.seq, _asker.scalar_subquery().label("run_id"), _questions.body)
+    .where(_questions.seq > bindparam("after"))
+    .order_by(_questions.seq)
     .limit(bindparam("many"))
 )
-_inputs_of_run = Query(
-    _in_order.where(schema.listed(_inputs.run_key), _inputs.run_key == number_of_run())
+_questions_of_run = Query(
+    _in_order.where(schema.listed(_questions.run_key), _questions.run_key == number_of_run())
 )
 # Written out, not a parameter: else the partial index would not be used.
-_open_inputs = Query(
+_open_questions = Query(
     _in_order.where(
-        _inputs.tenant_id == bindparam("tenant_id"), _inputs.status == literal_column("'OPEN'")
+        _questions.tenant_id == bindparam("tenant_id"),
+        _questions.status == literal_column("'OPEN'"),
     )
 )
-_pick_inputs = Pick(schema.inputs, ("run_key", "input_id"), ("input_id", "body"))
+_pick_questions = Pick(schema.questions, ("run_key", "question_id"), ("question_id", "body"))
 _number = Query(select(number_of_run()))
 
 
-def inputs(connection: Link, query: InputQuery, _about: About) -> Page[FoundInput]:
-    """Return input requests in the order in which they were created."""
+def questions(connection: Link, query: QuestionQuery, _about: About) -> Page[FoundQuestion]:
+    """Return questions in the order in which they were created."""
     place: dict[str, Any] = {
         "tenant_id": query.tenant_id,
         "after": place_of(query.cursor, int, 0),
         "many": max(query.limit, 1) + 1,
     }
     if query.run_id:
-        rows = _inputs_of_run.run(connection, **place, run_id=query.run_id)
+        rows = _questions_of_run.run(connection, **place, run_id=query.run_id)
     else:
-        rows = _open_inputs.run(connection, **place)
+        rows = _open_questions.run(connection, **place)
     page, more = cut(rows, query.limit)
-    found = [FoundInput(run_id=row[1], request=bodies.input_of(row[2])) for row in page]
+    found = [FoundQuestion(run_id=row[1], question=bodies.question_of(row[2])) for row in page]
     return Page(items=tuple(found), cursor=cursor_of(page[-1][0]) if more else "")
 
 
-def read_inputs(
-    connection: Link, tenant_id: str, run_id: str, input_ids: Sequence[str]
-) -> list[InputRequest]:
-    """Return these input requests, in their order."""
+def read_questions(
+    connection: Link, tenant_id: str, run_id: str, question_ids: Sequence[str]
+) -> list[Question]:
+    """Return these questions, in their order."""
     ((run_key,),) = _number.run(connection, tenant_id=tenant_id, run_id=run_id)
     if run_key is None:
         return []
-    wanted = [(run_key, name) for name in dict.fromkeys(input_ids)]
-    found = {row[0]: bodies.input_of(row[1]) for row in _pick_inputs.run(connection, wanted)}
-    return [found[name] for name in input_ids if name in found]
+    wanted = [(run_key, name) for name in dict.fromkeys(question_ids)]
+    found = {row[0]: bodies.question_of(row[1]) for row in _pick_questions.run(connection, wanted)}
+    return [found[name] for name in question_ids if name in found]
 
 
 # --- ended runs ------------------------------------------------------------------------------------

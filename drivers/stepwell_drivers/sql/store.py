@@ -19,7 +19,6 @@ from stepwell.core.port import (
     ExecutionQuery,
     FeedQuery,
     Hint,
-    InputQuery,
     JournalQuery,
     KeySwap,
     LeaseQuery,
@@ -32,6 +31,7 @@ from stepwell.core.port import (
     Presence,
     PresenceQuery,
     Query,
+    QuestionQuery,
     Recorded,
     Recording,
     Renewal,
@@ -44,7 +44,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
+from stepwell.core.records.model import LogEntry, Plan, Question, Run
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import HintBus, RunKey, newest
 from stepwell_drivers.sql import journal, pages, reads, reservations, search
@@ -68,13 +68,13 @@ _PAGES: Mapping[type[Query[Any]], Callable[[Link, Any, About], Page[Any]]] = {
     CheckpointQuery: pages.checkpoints,
     LogQuery: pages.logs,
     JournalQuery: journal.page,
-    InputQuery: search.inputs,
+    QuestionQuery: search.questions,
     EndedQuery: search.ended,
     PresenceQuery: pages.presences,
     LeaseQuery: pages.leases,
     FeedQuery: pages.feed,
 }
-_ONE_STATEMENT = frozenset({CheckpointQuery, InputQuery, LeaseQuery})
+_ONE_STATEMENT = frozenset({CheckpointQuery, QuestionQuery, LeaseQuery})
 """Pages that are read by one statement, hence in one snapshot without a transaction."""
 
 
@@ -270,10 +270,10 @@ class SqlStore:
         run = self._readers.ask if type(query) in _ONE_STATEMENT else self._readers.run
         return await run(_PAGES[type(query)], query, self._about)
 
-    async def read_inputs(
-        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
-    ) -> Sequence[InputRequest]:
-        return await self._ask(search.read_inputs, tenant_id, run_id, input_ids)
+    async def read_questions(
+        self, tenant_id: str, run_id: str, question_ids: Sequence[str]
+    ) -> Sequence[Question]:
+        return await self._ask(search.read_questions, tenant_id, run_id, question_ids)
 
     # --- the store itself ---
 

@@ -116,7 +116,7 @@ SELECT
   e.run_key, e.version,
   <number e.event.time_us> AS time_us,
   <text e.event.execution_id> AS execution_id,
-  <text e.event.input_id> AS input_id,
+  <text e.event.question_id> AS question_id,
   <text e.event.message> AS message,
   <text e.event.actor> AS actor,
   <text e.event.on_behalf_of> AS on_behalf_of,
@@ -147,7 +147,7 @@ LEFT JOIN run_rows AS r ON r.run_key = j.run_key
 """
 
 _OWN = (
-    *("type", "time_us", "task_id", "execution_id", "input_id", "message", "actor"),
+    *("type", "time_us", "task_id", "execution_id", "question_id", "message", "actor"),
     *("on_behalf_of", "plan_revision"),
 )
 """The fields of an event that are columns of the view; the others are its payload."""

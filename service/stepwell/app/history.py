@@ -42,7 +42,7 @@ class History:
     async def rows_at(self, run: Run, version: int) -> Rows:
         """Return the rows of a run as of a version of it. They are shared: not to be written to.
 
-        Executions and input requests that had ended by the base where the fold begins are not among
+        Executions and questions that had ended by the base where the fold begins are not among
         them; `with_ended` adds those that matter.
 
         Raises:
@@ -83,14 +83,14 @@ class History:
     async def with_ended(self, run: Run, rows: Rows, plans: Mapping[int, Plan]) -> Rows:
         """Return a run's rows with what a fork looks at and a base leaves to the store.
 
-        These are the input requests that tasks refer to, and the attempts at tasks whose effect must not be
+        These are the questions that tasks refer to, and the attempts at tasks whose effect must not be
         repeated. They had ended by the base, so they are stored as they were then.
         """
-        names = [task.input_id for task in rows.tasks.values()]
-        names = [name for name in names if name and name not in rows.inputs]
+        names = [task.question_id for task in rows.tasks.values()]
+        names = [name for name in names if name and name not in rows.questions]
         where = (run.spec.tenant_id, run.spec.run_id)
-        ended = await self._store.read_inputs(*where, names) if names else ()
-        inputs = {request.input_id: request for request in ended}
+        ended = await self._store.read_questions(*where, names) if names else ()
+        questions = {request.question_id: request for request in ended}
         executions: dict[str, Execution] = {}
         careful = {
             (revision, spec.task_id)
@@ -104,7 +104,7 @@ class History:
                 attempts = await self._attempts(run, task)
                 executions.update((one.execution_id, one) for one in attempts)
         return rows._replace(
-            inputs={**inputs, **rows.inputs}, executions={**executions, **rows.executions}
+            questions={**questions, **rows.questions}, executions={**executions, **rows.executions}
         )
 
     async def _attempts(self, run: Run, task: Task) -> list[Execution]:
@@ -218,4 +218,4 @@ def _key_of(run: Run) -> _Key:
 
 
 def _size_of(rows: Rows) -> int:
-    return 16 + len(rows.tasks) + len(rows.executions) + len(rows.inputs)
+    return 16 + len(rows.tasks) + len(rows.executions) + len(rows.questions)

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 from stepwell.app.commands import accepted, decide
 from stepwell.core.loop.questions import NOT_OPEN
 from stepwell.core.loop.signals import Answer
-from stepwell.core.port import InputQuery, Store
+from stepwell.core.port import QuestionQuery, Store
 from stepwell.core.records.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -20,8 +20,8 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
     Violation,
 )
-from stepwell.core.records.model import InputRequest, Run
-from stepwell.core.records.states import InputStatus
+from stepwell.core.records.model import Question, Run
+from stepwell.core.records.states import QuestionStatus
 from stepwell.engine.executor import Executor
 from stepwell.schemas import answer_violations
 
@@ -32,11 +32,11 @@ class _Closed(NamedTuple):
 
 
 _CLOSED = {
-    InputStatus.ANSWERED: _Closed(reason="INPUT_ANSWERED", message="was answered already"),
-    InputStatus.EXPIRED: _Closed(
-        reason="INPUT_EXPIRED", message="was not answered in time, and its task has failed"
+    QuestionStatus.ANSWERED: _Closed(reason="QUESTION_ANSWERED", message="was answered already"),
+    QuestionStatus.EXPIRED: _Closed(
+        reason="QUESTION_EXPIRED", message="was not answered in time, and its task has failed"
     ),
-    InputStatus.CANCELLED: _Closed(reason="INPUT_CANCELLED", message="is not asked any more"),
+    QuestionStatus.CANCELLED: _Closed(reason="QUESTION_CANCELLED", message="is not asked any more"),
 }
 
 
@@ -46,7 +46,7 @@ class Answered(NamedTuple):
     run: Run
     changed: bool
     """False: by an earlier call with the same request id."""
-    question: InputRequest
+    question: Question
     """The question as it is now."""
 
 
@@ -56,12 +56,12 @@ async def give_answer(
     """Answer a question if the answer fits, and return once that is committed; or only check it.
 
     Raises:
-        NotFound: the run has no such question (INPUT_NOT_FOUND), or isn't there.
+        NotFound: the run has no such question (QUESTION_NOT_FOUND), or isn't there.
         InvalidArgument: the answer doesn't fit (ANSWER_INVALID).
         FailedPrecondition: the question is not open any more.
     """
-    question = await _read_question(executor.store, tenant_id, run_id, command.input_id)
-    if question.status is InputStatus.OPEN:
+    question = await _read_question(executor.store, tenant_id, run_id, command.question_id)
+    if question.status is QuestionStatus.OPEN:
         violations = await answer_violations(question, command.payload)
         if violations:
             first = violations[0]
@@ -75,38 +75,38 @@ async def give_answer(
         before, reply = await decide(executor, tenant_id, run_id, command)
     else:
         reply = await executor.send(tenant_id, run_id, command)
-    after = await _read_question(executor.store, tenant_id, run_id, command.input_id)
+    after = await _read_question(executor.store, tenant_id, run_id, command.question_id)
     if reply.reason == NOT_OPEN:
         _raise_not_open(after)
     run, changed = accepted(reply)
     return Answered(before or run, changed and not validate_only, after)
 
 
-async def open_questions(store: Store, tenant_id: str, run_id: str) -> tuple[InputRequest, ...]:
+async def open_questions(store: Store, tenant_id: str, run_id: str) -> tuple[Question, ...]:
     """Return the questions of a run that wait for an answer, oldest first."""
-    questions: list[InputRequest] = []
+    questions: list[Question] = []
     cursor = ""
     while True:
-        query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor)
+        query = QuestionQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor)
         page = await store.page(query)
-        questions.extend(one.request for one in page.items)
+        questions.extend(one.question for one in page.items)
         cursor = page.cursor
         if not cursor:
-            return tuple(one for one in questions if one.status is InputStatus.OPEN)
+            return tuple(one for one in questions if one.status is QuestionStatus.OPEN)
 
 
-async def _read_question(store: Store, tenant_id: str, run_id: str, input_id: str) -> InputRequest:
-    rows = await store.read_inputs(tenant_id, run_id, [input_id])
+async def _read_question(store: Store, tenant_id: str, run_id: str, question_id: str) -> Question:
+    rows = await store.read_questions(tenant_id, run_id, [question_id])
     if not rows:
         raise NotFound(
-            f"the run has no input request {input_id!r}; list its requests to see their ids",
-            reason="INPUT_NOT_FOUND",
+            f"the run has no question {question_id!r}; list its questions to see their ids",
+            reason="QUESTION_NOT_FOUND",
         )
     return rows[0]
 
 
-def _raise_not_open(question: InputRequest) -> NoReturn:
+def _raise_not_open(question: Question) -> NoReturn:
     if question.status not in _CLOSED:
-        raise StoreUnavailable("the request is being changed concurrently; try again")
+        raise StoreUnavailable("the question is being changed concurrently; try again")
     reason, message = _CLOSED[question.status]
-    raise FailedPrecondition(f"input request {question.input_id!r} {message}", reason=reason)
+    raise FailedPrecondition(f"question {question.question_id!r} {message}", reason=reason)

@@ -172,7 +172,7 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
         return f"a step that may have ended its workers waits for a worker of queue {queue!r} that holds nothing else"
     if kind in (BlockedKind.WORKER, BlockedKind.CAPACITY):
         return f"no worker of queue {queue!r} is free"
-    if kind == BlockedKind.INPUT:
+    if kind == BlockedKind.QUESTION:
         return "a person is asked for something"
     if kind == BlockedKind.TIMER:
         return "a back-off or a start delay has to pass"
@@ -204,15 +204,15 @@ def _no_worker(run: types_pb2.Run) -> str:
 
 def task_waits(view: MessageView, task: types_pb2.Task) -> str:
     """Return a phrase about what a blocked task waits for: its question, else the first thing of a suspended step."""
-    for input_id in (task.input_id, *(one.input_id for one in task.waits)):
-        if (question := view.inputs.get(input_id)) is not None:
+    for question_id in (task.question_id, *(one.question_id for one in task.waits)):
+        if (question := view.questions.get(question_id)) is not None:
             return f"asks: {one_line(question.prompt)}"
     kinds = {one.kind for one in task.waits}
     if types_pb2.WAIT_KIND_SLEEP in kinds:
         return "sleeps"
     if types_pb2.WAIT_KIND_BUDGET in kinds:
         return "waits for a higher budget"
-    return "waits for an answer" if task.input_id or kinds else "nobody knows what came of it"
+    return "waits for an answer" if task.question_id or kinds else "nobody knows what came of it"
 
 
 def unknown(execution: types_pb2.Execution, now_us: int) -> str:
@@ -240,7 +240,7 @@ def pause(run: types_pb2.Run) -> str:
     why = {
         PauseReason.BUDGET_EXHAUSTED: "its budget is used up",
         PauseReason.NO_PROGRESS: "it made no progress",
-        PauseReason.INPUT_EXPIRED: "nobody answered in time",
+        PauseReason.QUESTION_EXPIRED: "nobody answered in time",
     }.get(PauseReason(run.pause_reason), "paused")
     reason = one_line(run.reason)
     return f"{why}: {reason}" if reason else why
@@ -269,8 +269,8 @@ def advice(run: types_pb2.Run, name: str) -> str:
         return f"once the cause is mended, go on: stepwell resume {name}"
     if run.status == RunStatus.PAUSED:
         return f"go on: stepwell resume {name}"
-    if run.status == RunStatus.WAITING and run.blocked_on == BlockedKind.INPUT:
-        return f"see what it asks: stepwell inputs {name}; then: stepwell answer {name} VALUE"
+    if run.status == RunStatus.WAITING and run.blocked_on == BlockedKind.QUESTION:
+        return f"see what it asks: stepwell questions {name}; then: stepwell answer {name} VALUE"
     if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME and run.status not in ENDED:
         return f"settle it: stepwell resolve {name} EXECUTION --done (or --not-done)"
     if run.status == RunStatus.WAITING:

@@ -62,7 +62,7 @@ Pipeline = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Show every task, however many.")]
 
 # Of runs that are started or forked.
-RunInput = Annotated[
+RunPayload = Annotated[
     str | None,
     typer.Option(
         "--input", "-i", metavar="JSON|@FILE", help="What it works on; @- is standard input."

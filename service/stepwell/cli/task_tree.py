@@ -125,9 +125,11 @@ def _bar(view: MessageView, *, fancy: bool) -> Text:
 
 def _question(view: MessageView) -> str:
     """Return the question that the run waits for; empty: it waits for none that is known here."""
-    if view.run.blocked_on != BlockedKind.INPUT:
+    if view.run.blocked_on != BlockedKind.QUESTION:
         return ""
-    is_open = [one for one in view.inputs.values() if one.status == types_pb2.INPUT_STATUS_OPEN]
+    is_open = [
+        one for one in view.questions.values() if one.status == types_pb2.QUESTION_STATUS_OPEN
+    ]
     if not is_open:
         return ""
     more = f" (and {count(len(is_open) - 1, 'other question')})" if len(is_open) > 1 else ""

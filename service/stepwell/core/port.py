@@ -30,12 +30,12 @@ from stepwell.core.records.model import (
     Budget,
     Execution,
     Failure,
-    InputRequest,
     LogEntry,
     Message,
     Outcome,
     Payload,
     Plan,
+    Question,
     Record,
     RequestRecord,
     Run,
@@ -142,7 +142,7 @@ class Commit(Record, frozen=True, kw_only=True):
     leases: tuple[Lease, ...] = ()
     fences: tuple[Fence, ...] = ()
     timers: tuple[Timer, ...] = ()
-    inputs: tuple[InputRequest, ...] = ()
+    questions: tuple[Question, ...] = ()
     events: tuple[Event, ...] = ()
     messages: tuple[Message, ...] = ()
     request: RequestRecord | None = None
@@ -332,7 +332,7 @@ class Loaded(Record, frozen=True, kw_only=True):
     executions: tuple[OpenExecution, ...] = ()
     """All that are open; with `since`, also those closed since, and in any case those that recorded something under
     their lease."""
-    inputs: tuple[InputRequest, ...] = ()
+    questions: tuple[Question, ...] = ()
     """All that are open; with `since`, also those ended since."""
     requests: tuple[RequestRecord, ...] = ()
     """The newest `REQUESTS_KEPT_MAX`, oldest first; with `since`, those made since."""
@@ -501,15 +501,15 @@ class JournalQuery(Query[StoredEntry], frozen=True, kw_only=True):
     bytes_limit: int = 1024 * 1024
 
 
-class FoundInput(Record, frozen=True, kw_only=True):
-    """An input request and the run that asks."""
+class FoundQuestion(Record, frozen=True, kw_only=True):
+    """A question and the run that asks."""
 
     run_id: str
-    request: InputRequest
+    question: Question
 
 
-class InputQuery(Query[FoundInput], frozen=True, kw_only=True):
-    """Input requests. Oldest first; over its pages each that was there all along comes once."""
+class QuestionQuery(Query[FoundQuestion], frozen=True, kw_only=True):
+    """Questions. Oldest first; over its pages each that was there all along comes once."""
 
     tenant_id: str
     run_id: str = ""
@@ -821,10 +821,10 @@ class Store(Protocol):
         """
         ...
 
-    async def read_inputs(
-        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
-    ) -> Sequence[InputRequest]:
-        """Return these input requests, whatever their status, in their order; others are left out."""
+    async def read_questions(
+        self, tenant_id: str, run_id: str, question_ids: Sequence[str]
+    ) -> Sequence[Question]:
+        """Return these questions, whatever their status, in their order; others are left out."""
         ...
 
     async def swap_keys(
@@ -969,8 +969,8 @@ class Assignment(Record, frozen=True, kw_only=True):
     """The number of messages in the task's conversation; GetMessages returns those that are not in
     `previous_messages`."""
     answer: Payload | None = None
-    """To the input request that the attempt before it made."""
-    answered: InputRequest | None = None
+    """To the question that the attempt before it made."""
+    answered: Question | None = None
     """That request, without its answer."""
     idempotency_key: str = ""
     unknown_execution_id: str = ""

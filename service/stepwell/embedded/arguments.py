@@ -64,7 +64,7 @@ def start_command(
 
 
 def answer_command(
-    input_id: str, value: object, *, replan: bool, reason: str, answered_by: str
+    question_id: str, value: object, *, replan: bool, reason: str, answered_by: str
 ) -> Answer:
     """Return the command that answers a question; None is an answer as well: JSON's null."""
     check_size("reason", len(reason.encode("utf-8", "replace")), 0, limits.REASON_BYTES_MAX)
@@ -74,7 +74,7 @@ def answer_command(
     encoded = encode(value)
     payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
     return Answer(
-        input_id=input_id,
+        question_id=question_id,
         payload=payload,
         replan=replan,
         reason=reason,

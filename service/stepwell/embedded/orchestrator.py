@@ -258,7 +258,7 @@ class Orchestrator:
         check_texts({"reason": reason})
         await self._drive.send(RaiseBudget(budget=budget_record(budget), reason=reason))
 
-    async def inputs(self) -> Sequence[Question]:
+    async def questions(self) -> Sequence[Question]:
         """Return the questions that the run waits for people to answer, oldest first."""
         async with self._drive.executor() as executor:
             run_id = self._drive.run_id
@@ -267,7 +267,7 @@ class Orchestrator:
 
     async def answer(
         self,
-        input_id: str,
+        question_id: str,
         value: object,
         *,
         replan: bool = False,
@@ -285,7 +285,7 @@ class Orchestrator:
                 is the last iteration, and no other plan can follow.
         """
         command = answer_command(
-            input_id, value, replan=replan, reason=reason, answered_by=answered_by
+            question_id, value, replan=replan, reason=reason, answered_by=answered_by
         )
         drive = self._drive
         async with drive.executor() as executor:

@@ -113,7 +113,7 @@ class StoreCalls:
         if self._stores.driver is not None:
             return
         problem = _not_kept(outcome.planned.plan.tasks or outcome.reflected.plan.tasks)
-        if outcome.HasField("needs_input"):
+        if outcome.HasField("needs_answer"):
             problem = f"a question must be kept until it is answered, {_NO_CALL}"
         if problem:
             failure = types_pb2.Failure(kind=UNSUPPORTED, message=problem, retryable=False)

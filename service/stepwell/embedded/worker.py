@@ -20,7 +20,7 @@ from stepwell.core.loop.signals import (
     Begin,
     Delivery,
     Failed,
-    NeedsInput,
+    NeedsAnswer,
     Released,
     Suspended,
 )
@@ -231,11 +231,11 @@ class InProcessWorker:
     async def _do(self, step: _Step) -> None:
         try:
             delivery = self._decode(step, await self._runner.run(step.message, self))
-            if isinstance(delivery.result, NeedsInput):
+            if isinstance(delivery.result, NeedsAnswer):
                 delivery = await _checked(delivery, [delivery.result])
             elif isinstance(delivery.result, Suspended):
                 waits = [one.wait for one in delivery.result.waits]
-                questions = [wait for wait in waits if isinstance(wait, NeedsInput)]
+                questions = [wait for wait in waits if isinstance(wait, NeedsAnswer)]
                 delivery = await _checked(delivery, questions)
             step.delivering = True
             # Now rather than when it is stored: the commit of this outcome can lease the next step.
@@ -484,7 +484,7 @@ class InProcessWorker:
                 self._stop(step)
 
 
-async def _checked(delivery: Delivery, questions: Sequence[NeedsInput]) -> Delivery:
+async def _checked(delivery: Delivery, questions: Sequence[NeedsAnswer]) -> Delivery:
     """Return the delivery, or the failure of an attempt of which a question is no sound one."""
     for question in questions:
         faults = await question_violations(question)

@@ -1,4 +1,4 @@
-"""Answered input requests, for the attempts at the task that asked.
+"""Answered questions, for the attempts at the task that asked.
 
 A request is read when it is needed and not cached: most tasks never ask, and a person takes longer to
 answer than a read.
@@ -9,18 +9,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.core.port import Assignment, Store
-from stepwell.core.records.model import InputRequest, Task
-from stepwell.core.records.states import InputStatus
+from stepwell.core.records.model import Question, Task
+from stepwell.core.records.states import QuestionStatus
 
 ANSWERED_BYTES_MAX = 128 * 1024
 """Limit of a request that is sent with its answer; a longer one is sent without prompt and schema."""
 
 
-def asked_by(task: Task | None) -> InputRequest | None:
+def asked_by(task: Task | None) -> Question | None:
     """Return a reference to the task's last request, to be read later; None: it has asked nothing."""
-    if task is None or not task.input_id:
+    if task is None or not task.question_id:
         return None
-    return InputRequest(input_id=task.input_id, task_id=task.task_id)
+    return Question(question_id=task.question_id, task_id=task.task_id)
 
 
 async def with_answer(store: Store, assignment: Assignment) -> Assignment:
@@ -29,8 +29,8 @@ async def with_answer(store: Store, assignment: Assignment) -> Assignment:
     if asked is None:
         return assignment
     run = assignment.run
-    requests = await store.read_inputs(run.tenant_id, run.run_id, [asked.input_id])
-    if not requests or requests[0].status is not InputStatus.ANSWERED:
+    requests = await store.read_questions(run.tenant_id, run.run_id, [asked.question_id])
+    if not requests or requests[0].status is not QuestionStatus.ANSWERED:
         return replace(assignment, answered=None)
     answered = requests[0]
     shown = replace(answered, answer=None)

@@ -11,7 +11,7 @@ from stepwell.core.loop.signals import (
     Failed,
     Forget,
     Fork,
-    NeedsInput,
+    NeedsAnswer,
     Signal,
     Start,
     Suspended,
@@ -77,7 +77,7 @@ def _events(signal: Signal) -> int:
     """Estimate a signal's number of events: of a suspension, one for each question of its calls besides."""
     if not isinstance(signal, Delivery) or not isinstance(signal.result, Suspended):
         return _EVENTS_PER_SIGNAL
-    asked = sum(isinstance(one.wait, NeedsInput) for one in signal.result.waits)
+    asked = sum(isinstance(one.wait, NeedsAnswer) for one in signal.result.waits)
     return _EVENTS_PER_SIGNAL + asked
 
 
@@ -89,19 +89,19 @@ def _event_bytes(signal: Signal) -> int:
     if isinstance(signal.result, Failed):
         # Three copies: in the execution, in its task, and in the carryover to the next attempt.
         size = 3 * failure_bytes(signal.result.failure)
-    elif isinstance(signal.result, NeedsInput):
+    elif isinstance(signal.result, NeedsAnswer):
         size = _question_bytes(signal.result)
     elif isinstance(signal.result, Suspended):
         # A call's key is in the event's text, in the step's row and in its request.
         size = sum(
             3 * text_bytes(one.call)
-            + (_question_bytes(one.wait) if isinstance(one.wait, NeedsInput) else 0)
+            + (_question_bytes(one.wait) if isinstance(one.wait, NeedsAnswer) else 0)
             for one in signal.result.waits
         )
     return size + (len(signal.progress.data) if signal.progress is not None else 0)
 
 
-def _question_bytes(question: NeedsInput) -> int:
+def _question_bytes(question: NeedsAnswer) -> int:
     # The event has the prompt, too.
     asked = (question.prompt, question.prompt, question.schema, *question.choices)
     return _REQUEST_BYTES + sum(text_bytes(text) for text in asked)

@@ -29,7 +29,7 @@ _OUTCOMES = frozenset(
     {
         ExecutionStatus.COMPLETED,
         ExecutionStatus.FAILED,
-        ExecutionStatus.NEEDS_INPUT,
+        ExecutionStatus.NEEDS_ANSWER,
         ExecutionStatus.SUSPENDED,
     }
 )

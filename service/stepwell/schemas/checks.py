@@ -13,10 +13,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from stepwell.core.loop.signals import NeedsInput
+from stepwell.core.loop.signals import NeedsAnswer
 from stepwell.core.records import limits
-from stepwell.core.records.model import InputRequest, Payload, Violation
-from stepwell.core.records.states import InputKind
+from stepwell.core.records.model import Payload, Question, Violation
+from stepwell.core.records.states import QuestionKind
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.json_text import InvalidJson, load
 
@@ -59,31 +59,31 @@ def _check_in_thread(check: Check, field: str) -> asyncio.Future[Violations]:
     return asyncio.get_running_loop().run_in_executor(_thread, bounded)
 
 
-async def answer_violations(request: InputRequest, answer: Payload) -> Violations:
+async def answer_violations(question: Question, answer: Payload) -> Violations:
     """Return the faults of an answer, as paths from `answer`: none if it fits."""
 
     def check(effort: Effort) -> Violations:
-        return _answer(request, answer, effort)
+        return _answer(question, answer, effort)
 
-    size = len(answer.data) + len(request.schema)
-    violations = _check_at_once(check, size, has_schema=bool(request.schema))
+    size = len(answer.data) + len(question.schema)
+    violations = _check_at_once(check, size, has_schema=bool(question.schema))
     return await _check_in_thread(check, "answer") if violations is None else violations
 
 
-async def question_violations(question: NeedsInput) -> Violations:
-    """Return the faults of a question, as paths from `needs_input`."""
+async def question_violations(question: NeedsAnswer) -> Violations:
+    """Return the faults of a question, as paths from `needs_answer`."""
     violations = check_question(question)
     return violations if isinstance(violations, tuple) else await violations
 
 
-def check_question(question: NeedsInput) -> Violations | asyncio.Future[Violations]:
+def check_question(question: NeedsAnswer) -> Violations | asyncio.Future[Violations]:
     """Return the faults of a question, or their future where the check is large.
 
     A schema is checked once and then remembered as valid.
     """
-    if question.kind is InputKind.CHOICE and not question.choices:
+    if question.kind is QuestionKind.CHOICE and not question.choices:
         description = "a choice has at least one thing to choose"
-        return (Violation(field="needs_input.choices", description=description),)
+        return (Violation(field="needs_answer.choices", description=description),)
     text = question.schema
     if not text or text in _valid:
         return ()
@@ -92,7 +92,7 @@ def check_question(question: NeedsInput) -> Violations | asyncio.Future[Violatio
         return _schema(text, effort)
 
     violations = _check_at_once(check, len(text), has_schema=True)
-    return _check_in_thread(check, "needs_input.schema") if violations is None else violations
+    return _check_in_thread(check, "needs_answer.schema") if violations is None else violations
 
 
 def _schema(text: str, effort: Effort) -> Violations:
@@ -101,7 +101,7 @@ def _schema(text: str, effort: Effort) -> Violations:
     try:
         Schema(load(text, effort), effort)
     except (InvalidJson, SchemaError) as error:
-        return (Violation(field="needs_input.schema", description=str(error)),)
+        return (Violation(field="needs_answer.schema", description=str(error)),)
     if len(text) <= _CACHED_BYTES_MAX:
         if len(_valid) >= _CACHED_MAX:
             _valid.clear()
@@ -109,13 +109,13 @@ def _schema(text: str, effort: Effort) -> Violations:
     return ()
 
 
-def _answer(request: InputRequest, answer: Payload, effort: Effort) -> Violations:
+def _answer(question: Question, answer: Payload, effort: Effort) -> Violations:
     if len(answer.data) > limits.ANSWER_BYTES_MAX:
         size = f"{len(answer.data):,} bytes; an answer has at most {limits.ANSWER_BYTES_MAX:,}"
         return (Violation(field="answer.data", description=size),)
     media_type = answer.media_type.partition(";")[0].strip()
     is_json = media_type in ("", "application/json") or media_type.endswith("+json")
-    bound = request.schema or request.kind in (InputKind.APPROVAL, InputKind.CHOICE)
+    bound = question.schema or question.kind in (QuestionKind.APPROVAL, QuestionKind.CHOICE)
     if not is_json:
         if not bound:
             return ()
@@ -125,22 +125,22 @@ def _answer(request: InputRequest, answer: Payload, effort: Effort) -> Violation
         value = load(answer.data, effort)
     except InvalidJson as error:
         return (Violation(field="answer", description=str(error)),)
-    description = _kind_fault(request, value)
+    description = _kind_fault(question, value)
     if description:
         return (Violation(field="answer", description=description),)
-    return _schema_faults(request.schema, value, effort) if request.schema else ()
+    return _schema_faults(question.schema, value, effort) if question.schema else ()
 
 
-def _kind_fault(request: InputRequest, value: Any) -> str:
+def _kind_fault(question: Question, value: Any) -> str:
     """Return why an answer doesn't fit the question's kind; empty: it fits."""
-    if request.kind is InputKind.APPROVAL:
+    if question.kind is QuestionKind.APPROVAL:
         approved = (
             cast("dict[str, Any]", value).get("approved") if isinstance(value, dict) else value
         )
         if not isinstance(approved, bool):
             return "an approval is true or false, or an object whose `approved` is that"
-    elif request.kind is InputKind.CHOICE and value not in request.choices:
-        return f"it is none of the choices: {', '.join(request.choices)[:300]}"
+    elif question.kind is QuestionKind.CHOICE and value not in question.choices:
+        return f"it is none of the choices: {', '.join(question.choices)[:300]}"
     return ""
 
 

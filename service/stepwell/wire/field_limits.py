@@ -230,12 +230,12 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     },
     "ListPlansRequest": {"run_id": _RUN_ID, **_PAGE},
     "ListCheckpointsRequest": {"run_id": _RUN_ID, **_PAGE},
-    "ListInputsRequest": {"run_id": _ANY_RUN_ID, **_PAGE},
+    "ListQuestionsRequest": {"run_id": _ANY_RUN_ID, **_PAGE},
     "ListWorkersRequest": {"queue": _NAME, "run_id": _ANY_RUN_ID, **_PAGE},
     "ListQueuesRequest": _PAGE,
-    "AnswerInputRequest": {
+    "AnswerQuestionRequest": {
         **_COMMAND,
-        "input_id": chars(limits.INPUT_ID_CHARS_MAX, required=True),
+        "question_id": chars(limits.QUESTION_ID_CHARS_MAX, required=True),
         "answer": given(),
         "answered_by": _NAME,
     },
@@ -312,7 +312,7 @@ _WORKER: dict[str, dict[str, Limit]] = {
     "Outcome.Planned": {"plan": _PLAN, "reason": _WHY},
     "Outcome.Reflected": {"decision": given(), "plan": _PLAN, "reason": _WHY},
     "Outcome.Failed": {"failure": given()},
-    "Outcome.NeedsInput": {
+    "Outcome.NeedsAnswer": {
         "prompt": _PROMPT,
         "schema": text(limits.SCHEMA_BYTES_MAX, written=True),
         "choices": many(limits.CHOICES_MAX, chars(limits.LABEL_VALUE_CHARS_MAX, required=True)),
@@ -377,9 +377,9 @@ _STORE: dict[str, dict[str, Limit]] = {
     "StoreReadPlanRequest": {**_STORE_RUN, "revision": number(0)},
     "StoreReadBaseRequest": {**_STORE_RUN, "version": number(0)},
     "StoreReadEventsRequest": {**_STORE_RUN, "after": number(0), "limit": _STORE_LIMIT},
-    "StoreReadInputsRequest": {
+    "StoreReadQuestionsRequest": {
         **_STORE_RUN,
-        "input_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
+        "question_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
     },
     "StoreSwapKeysRequest": {"tenant_id": _NAME, "pipeline_id": _NAME, "swaps": _STORE_ITEMS},
     "StoreRemoveLogsRequest": {"which": given()},
@@ -412,7 +412,7 @@ _STORE: dict[str, dict[str, Limit]] = {
         "version": number(0),
         "bytes_limit": number(0),
     },
-    "InputQuery": _STORE_PAGE,
+    "QuestionQuery": _STORE_PAGE,
     "EndedQuery": {
         "tenant_id": _NAME,
         "statuses": _STORE_ITEMS,

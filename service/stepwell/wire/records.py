@@ -77,7 +77,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(signals.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
     Pair(signals.Completed, worker_pb2.Outcome.Completed),
     Pair(signals.Failed, worker_pb2.Outcome.Failed),
-    Pair(signals.NeedsInput, worker_pb2.Outcome.NeedsInput),
+    Pair(signals.NeedsAnswer, worker_pb2.Outcome.NeedsAnswer),
     Pair(signals.Released, worker_pb2.Outcome.Released),
     Pair(signals.Reconciled, worker_pb2.Outcome.Reconciled),
     Pair(signals.Suspended, worker_pb2.Outcome.Suspended),

@@ -31,7 +31,7 @@ pytest.register_assert_rewrite(
             "events",
             "families",
             "fidelity",
-            "inputs",
+            "questions",
             "itself",
             "journal_commits",
             "journal_reads",
@@ -58,7 +58,6 @@ from stepwell_testkit.conformance.events import TestEvents, TestFeed  # noqa: E4
 from stepwell_testkit.conformance.families import TestFamilies, TestForks  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.fidelity import TestDurability, TestFidelity  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.harness import StoreFactory, excused, store  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.inputs import TestInputs  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.itself import TestHints, TestStore  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.journal_commits import TestCommitEntries, TestRecordRaces  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.journal_reads import TestJournals, TestRecorded  # noqa: E402 - after the rewriting
@@ -67,6 +66,7 @@ from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: 
 from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.operations import TestDelete, TestLogs, TestPresence  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.questions import TestQuestions  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.reads import TestByKey, TestDuringWrites, TestPages  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.resends import TestAtomic, TestSentAgain  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.reservations import TestReservations  # noqa: E402 - after the rewriting
@@ -97,7 +97,6 @@ __all__ = [
     "TestHints",
     "TestHolds",
     "TestHostileNames",
-    "TestInputs",
     "TestJournals",
     "TestLeases",
     "TestLoad",
@@ -106,6 +105,7 @@ __all__ = [
     "TestLogsRemoved",
     "TestPages",
     "TestPresence",
+    "TestQuestions",
     "TestReady",
     "TestRecord",
     "TestRecordRaces",

@@ -28,12 +28,12 @@ from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import (
     Execution,
     Failure,
-    InputRequest,
     LogEntry,
     Message,
     Outcome,
     Payload,
     Plan,
+    Question,
     RequestRecord,
     Run,
     RunSpec,
@@ -46,9 +46,9 @@ from stepwell.core.records.states import (
     Effect,
     EventType,
     ExecutionStatus,
-    InputStatus,
     JournalMark,
     LogKind,
+    QuestionStatus,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -77,7 +77,7 @@ def created(
     outcomes: Sequence[Outcome] = (),
     leases: Sequence[Lease] = (),
     timers: Sequence[Timer] = (),
-    inputs: Sequence[InputRequest] = (),
+    questions: Sequence[Question] = (),
     events: int = 1,
     status: RunStatus = RunStatus.QUEUED,
     created_us: int = EPOCH_US,
@@ -98,7 +98,7 @@ def created(
         outcomes=tuple(outcomes),
         leases=tuple(leases),
         timers=tuple(timers),
-        inputs=tuple(inputs),
+        questions=tuple(questions),
         events=events_of(1, first=1, many=events),
     )
 
@@ -118,7 +118,7 @@ def step(
     leases: Sequence[Lease] = (),
     fences: Sequence[Fence] = (),
     timers: Sequence[Timer] = (),
-    inputs: Sequence[InputRequest] = (),
+    questions: Sequence[Question] = (),
     messages: Sequence[Message] = (),
     request: RequestRecord | None = None,
     events: int = 1,
@@ -146,7 +146,7 @@ def step(
         leases=tuple(leases),
         fences=tuple(fences),
         timers=tuple(timers),
-        inputs=tuple(inputs),
+        questions=tuple(questions),
         messages=tuple(messages),
         request=request,
         events=events_of(version, first=before.run.last_event + 1, many=events),
@@ -357,11 +357,11 @@ def outcome(data: bytes = b"{}", execution_id: str = STEP) -> Outcome:
 
 
 def question(
-    input_id: str, status: InputStatus = InputStatus.OPEN, *, created_us: int = 0
-) -> InputRequest:
-    """Return an input request."""
-    return InputRequest(
-        input_id=input_id, task_id="a", prompt="sure?", status=status, created_us=created_us
+    question_id: str, status: QuestionStatus = QuestionStatus.OPEN, *, created_us: int = 0
+) -> Question:
+    """Return a question."""
+    return Question(
+        question_id=question_id, task_id="a", prompt="sure?", status=status, created_us=created_us
     )
 
 

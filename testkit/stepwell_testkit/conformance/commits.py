@@ -21,7 +21,7 @@ from stepwell.core.port import (
 from stepwell.core.records.model import Payload, Run
 from stepwell.core.records.states import (
     ExecutionStatus,
-    InputStatus,
+    QuestionStatus,
     RunStatus,
     TaskStatus,
     Verdict,
@@ -47,7 +47,7 @@ def _everything(before: Commit) -> Commit:
         leases=[b.lease()],
         outcomes=[b.outcome(b"full", "task:z#1")],
         timers=[b.timer(0, "full")],
-        inputs=[b.question("full")],
+        questions=[b.question("full")],
         messages=[b.message("full")],
         request=b.request("full", 2),
         events=3,
@@ -82,7 +82,7 @@ async def _traces(store: Store) -> list[str]:
         rows.executions
         or (await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))).items,
     )
-    note("inputs", rows.inputs)
+    note("questions", rows.questions)
     note("request", rows.requests)
     note("checkpoint", rows.checkpoint)
     note("base", await store.read_base(b.TENANT, b.RUN, version=2))
@@ -101,7 +101,7 @@ async def _traces(store: Store) -> list[str]:
 
 
 _KINDS = (
-    *("run", "plan", "tasks", "executions", "inputs", "request", "checkpoint", "base"),
+    *("run", "plan", "tasks", "executions", "questions", "request", "checkpoint", "base"),
     *("outcome", "payload", "events", "messages", "feed", "ready", "due", "lease"),
 )
 
@@ -326,14 +326,14 @@ class TestRows(Cases):
             tasks=[replace(b.task("a", TaskStatus.FAILED), failure=b.failure("no"))],
             executions=[b.leased()],
             leases=[b.lease()],
-            inputs=[b.question("q")],
+            questions=[b.question("q")],
         )
         await ask.must(store, second)
-        await ask.must(store, b.step(second, inputs=[b.question("q", InputStatus.ANSWERED)]))
+        await ask.must(store, b.step(second, questions=[b.question("q", QuestionStatus.ANSWERED)]))
         rows = await ask.loaded(store)
         assert rows.tasks == second.tasks
         assert [row.execution for row in rows.executions] == list(second.executions)
-        assert rows.inputs == ()
+        assert rows.questions == ()
 
     @promises("Commit", "the tasks that a new plan brings stand among `tasks` too")
     async def test_a_plan_alone_makes_no_task_rows(self, store: Store) -> None:

@@ -103,7 +103,7 @@ class TestFamilies(Cases):
             assert await store.read_plan(b.TENANT, b.RUN, 1) is None
             assert await store.read_events(b.TENANT, b.RUN, after=0, limit=10) is None
             assert list(await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY])) == []
-            assert list(await store.read_inputs(b.TENANT, b.RUN, ["q"])) == []
+            assert list(await store.read_questions(b.TENANT, b.RUN, ["q"])) == []
             assert (await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
             assert (await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
             assert (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
@@ -277,7 +277,7 @@ async def _parent(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) 
         first,
         executions=[b.ended()],
         outcomes=[outcome],
-        inputs=[b.question("q")],
+        questions=[b.question("q")],
         messages=[b.message("hello")],
     )
     await ask.must(store, first, second)

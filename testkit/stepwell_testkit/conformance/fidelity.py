@@ -12,10 +12,10 @@ from stepwell.core.port import (
     INPUT_KEY,
     ExecutionQuery,
     FeedQuery,
-    FoundInput,
-    InputQuery,
+    FoundQuestion,
     LogQuery,
     MessageQuery,
+    QuestionQuery,
     Store,
     TaskQuery,
 )
@@ -58,7 +58,7 @@ class TestFidelity(Cases):
             assert rows.plans == (commit.plan,)
             assert sorted(rows.tasks, key=lambda task: task.task_id) == list(commit.tasks)
             assert [row.execution for row in rows.executions] == list(commit.executions)
-            assert rows.inputs == commit.inputs
+            assert rows.questions == commit.questions
             assert rows.requests == (commit.request,)
             assert await store.read_base(b.TENANT, b.RUN, version=1) == commit.checkpoint
             assert await store.get_run(b.TENANT, b.RUN) == commit.run
@@ -72,9 +72,9 @@ class TestFidelity(Cases):
             ).items == commit.messages
             executions = (await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
             assert executions == commit.executions
-            assert tuple(await store.read_inputs(b.TENANT, b.RUN, [ODD])) == commit.inputs
-            found = await store.page(InputQuery(tenant_id=b.TENANT))
-            assert found.items == (FoundInput(run_id=b.RUN, request=commit.inputs[0]),)
+            assert tuple(await store.read_questions(b.TENANT, b.RUN, [ODD])) == commit.questions
+            found = await store.page(QuestionQuery(tenant_id=b.TENANT))
+            assert found.items == (FoundQuestion(run_id=b.RUN, question=commit.questions[0]),)
             store = await open_store.reopen(store)
 
     @promises("get_run", "Return the run's row as of the last commit")
@@ -104,7 +104,7 @@ class TestFidelity(Cases):
         second = b.step(
             first,
             outcomes=[Outcome(execution_id=b.STEP, result=payload)],
-            inputs=[replace(b.question("q"), answer=payload)],
+            questions=[replace(b.question("q"), answer=payload)],
         )
         await ask.must(store, first, second)
         assert list(await store.renew([b.renewal(progress=payload)])) == [True]
@@ -114,7 +114,7 @@ class TestFidelity(Cases):
             (outcome,) = await ask.outcomes(store, [b.STEP])
             assert outcome.result == payload
             rows = await ask.loaded(store)
-            assert [question.answer for question in rows.inputs] == [payload]
+            assert [question.answer for question in rows.questions] == [payload]
             assert [row.progress for row in rows.executions] == [payload]
             store = await open_store.reopen(store)
 

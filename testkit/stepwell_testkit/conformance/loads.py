@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from stepwell.core.port import Commit, Loaded, OpenExecution, Store
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
-from stepwell.core.records.model import InputRequest, Payload, Plan, RequestRecord, Task
-from stepwell.core.records.states import OPEN, ExecutionStatus, InputStatus, TaskStatus
+from stepwell.core.records.model import Payload, Plan, Question, RequestRecord, Task
+from stepwell.core.records.states import OPEN, ExecutionStatus, QuestionStatus, TaskStatus
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.catalog import promises
@@ -42,7 +42,7 @@ class TestLoad(Cases):
             plan=b.plan("c", revision=2),
             tasks=[b.task("a", TaskStatus.COMPLETED), b.task("c", revision=2)],
             executions=[b.ready(), b.ended("task:b#1", task_id="b")],
-            inputs=[b.question("open"), b.question("over", InputStatus.ANSWERED)],
+            questions=[b.question("open"), b.question("over", QuestionStatus.ANSWERED)],
             request=b.request("r", 2),
         )
         await ask.must(store, first, second)
@@ -59,7 +59,7 @@ class TestLoad(Cases):
         assert rows.now_us > 0
 
     @promises("Loaded.executions", "All that are open; with `since`, also those closed since")
-    @promises("Loaded.inputs", "All that are open; with `since`, also those ended since.")
+    @promises("Loaded.questions", "All that are open; with `since`, also those ended since.")
     async def test_a_load_brings_only_what_is_open(self, store: Store) -> None:
         first = await ask.must(
             store,
@@ -70,7 +70,7 @@ class TestLoad(Cases):
             for status in ExecutionStatus
             if status not in {ExecutionStatus.READY, ExecutionStatus.LEASED}
         ]
-        questions = [b.question(status, status) for status in InputStatus]
+        questions = [b.question(status, status) for status in QuestionStatus]
         leased = b.leased(ExecutionStatus.LEASED)
         await ask.must(
             store,
@@ -78,12 +78,12 @@ class TestLoad(Cases):
                 first,
                 executions=[*after, leased],
                 leases=[b.lease(ExecutionStatus.LEASED)],
-                inputs=questions,
+                questions=questions,
             ),
         )
         rows = await ask.loaded(store)
         assert {row.execution.execution_id for row in rows.executions} == set(OPEN)
-        assert [row.input_id for row in rows.inputs] == [InputStatus.OPEN]
+        assert [row.question_id for row in rows.questions] == [QuestionStatus.OPEN]
 
     @promises("Loaded.requests", "The newest `REQUESTS_KEPT_MAX`, oldest first")
     async def test_a_load_brings_the_newest_requests_oldest_first(self, store: Store) -> None:
@@ -104,7 +104,7 @@ class TestLoadSince(Cases):
     )
     @promises("Loaded.complete", "False: only what changed since the version asked for.")
     @promises("Loaded.executions", "with `since`, also those closed since")
-    @promises("Loaded.inputs", "with `since`, also those ended since.")
+    @promises("Loaded.questions", "with `since`, also those ended since.")
     @promises("Loaded.requests", "with `since`, those made since.")
     async def test_a_cached_copy_is_brought_up_to_date_from_any_version(self, store: Store) -> None:
         chain = _history()
@@ -126,7 +126,7 @@ class TestLoadSince(Cases):
         assert rows.run == commit.run
         if not rows.complete:
             assert (rows.plans, rows.tasks, rows.executions) == ((), (), ())
-            assert (rows.inputs, rows.requests) == ((), ())
+            assert (rows.questions, rows.requests) == ((), ())
 
     @promises("Loaded.commit_id", "The id of the commit that made the run's version.")
     @promises(
@@ -190,7 +190,7 @@ class _Copy:
         self.plans: dict[int, Plan] = {}
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, OpenExecution] = {}
-        self.inputs: dict[str, InputRequest] = {}
+        self.questions: dict[str, Question] = {}
         self.requests: dict[str, RequestRecord] = {}
 
     def take(self, rows: Loaded) -> None:
@@ -200,12 +200,14 @@ class _Copy:
         self.plans.update({plan.revision: plan for plan in rows.plans})
         self.tasks.update({task.task_id: task for task in rows.tasks})
         self.executions.update({row.execution.execution_id: row for row in rows.executions})
-        self.inputs.update({question.input_id: question for question in rows.inputs})
+        self.questions.update({question.question_id: question for question in rows.questions})
         self.requests.update({request.request_id: request for request in rows.requests})
         for name in [key for key, row in self.executions.items() if not _open(row)]:
             del self.executions[name]
-        for name in [key for key, row in self.inputs.items() if row.status != InputStatus.OPEN]:
-            del self.inputs[name]
+        for name in [
+            key for key, row in self.questions.items() if row.status != QuestionStatus.OPEN
+        ]:
+            del self.questions[name]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Copy) and vars(self) == vars(other)
@@ -238,12 +240,12 @@ def _history() -> list[Commit]:
         )
     )
     add(b.step(chain[-1], executions=[b.leased()], leases=[b.lease()], request=b.request("r1", 4)))
-    add(b.step(chain[-1], tasks=[b.task("a", TaskStatus.BLOCKED)], inputs=[b.question("q1")]))
-    add(b.step(chain[-1], executions=[b.ended()], inputs=[b.question("q2")]))
+    add(b.step(chain[-1], tasks=[b.task("a", TaskStatus.BLOCKED)], questions=[b.question("q1")]))
+    add(b.step(chain[-1], executions=[b.ended()], questions=[b.question("q2")]))
     add(
         b.step(
             chain[-1],
-            inputs=[b.question("q1", InputStatus.ANSWERED)],
+            questions=[b.question("q1", QuestionStatus.ANSWERED)],
             executions=[b.ready("task:a#2")],
             request=b.request("r2", 7),
         )

@@ -19,13 +19,13 @@ from stepwell.core.records.model import (
     Counts,
     Execution,
     Failure,
-    InputRequest,
     Losses,
     Message,
     Outcome,
     Payload,
     Plan,
     Previous,
+    Question,
     RetryPolicy,
     Run,
     RunSpec,
@@ -44,13 +44,13 @@ from stepwell.core.records.states import (
     ExecutionStatus,
     ExpiryAction,
     FinishReason,
-    InputKind,
-    InputStatus,
     JournalMark,
     OnFailure,
     PauseReason,
     Phase,
     PlanTrigger,
+    QuestionKind,
+    QuestionStatus,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -150,7 +150,7 @@ def _journal() -> Journal:
 
 def _waits() -> tuple[Wait, ...]:
     return (
-        Wait(key=ODD, kind=WaitKind.INPUT, input_id=ODD),
+        Wait(key=ODD, kind=WaitKind.QUESTION, question_id=ODD),
         Wait(key="k", kind=WaitKind.SLEEP),
         Wait(key="", kind=WaitKind.BUDGET),
     )
@@ -173,7 +173,7 @@ def _attempts() -> AttemptCounts:
         lost=4,
         released=5,
         cancelled=6,
-        needs_input=BEYOND_FLOAT,
+        needs_answer=BEYOND_FLOAT,
         suspended=7,
     )
 
@@ -255,7 +255,7 @@ def full_commit() -> Commit:
         held_key=ODD,
         key_run_id=NAME,
         failure=_failure(),
-        input_id=ODD,
+        question_id=ODD,
         messages=BEYOND_FLOAT,
         previous=_previous(),
         journal=_journal(),
@@ -271,7 +271,7 @@ def full_commit() -> Commit:
         tasks=(row, Task(task_id="a", revision=2)),
         executions=(_execution(),),
         outcomes=(Outcome(execution_id=ODD, result=Payload(), prompt=ODD, response=ODD),),
-        inputs=(_question(),),
+        questions=(_question(),),
         events=odd_events(),
         messages=(
             Message(
@@ -314,16 +314,16 @@ def odd_checkpoint() -> Checkpoint:
     )
 
 
-def _question() -> InputRequest:
-    return InputRequest(
-        input_id=ODD,
+def _question() -> Question:
+    return Question(
+        question_id=ODD,
         task_id=ODD,
         execution_id=ODD,
-        kind=InputKind.CHOICE,
+        kind=QuestionKind.CHOICE,
         prompt=ODD,
         schema=ODD,
         choices=(ODD, "", "b", "a"),
-        status=InputStatus.OPEN,
+        status=QuestionStatus.OPEN,
         expires_ms=BEYOND_FLOAT,
         on_expiry=ExpiryAction.PAUSE,
         answer=Payload(data=b"", media_type=ODD),
@@ -421,7 +421,7 @@ def odd_events() -> tuple[Event, Event]:
         time_us=BEYOND_FLOAT,
         task_id=ODD,
         execution_id=ODD,
-        input_id=ODD,
+        question_id=ODD,
         message=ODD,
         actor=ODD,
         on_behalf_of=ODD,
@@ -449,7 +449,7 @@ def odd_events() -> tuple[Event, Event]:
                 messages_after=0,
             ),
         ),
-        inputs=(b.question(ODD),),
+        questions=(b.question(ODD),),
         plan_revision=2,
     )
     return full, Event(number=2, version=1, type=EventType.RUN_STARTED)

@@ -11,12 +11,12 @@ from stepwell.core.port import (
     EndedQuery,
     ExecutionQuery,
     FeedQuery,
-    InputQuery,
     LogQuery,
     MessageQuery,
     Page,
     Presence,
     PresenceQuery,
+    QuestionQuery,
     Store,
     TaskQuery,
 )
@@ -250,7 +250,7 @@ def _full_run() -> tuple[Commit, Commit]:
         executions=[b.ended("done")],
         outcomes=[b.outcome(b"bytes", "done")],
         messages=[b.message("hello")],
-        inputs=[b.question("q")],
+        questions=[b.question("q")],
         status=RunStatus.FAILED,
     )
     return first, second
@@ -271,9 +271,9 @@ async def _assert_gone(store: Store) -> None:
         or (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
     )
     assert await ask.run_ids(store) == []
-    assert await store.page(InputQuery(tenant_id=b.TENANT)) == Page()
-    assert await store.page(InputQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
-    assert list(await store.read_inputs(b.TENANT, b.RUN, ["q"])) == []
+    assert await store.page(QuestionQuery(tenant_id=b.TENANT)) == Page()
+    assert await store.page(QuestionQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
+    assert list(await store.read_questions(b.TENANT, b.RUN, ["q"])) == []
     ended = EndedQuery(statuses=(RunStatus.FAILED,))
     assert not keeps("retention") or list((await store.page(ended)).items) == []
     answer = await ask.claimed(store, b.want())

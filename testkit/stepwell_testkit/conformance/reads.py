@@ -11,10 +11,10 @@ import pytest
 from stepwell.core.port import (
     INPUT_KEY,
     ExecutionQuery,
-    InputQuery,
     LogQuery,
     MessageQuery,
     Page,
+    QuestionQuery,
     RunQuery,
     Store,
     TaskQuery,
@@ -137,8 +137,8 @@ class TestPages(Cases):
             lambda: store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
             lambda: store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
             lambda: store.page(query),
-            lambda: store.page(InputQuery(tenant_id=b.TENANT, cursor=cursor)),
-            lambda: store.page(InputQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
+            lambda: store.page(QuestionQuery(tenant_id=b.TENANT, cursor=cursor)),
+            lambda: store.page(QuestionQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
         ]
         if keeps("logs"):
             reads.append(

@@ -151,7 +151,7 @@ class TestAtomic(Cases):
             rows = await ask.loaded(door)
             marks = {task.result_id for task in rows.tasks}
             marks |= {open_.execution.worker_id for open_ in rows.executions}
-            marks |= {question.prompt for question in rows.inputs}
+            marks |= {question.prompt for question in rows.questions}
             assert marks == {str(rows.run.version)}
             await SystemRuntime().sleep(0)
         stop.set()
@@ -185,7 +185,7 @@ def _marked(commit: Commit, mark: str) -> Commit:
         commit,
         tasks=tuple(replace(b.task(name), result_id=mark) for name in ("a", "b", "c")),
         executions=(replace(b.ready(), worker_id=mark),),
-        inputs=(replace(b.question("q"), prompt=mark),),
+        questions=(replace(b.question("q"), prompt=mark),),
     )
 
 

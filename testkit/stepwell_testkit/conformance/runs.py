@@ -135,15 +135,15 @@ class TestFilters(Cases):
     async def test_runs_are_found_by_what_they_wait_for(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        for kind in (BlockedKind.NONE, BlockedKind.WORKER, BlockedKind.INPUT):
+        for kind in (BlockedKind.NONE, BlockedKind.WORKER, BlockedKind.QUESTION):
             commit = await _create(store, open_store, kind)
             blocked = replace(commit.run, blocked_on=kind)
             await ask.must(store, b.step(commit, run=blocked))
         query = RunQuery(tenant_id=b.TENANT)
         found = await ask.run_ids(store, replace(query, blocked_on=(BlockedKind.WORKER,)))
         assert found == ["WORKER"]
-        both = (BlockedKind.INPUT, BlockedKind.WORKER)
-        assert await ask.run_ids(store, replace(query, blocked_on=both)) == ["INPUT", "WORKER"]
+        both = (BlockedKind.QUESTION, BlockedKind.WORKER)
+        assert await ask.run_ids(store, replace(query, blocked_on=both)) == ["QUESTION", "WORKER"]
 
     @promises("RunQuery.labels", "All of them must match.")
     async def test_all_labels_must_match(self, store: Store, open_store: StoreFactory) -> None:

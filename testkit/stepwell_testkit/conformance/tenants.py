@@ -111,7 +111,7 @@ class TestTenants(Cases):
                 reason=tenant,
                 outcomes=[b.outcome(tenant.encode())],
                 messages=[b.message(tenant)],
-                inputs=[replace(b.question("q"), prompt=tenant)],
+                questions=[replace(b.question("q"), prompt=tenant)],
             )
             await ask.must(store, first, second)
             if keeps("logs"):
@@ -120,7 +120,7 @@ class TestTenants(Cases):
             rows = await ask.loaded(store, tenant=tenant)
             assert (rows.run.reason, rows.run.spec.tenant_id) == (tenant, tenant)
             assert [plan.tasks[0].prompt for plan in rows.plans] == [tenant]
-            assert [question.prompt for question in rows.inputs] == [tenant]
+            assert [question.prompt for question in rows.questions] == [tenant]
             payloads = await store.read_payloads(tenant, b.RUN, [INPUT_KEY, b.STEP])
             assert {ask.data_of(stored) for stored in payloads} == {tenant.encode()}
             messages = (await store.page(MessageQuery(tenant_id=tenant, run_id=b.RUN))).items

@@ -22,7 +22,7 @@ from stepwell.core.loop.signals import (
     Stop,
 )
 from stepwell.core.port import Store
-from stepwell.core.records.model import InputRequest, Payload, Run
+from stepwell.core.records.model import Payload, Question, Run
 from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
 from stepwell.engine.executor import Executor
@@ -118,14 +118,14 @@ class EnvironmentRun:
         """Return what happened so far, checked: the events give the rows."""
         return await read_history(self._ground.store, await self.read())
 
-    async def inputs(self) -> Sequence[InputRequest]:
+    async def questions(self) -> Sequence[Question]:
         """Return the questions that are open."""
         return await open_questions(self._ground.store, self._tenant_id, self.id)
 
     # --- acting -------------------------------------------------------------------------------------
 
     async def answer(
-        self, value: object, input_id: str = "", *, replan: bool = False, reason: str = ""
+        self, value: object, question_id: str = "", *, replan: bool = False, reason: str = ""
     ) -> None:
         """Answer a question; without its id, the only one that is open.
 
@@ -134,14 +134,14 @@ class EnvironmentRun:
             FailedPrecondition: it is not open; the reason says why.
             NotFound: the run has no such question.
         """
-        if not input_id:
-            open_ones = await self.inputs()
+        if not question_id:
+            open_ones = await self.questions()
             assert len(open_ones) == 1, f"{len(open_ones)} questions are open; name one of them"
-            input_id = open_ones[0].input_id
+            question_id = open_ones[0].question_id
         encoded = encode(value)
         payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
         command = Answer(
-            input_id=input_id, payload=payload, replan=replan, reason=reason, actor="test"
+            question_id=question_id, payload=payload, replan=replan, reason=reason, actor="test"
         )
         await give_answer(self._ground.executor, self._tenant_id, self.id, command)
 

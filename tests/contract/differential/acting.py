@@ -24,7 +24,6 @@ from stepwell.core.port import (
     ExecutionQuery,
     FeedEntry,
     FeedQuery,
-    InputQuery,
     JournalQuery,
     KeySwap,
     LogQuery,
@@ -35,6 +34,7 @@ from stepwell.core.port import (
     Presence,
     PresenceQuery,
     Query,
+    QuestionQuery,
     ReadyStep,
     Recording,
     Renewal,
@@ -66,10 +66,10 @@ from tests.contract.differential.names import (
     EXECUTIONS,
     HALF_MS,
     HOLD_MS,
-    INPUTS,
     NONSENSE,
     PASSED_MS_MAX,
     PERIOD_MS,
+    QUESTIONS,
 )
 from tests.contract.differential.subject import Subject
 
@@ -384,7 +384,7 @@ class Calls:
                 list(await store.read_payloads(*key, [*names, "nobody's", INPUT_KEY])),
                 list(await store.read_payloads(*key, [*reversed(names), INPUT_KEY], texts=True)),
                 [await store.read_plan(*key, revision) for revision in revisions],
-                list(await store.read_inputs(*key, [*reversed(INPUTS), "nobody's"])),
+                list(await store.read_questions(*key, [*reversed(QUESTIONS), "nobody's"])),
                 [await store.read_base(*key, version=version) for version in (0, 1, 2, 4, 100)],
             )
 
@@ -419,8 +419,10 @@ class Calls:
         tenant_id, run_id = next(iter(self.known.heads))
         names: dict[str, Any] = {"tenant_id": tenant_id, "run_id": run_id, "cursor": NONSENSE}
         of_run = [kind(**names) for kind in (TaskQuery, ExecutionQuery, MessageQuery, LogQuery)]
-        of_tenant = [kind(tenant_id=tenant_id, cursor=NONSENSE) for kind in (RunQuery, InputQuery)]
-        query = [*of_run, *of_tenant, InputQuery(**names), FeedQuery(cursor=NONSENSE)][what]
+        of_tenant = [
+            kind(tenant_id=tenant_id, cursor=NONSENSE) for kind in (RunQuery, QuestionQuery)
+        ]
+        query = [*of_run, *of_tenant, QuestionQuery(**names), FeedQuery(cursor=NONSENSE)][what]
         await self._list(query)
 
     async def feed(self, reader: int, limit: int, *, to_the_end: bool) -> None:

@@ -14,7 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from stepwell.core.port import NOBODY, JournalWrite, Reservation, Timer
-from stepwell.core.records.model import InputRequest, Message
+from stepwell.core.records.model import Message, Question
 from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
 from tests.contract.differential.names import EXECUTIONS, KEYS, QUEUES, RUNS, WORKERS, Named
 
@@ -96,7 +96,7 @@ class Change(Part, frozen=True, kw_only=True):
     executions: tuple[Row, ...] = ()
     fences: tuple[Check, ...] = ()
     timers: tuple[Timer, ...] = ()
-    inputs: tuple[InputRequest, ...] = ()
+    questions: tuple[Question, ...] = ()
     messages: tuple[Message, ...] = ()
     entries: tuple[JournalWrite, ...] = ()
     forgotten: tuple[JournalWrite, ...] = ()

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from stepwell.core.port import (
     FeedQuery,
-    InputQuery,
     JournalQuery,
     LeaseQuery,
     Loaded,
     LogQuery,
     PresenceQuery,
     Query,
+    QuestionQuery,
     Store,
 )
 from stepwell.core.records.errors import InvalidArgument
@@ -67,8 +67,8 @@ async def listed(store: Store, query: Query[Any]) -> list[Any]:
     """Return all rows of a query; where the port gives no order, in one of ours."""
     rows = await Reader(query).read(store, getattr(query, "limit", 0))
     match query:
-        case InputQuery():  # They are as old as their writers say.
-            return sorted(rows, key=lambda one: (one.run_id, one.request.input_id))
+        case QuestionQuery():  # They are as old as their writers say.
+            return sorted(rows, key=lambda one: (one.run_id, one.question.question_id))
         case PresenceQuery():
             return sorted(rows, key=lambda one: (one.worker_id, one.instance_id))
         case JournalQuery():  # Two clocks stamped them.
@@ -114,7 +114,7 @@ def sorted_rows(rows: Loaded) -> tuple[object, ...]:
         rows.plans,
         sorted(rows.tasks, key=lambda task: task.task_id),
         sorted(rows.executions, key=lambda row: row.execution.execution_id),
-        sorted(rows.inputs, key=lambda row: row.input_id),
+        sorted(rows.questions, key=lambda row: row.question_id),
         rows.requests,
         rows.checkpoint,
     )

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from stepwell.core.port import NOBODY, JournalWrite, Presence, Reservation, Timer, Want
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import InputRequest, LogEntry, Message, Payload, Session, Usage
+from stepwell.core.records.model import LogEntry, Message, Payload, Question, Session, Usage
 from stepwell.core.records.states import (
     BlockedKind,
     Effect,
     ExecutionStatus,
-    InputStatus,
     JournalMark,
     LogKind,
+    QuestionStatus,
     RunStatus,
     TaskStatus,
 )
@@ -33,7 +33,6 @@ from tests.contract.differential.names import (
     EXECUTIONS,
     EXECUTORS,
     HALF_MS,
-    INPUTS,
     JOURNALS,
     KEYS,
     KINDS,
@@ -42,6 +41,7 @@ from tests.contract.differential.names import (
     PERIOD_MS,
     PINS,
     PIPELINES,
+    QUESTIONS,
     QUEUES,
     QUEUES_WANTED,
     ROLES,
@@ -96,11 +96,11 @@ def _task(task: int, status: TaskStatus) -> tuple[int, TaskStatus]:
     return task, status
 
 
-def _input(input_id: str, status: InputStatus) -> InputRequest:
-    answer = Payload(data=b"\x00yes") if status is InputStatus.ANSWERED else None
-    prompt = f"about {input_id}"
-    return InputRequest(
-        input_id=input_id, task_id=TASKS[0], prompt=prompt, status=status, answer=answer
+def _question(question_id: str, status: QuestionStatus) -> Question:
+    answer = Payload(data=b"\x00yes") if status is QuestionStatus.ANSWERED else None
+    prompt = f"about {question_id}"
+    return Question(
+        question_id=question_id, task_id=TASKS[0], prompt=prompt, status=status, answer=answer
     )
 
 
@@ -166,7 +166,7 @@ change_of = partial(
     executions=few(executions, 3),
     fences=few(checks, 1),
     timers=few(record(Timer, name=TIMERS, delay_ms=(0, SHORT_MS, LONG_MS, LONG_MS, -1)), 2),
-    inputs=few(record(_input, input_id=INPUTS, status=tuple(InputStatus)), 1),
+    questions=few(record(_question, question_id=QUESTIONS, status=tuple(QuestionStatus)), 1),
     entries=few(writes, 1),
     forgotten=few(writes, 1),
     messages=few(record(_message, task_id=("", *TASKS[:2]), text=TEXTS), 2),
@@ -232,8 +232,8 @@ QUERIES: tuple[dict[str, Sequence[object]], ...] = (
         "names_only": YES_OR_NO,
         "bytes_limit": (2**20, 0, 300),
     },
-    {"tenant": TENANT, "kind": ("InputQuery",), "run": ("", *RUN)},
-    {"tenant": TENANT, "kind": ("InputQuery",)},
+    {"tenant": TENANT, "kind": ("QuestionQuery",), "run": ("", *RUN)},
+    {"tenant": TENANT, "kind": ("QuestionQuery",)},
 )
 FILTERS: tuple[dict[str, Sequence[object]], ...] = (
     {},

@@ -145,7 +145,7 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
         entries=change.entries,
         forgotten=change.forgotten,
         timers=tuple({timer.name: timer for timer in change.timers}.values()),
-        inputs=change.inputs,
+        questions=change.questions,
         messages=tuple(
             replace(message, content=f"{number} {message.content}") for message in change.messages
         ),

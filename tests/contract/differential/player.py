@@ -14,13 +14,13 @@ from stepwell.core.port import (
     EndedQuery,
     ExecutionQuery,
     FeedQuery,
-    InputQuery,
     JournalQuery,
     KeySwap,
     LeaseQuery,
     LogQuery,
     MessageQuery,
     PresenceQuery,
+    QuestionQuery,
     RunQuery,
     TaskQuery,
     Want,
@@ -177,7 +177,7 @@ class Player(Calls):
         self.log.append(when)
         for tenant_id in known.tenants:
             await self._list(RunQuery(tenant_id=tenant_id, limit=2))
-            await self._list(InputQuery(tenant_id=tenant_id, limit=2))
+            await self._list(QuestionQuery(tenant_id=tenant_id, limit=2))
             for end in ENDS:
                 await self._list(EndedQuery(tenant_id=tenant_id, statuses=(end,)))
             await self._list(PresenceQuery(tenant_id=tenant_id))
@@ -189,7 +189,7 @@ class Player(Calls):
             names = {"tenant_id": key[0], "run_id": key[1]}
             await self._load(key, 0)
             await self._read_by_key(key)
-            await self._list(InputQuery(**names, limit=1))
+            await self._list(QuestionQuery(**names, limit=1))
             await self._list(LeaseQuery(**names))
             # A deleted run may have left it to others.
             await self._list(JournalQuery(tenant_id=key[0], run_id=key[1], limit=3))

@@ -78,7 +78,7 @@ class Load:
             executions=[b.leased()],
             leases=[b.lease()],
             timers=[b.timer(60_000)],
-            inputs=[b.question("q")],
+            questions=[b.question("q")],
         )
         last = self.chance.randint(2, 6)
         for at in range(2, last + 2):

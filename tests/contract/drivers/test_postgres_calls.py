@@ -37,7 +37,7 @@ FORMS = {
     "outcomes": forms.OUTCOME,
     "timers": forms.TIMER,
     "dropped_timers": ("run_key", "name"),
-    "inputs": forms.INPUT,
+    "questions": forms.QUESTION,
     "messages": forms.MESSAGE,
     "requests": forms.REQUEST,
     "sessions": forms.SESSION,

@@ -200,7 +200,7 @@ OTHERS = {
     },
     "commits": {"tenant_id": f"'{b.TENANT}'"},
     "timers": {"name": "'x'", "due_us": "9e18"},
-    "inputs": {"input_id": "'x'", "status": "'ANSWERED'"},
+    "questions": {"question_id": "'x'", "status": "'ANSWERED'"},
     "logs": {"execution_id": "'x'"},
     "reservations": {
         "tenant_id": f"'{b.TENANT}'",
@@ -268,7 +268,7 @@ async def _life(store: SqlStore, run_id: str) -> None:
             executions=[b.ended()],
             outcomes=[b.outcome()],
             fences=[b.fence()],
-            inputs=[b.question("q")],
+            questions=[b.question("q")],
             messages=[b.message("a word")],
             request=b.request("r", 2),
         ),
@@ -280,7 +280,7 @@ async def _life(store: SqlStore, run_id: str) -> None:
     assert len(await store.read_payloads(*of, [b.STEP], texts=True)) == 1
     assert await store.read_plan(*of, 1) is not None
     assert await store.read_events(*of, after=0, limit=100) is not None
-    assert len(await store.read_inputs(*of, ["q"])) == 1
+    assert len(await store.read_questions(*of, ["q"])) == 1
     assert len((await store.page(TaskQuery(tenant_id=of[0], run_id=of[1]))).items) == 1
     assert (
         len((await store.page(ExecutionQuery(tenant_id=of[0], run_id=of[1], task_id="a"))).items)
@@ -316,14 +316,14 @@ async def plan_of(store: SqlStore, sql: str, *values: str) -> str:
 async def test_new_reads_use_an_index(place: Place) -> None:
     store = await place.open()
     first = b.created()
-    await ask.must(store, first, b.step(first, inputs=[b.question("q")]))
+    await ask.must(store, first, b.step(first, questions=[b.question("q")]))
     # Where there are few, or nothing is known of them yet, any index will do.
     await place.fetch(LOGS)
     await place.fetch("ANALYZE logs")
     forks = pages._matching(DIALECT, pages._Shape(("parent_run_id",), 0, 0))
     asked: list[tuple[ClauseElement, str]] = [
-        (search._inputs_of_run._statement, "inputs_in_order"),
-        (search._open_inputs._statement, "inputs_waiting"),
+        (search._questions_of_run._statement, "questions_in_order"),
+        (search._open_questions._statement, "questions_waiting"),
         (reservations._pick.build(DIALECT), "reservations_pkey"),
         (reservations._move.build(DIALECT), "reservations_pkey"),
         (reservations._drop.build(DIALECT), "reservations_pkey"),

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.records.model import Counts
-from stepwell.core.records.states import ExecutionStatus, InputStatus, RunStatus, TaskStatus
+from stepwell.core.records.states import ExecutionStatus, QuestionStatus, RunStatus, TaskStatus
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.redis.base import Base
 from stepwell_drivers.redis.opening import opened
@@ -61,10 +61,12 @@ async def test_unknown_fields_stay_when_a_row_is_written_again(
 ) -> None:
     store, base = door
     first = b.created_leased()
-    first = replace(first, plan=b.plan("a"), tasks=(b.task("a"),), inputs=(b.question("q"),))
+    first = replace(first, plan=b.plan("a"), tasks=(b.task("a"),), questions=(b.question("q"),))
     first = replace(first, run=replace(first.run, counts=Counts(total=1)))
     await ask.must(store, first)
-    second = b.step(first, tasks=first.tasks, executions=first.executions, inputs=first.inputs)
+    second = b.step(
+        first, tasks=first.tasks, executions=first.executions, questions=first.questions
+    )
     await ask.must(store, second)
     for field in FIELDS:
         await put(base, field, NEWER | (await row(base, field))[1])
@@ -76,7 +78,7 @@ async def test_unknown_fields_stay_when_a_row_is_written_again(
         status=RunStatus.RUNNING,
         tasks=[replace(loaded.tasks[0], status=TaskStatus.COMPLETED)],
         executions=[replace(loaded.executions[0].execution, status=ExecutionStatus.COMPLETED)],
-        inputs=[replace(loaded.inputs[0], status=InputStatus.ANSWERED)],
+        questions=[replace(loaded.questions[0], status=QuestionStatus.ANSWERED)],
     )
     await ask.must(store, third)
 
@@ -90,10 +92,10 @@ async def test_unknown_fields_stay_when_a_row_is_written_again(
 async def test_rows_of_this_version_have_no_unknown_fields(door: tuple[RedisStore, Base]) -> None:
     store, _ = door
     first = b.created_leased()
-    first = replace(first, plan=b.plan("a"), tasks=(b.task("a"),), inputs=(b.question("q"),))
+    first = replace(first, plan=b.plan("a"), tasks=(b.task("a"),), questions=(b.question("q"),))
     await ask.must(store, first)
     loaded = await ask.loaded(store)
     assert loaded.run == first.run
     assert loaded.tasks == first.tasks
     assert loaded.executions[0].execution == first.executions[0]
-    assert loaded.inputs == first.inputs
+    assert loaded.questions == first.questions

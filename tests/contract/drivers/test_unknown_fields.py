@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.records.model import Counts
-from stepwell.core.records.states import ExecutionStatus, InputStatus, RunStatus, TaskStatus
+from stepwell.core.records.states import ExecutionStatus, QuestionStatus, RunStatus, TaskStatus
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -17,7 +17,12 @@ from tests.contract.drivers.postgres_place import Place
 from tests.contract.drivers.sql_places import File
 
 NEWER = {"newer": {"deep": [1.5, None, "é"]}}
-BODIES = (("run_rows", "state"), ("task_rows", "state"), ("executions", "body"), ("inputs", "body"))
+BODIES = (
+    ("run_rows", "state"),
+    ("task_rows", "state"),
+    ("executions", "body"),
+    ("questions", "body"),
+)
 
 
 async def body(place: File | Place, table: str, column: str) -> dict[str, Any]:
@@ -37,10 +42,12 @@ async def test_unknown_fields_stay_when_a_body_is_written_again(
     place: File | Place, store: SqlStore, since: int
 ) -> None:
     first = b.created_leased()
-    first = replace(first, tasks=(b.task("a"),), inputs=(b.question("q"),))
+    first = replace(first, tasks=(b.task("a"),), questions=(b.question("q"),))
     first = replace(first, run=replace(first.run, counts=Counts(total=1)))
     await ask.must(store, first)
-    second = b.step(first, tasks=first.tasks, executions=first.executions, inputs=first.inputs)
+    second = b.step(
+        first, tasks=first.tasks, executions=first.executions, questions=first.questions
+    )
     await ask.must(store, second)
     for table, column in BODIES:
         await put(place, table, column, NEWER | await body(place, table, column))
@@ -53,7 +60,7 @@ async def test_unknown_fields_stay_when_a_body_is_written_again(
         status=RunStatus.RUNNING,
         tasks=[replace(loaded.tasks[0], status=TaskStatus.COMPLETED)],
         executions=[replace(loaded.executions[0].execution, status=ExecutionStatus.COMPLETED)],
-        inputs=[replace(loaded.inputs[0], status=InputStatus.ANSWERED)],
+        questions=[replace(loaded.questions[0], status=QuestionStatus.ANSWERED)],
     )
     await ask.must(store, third)
 
@@ -65,10 +72,10 @@ async def test_unknown_fields_stay_when_a_body_is_written_again(
 
 
 async def test_rows_of_this_version_have_no_unknown_fields(store: SqlStore) -> None:
-    first = replace(b.created_leased(), tasks=(b.task("a"),), inputs=(b.question("q"),))
+    first = replace(b.created_leased(), tasks=(b.task("a"),), questions=(b.question("q"),))
     await ask.must(store, first)
     loaded = await ask.loaded(store)
     assert loaded.run == first.run
     assert loaded.tasks == first.tasks
     assert loaded.executions[0].execution == first.executions[0]
-    assert loaded.inputs == first.inputs
+    assert loaded.questions == first.questions

@@ -9,8 +9,8 @@ from stepwell_client import (
     Agent,
     Budget,
     ExecutionStatus,
-    InputKind,
     PauseReason,
+    QuestionKind,
     Retry,
     Run,
     RunHandle,
@@ -50,7 +50,7 @@ def calling(model: Model) -> Agent:
             raise ConnectionError
         title, agreed = await asyncio.gather(
             ctx.ask("Title?", key="title"),
-            ctx.ask("Print?", kind=InputKind.APPROVAL, key="print", as_=bool),
+            ctx.ask("Print?", kind=QuestionKind.APPROVAL, key="print", as_=bool),
         )
         return [*notes, title, agreed]
 
@@ -76,8 +76,8 @@ async def test_a_step_goes_on_from_its_calls_after_a_failure_and_two_answers(
     async with served.worker(calling(model)):
         run = await served.client.start(plan=[Task("a", "write", retry=AT_ONCE)])
         waiting = await until_waiting(run)
-        assert waiting.blocked_on == types_pb2.BLOCKED_KIND_INPUT
-        asked = {one.prompt: one async for one in run.inputs()}
+        assert waiting.blocked_on == types_pb2.BLOCKED_KIND_QUESTION
+        asked = {one.prompt: one async for one in run.questions()}
         assert {prompt: one.call for prompt, one in asked.items()} == {
             "Title?": "title",
             "Print?": "print",
@@ -116,5 +116,5 @@ async def test_a_cancelled_run_has_no_open_questions_of_its_steps(served: Served
         await until_waiting(run)
         await run.cancel()
         assert (await run.wait()).status == RunStatus.CANCELLED
-        statuses = {one.status async for one in run.inputs()}
-    assert statuses == {types_pb2.INPUT_STATUS_CANCELLED}
+        statuses = {one.status async for one in run.questions()}
+    assert statuses == {types_pb2.QUESTION_STATUS_CANCELLED}

@@ -12,11 +12,11 @@ import pytest
 from stepwell_client import (
     Agent,
     FailedPrecondition,
-    InputKind,
     InvalidRequest,
-    NeedsInput,
+    NeedsAnswer,
     NotFound,
     Question,
+    QuestionKind,
     RequestIdReused,
     Retry,
     RunHandle,
@@ -49,18 +49,18 @@ def agent_of(**question: Any) -> Agent:
     @agent.task("ask")
     def ask(ctx: TaskContext) -> Any:
         if ctx.answered is None:
-            raise NeedsInput(f"{ctx.task_id}?", **question)
+            raise NeedsAnswer(f"{ctx.task_id}?", **question)
         return ctx.answer()
 
     return agent
 
 
-async def open_inputs(run: RunHandle, count: int) -> list[Question]:
+async def open_questions(run: RunHandle, count: int) -> list[Question]:
     """Wait until the run asks so many questions."""
     found: list[Question] = []
 
     async def are_there() -> bool:
-        found[:] = [one async for one in run.inputs() if one.ended_time is None]
+        found[:] = [one async for one in run.questions() if one.ended_time is None]
         return len(found) == count
 
     await until(are_there)
@@ -72,7 +72,7 @@ async def asking(served: Served, **question: Any) -> AsyncIterator[tuple[RunHand
     """A run that waits for its one question, which its worker asked; yields the question's id."""
     async with served.worker(agent_of(**question)):
         run = await served.client.start("ask", plan=[Task("a", "ask", retry=Retry(max_attempts=1))])
-        (one,) = await open_inputs(run, 1)
+        (one,) = await open_questions(run, 1)
         yield run, one.id
 
 
@@ -80,49 +80,49 @@ async def asking(served: Served, **question: Any) -> AsyncIterator[tuple[RunHand
 
 
 async def test_an_answer_is_given_once(served: Served) -> None:
-    async with asking(served) as (run, input_id):
+    async with asking(served) as (run, question_id):
         client = served.client.calls
-        first = await client.answer(run.id, input_id, 1, request_id="one")
-        again = await client.answer(run.id, input_id, 1, request_id="one")
+        first = await client.answer(run.id, question_id, 1, request_id="one")
+        again = await client.answer(run.id, question_id, 1, request_id="one")
         assert first.changed or not served.calm
-        assert first.input.answered_by == "all"
+        assert first.question.answered_by == "all"
         assert not again.changed
         with pytest.raises(RequestIdReused):
-            await client.answer(run.id, input_id, 2, request_id="one")
+            await client.answer(run.id, question_id, 2, request_id="one")
         with pytest.raises(FailedPrecondition) as second:
-            await run.answer(input_id, 1)
-        assert second.value.reason == "INPUT_ANSWERED"
+            await run.answer(question_id, 1)
+        assert second.value.reason == "QUESTION_ANSWERED"
         assert await run.result() == {"a": 1}
 
 
 async def test_one_of_two_concurrent_answers_counts(served_everywhere: Served) -> None:
     served = served_everywhere
-    async with asking(served) as (run, input_id):
+    async with asking(served) as (run, question_id):
         clients = [served.client, served.new_client()]
         if served.store_kind != "sqlite":  # A file is one process's.
             clients[1] = served.new_client(target=(await served.replica()).addresses[0])
-        answers = [one.calls.answer(run.id, input_id, n) for n, one in enumerate(clients)]
+        answers = [one.calls.answer(run.id, question_id, n) for n, one in enumerate(clients)]
         said = await asyncio.gather(*answers, return_exceptions=True)
         (late,) = [one for one in said if isinstance(one, FailedPrecondition)]
         (first,) = [one for one in said if not isinstance(one, BaseException)]
-        assert late.reason == "INPUT_ANSWERED"
-        assert await run.result() == {"a": int(first.input.answer.data)}
+        assert late.reason == "QUESTION_ANSWERED"
+        assert await run.result() == {"a": int(first.question.answer.data)}
 
 
 async def test_refused_answer_names_its_reason(served: Served) -> None:
-    async with asking(served) as (run, input_id):
+    async with asking(served) as (run, question_id):
         with pytest.raises(NotFound) as missing:
-            await run.answer("input:task:b#1", 1)
-        assert missing.value.reason == "INPUT_NOT_FOUND"
+            await run.answer("question:task:b#1", 1)
+        assert missing.value.reason == "QUESTION_NOT_FOUND"
         with pytest.raises(RunNotFound):
-            await served.client.answer(NO_RUN, input_id, 1)
+            await served.client.answer(NO_RUN, question_id, 1)
         with pytest.raises(RunNotFound):
-            await served.new_client("foreign").answer(run.id, input_id, 1)
-        assert [one async for one in served.new_client("foreign").inputs()] == []
+            await served.new_client("foreign").answer(run.id, question_id, 1)
+        assert [one async for one in served.new_client("foreign").questions()] == []
         await run.cancel()
         with pytest.raises(FailedPrecondition) as late:
-            await run.answer(input_id, 1)
-        assert late.value.reason == "INPUT_CANCELLED"
+            await run.answer(question_id, 1)
+        assert late.value.reason == "QUESTION_CANCELLED"
 
 
 # --- what an answer must be ---------------------------------------------------------------------------
@@ -132,10 +132,10 @@ async def test_refused_answer_names_its_reason(served: Served) -> None:
     ("question", "wrong", "field", "right"),
     [
         ({"schema": NAMES}, {"items": [{"name": 3}]}, "answer.items[0].name", {"items": []}),
-        ({"kind": InputKind.APPROVAL}, "yes", "answer", True),
-        ({"kind": InputKind.APPROVAL}, {"approved": 1}, "answer", {"approved": False}),
-        ({"kind": InputKind.CHOICE, "choices": ["a", "b"]}, "c", "answer", "b"),
-        ({"kind": InputKind.AUTH, "schema": {"type": "string"}}, 1, "answer", "token"),
+        ({"kind": QuestionKind.APPROVAL}, "yes", "answer", True),
+        ({"kind": QuestionKind.APPROVAL}, {"approved": 1}, "answer", {"approved": False}),
+        ({"kind": QuestionKind.CHOICE, "choices": ["a", "b"]}, "c", "answer", "b"),
+        ({"kind": QuestionKind.AUTH, "schema": {"type": "string"}}, 1, "answer", "token"),
         ({}, types_pb2.Payload(data=b"[" * 65 + b"]" * 65), "answer", [1]),
         ({}, types_pb2.Payload(data=b"{"), "answer", {}),
         ({}, types_pb2.Payload(data=b"NaN"), "answer", 1),
@@ -145,13 +145,13 @@ async def test_refused_answer_names_its_reason(served: Served) -> None:
 async def test_an_answer_must_fit_its_question(
     served: Served, question: dict[str, Any], wrong: Any, field: str, right: Any
 ) -> None:
-    async with asking(served, **question) as (run, input_id):
+    async with asking(served, **question) as (run, question_id):
         with pytest.raises(InvalidRequest) as refused:
-            await run.answer(input_id, wrong)
+            await run.answer(question_id, wrong)
         assert refused.value.reason == "ANSWER_INVALID"
         assert [one.field for one in refused.value.violations] == [field]
         assert (await run.refresh()).status == RunStatus.WAITING
-        await run.answer(input_id, right)
+        await run.answer(question_id, right)
         assert await run.result() == {"a": right}
 
 
@@ -160,7 +160,7 @@ async def test_an_answer_must_fit_its_question(
     [
         ({"schema": {"type": "strin"}}, "schema"),
         ({"schema": {"enum": list(range(1_500)), "type": "strin"}}, "schema"),
-        ({"kind": InputKind.CHOICE}, "choices"),
+        ({"kind": QuestionKind.CHOICE}, "choices"),
     ],
     ids=["no schema", "large", "no choices"],
 )
@@ -173,5 +173,5 @@ async def test_a_question_that_is_none_fails_its_attempt(
     assert ended.status == RunStatus.FAILED
     assert ended.failure is not None
     assert ended.failure.kind == "INVALID_OUTCOME"
-    assert [one.field for one in ended.failure.violations] == [f"needs_input.{field}"]
-    assert [one async for one in run.inputs()] == []
+    assert [one.field for one in ended.failure.violations] == [f"needs_answer.{field}"]
+    assert [one async for one in run.questions()] == []

@@ -1,4 +1,4 @@
-"""`stepwell inputs` and `stepwell answer` against a real server and a real worker."""
+"""`stepwell questions` and `stepwell answer` against a real server and a real worker."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def ask(terminal: Terminal, **questions: Any) -> str:
 
 def test_open_questions_are_listed_and_answered(terminal: Terminal) -> None:
     run_id = ask(terminal, a={"expires": 3600})
-    listed = terminal("inputs")
+    listed = terminal("questions")
     row = next(line for line in listed.out.splitlines() if line.startswith(run_id[:8]))
     assert re.search(r" in (59m|60m|1h)", row)
-    assert "input:task:a#1" in row
+    assert "question:task:a#1" in row
     assert "what of a?" in row
     assert "stepwell answer" in listed.err
     terminal.plays(
         run_id,
-        Row("answer {short} '{\"n\": 1}'", 0, "run {short} has its answer to input:task:a#1\n"),
+        Row("answer {short} '{\"n\": 1}'", 0, "run {short} has its answer to question:task:a#1\n"),
         Row("watch {run}", 0),
-        Row("inputs {run}", 0, "answered"),
+        Row("questions {run}", 0, "answered"),
     )
-    assert run_id[:8] not in terminal("inputs").out
-    shown = terminal("inputs", run_id, "--json").json["inputs"][0]
+    assert run_id[:8] not in terminal("questions").out
+    shown = terminal("questions", run_id, "--json").json["questions"][0]
     assert shown["run_id"] == run_id
-    assert shown["request"]["status"] == "INPUT_STATUS_ANSWERED"
+    assert shown["question"]["status"] == "QUESTION_STATUS_ANSWERED"
 
 
 def test_one_of_several_questions_must_be_named(terminal: Terminal) -> None:
@@ -47,7 +47,7 @@ def test_one_of_several_questions_must_be_named(terminal: Terminal) -> None:
         run_id,
         Row("answer {run} 1", 2, err="asks 2 questions"),
         Row("answer {run} b 'two words'", 0),
-        Row("answer {run} input:task:a#1 1", 0),
+        Row("answer {run} question:task:a#1 1", 0),
         Row("watch {run}", 0),
     )
     shown = terminal("show", run_id, "--result", "--json").json

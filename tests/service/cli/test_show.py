@@ -70,7 +70,7 @@ def test_task_is_shown_with_its_messages_calls_and_log(terminal: Terminal) -> No
 def test_task_that_waits_for_its_key_is_shown_with_the_run_that_has_it(terminal: Terminal) -> None:
     plan = [{"id": "a", "type": "question", "idempotency_key": "shown"}]
     holder = start(terminal, *plan, queue="default")
-    while holder not in terminal("ls", "--blocked-on", "input", "--json").out:
+    while holder not in terminal("ls", "--blocked-on", "question", "--json").out:
         pass
     run = start(terminal, *plan, queue="default")
     while run not in terminal("ls", "--blocked-on", "key", "--json").out:

@@ -29,7 +29,7 @@ SESSION_S = 1_800.0
 """The life of the processes that all tests share."""
 AGENT = """
     import asyncio
-    from stepwell_client import Agent, Continue, Finish, InputKind, NeedsInput, NonRetryable, Task
+    from stepwell_client import Agent, Continue, Finish, QuestionKind, NeedsAnswer, NonRetryable, Task
 
     agent = Agent("cli")
     other = object()
@@ -58,14 +58,14 @@ AGENT = """
 
     @agent.task("ask")
     def ask(ctx):
-        raise NeedsInput("may I?")
+        raise NeedsAnswer("may I?")
 
     @agent.task("question")
     def question(ctx):
         if ctx.answered is None:
             given = ctx.input() or {}
-            kind = InputKind[given.pop("kind", "INPUT")]
-            raise NeedsInput(f"what of {ctx.task_id}?", kind=kind, **given)
+            kind = QuestionKind[given.pop("kind", "VALUE")]
+            raise NeedsAnswer(f"what of {ctx.task_id}?", kind=kind, **given)
         return ctx.answer()
 
     @agent.task("call")

@@ -93,7 +93,7 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
 
     StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
     ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
-    ForkRun = ListPlans = ListCheckpoints = ListInputs = AnswerInput = RaiseBudget = answer
+    ForkRun = ListPlans = ListCheckpoints = ListQuestions = AnswerQuestion = RaiseBudget = answer
     ListWorkers = ListQueues = answer
     ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = GetRecord = ListJournal = (
         answer

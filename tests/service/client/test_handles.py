@@ -16,12 +16,12 @@ async def test_a_handle_waits_for_a_status_and_for_the_next_question(
     running = a_run(types_pb2.RUN_STATUS_RUNNING, last_event=4)
     waiting = a_run(types_pb2.RUN_STATUS_WAITING, last_event=6)
     change = types_pb2.Event(number=6, run={"status": types_pb2.RUN_STATUS_WAITING})
-    question = types_pb2.InputRequest(input_id="q", status=types_pb2.INPUT_STATUS_OPEN)
-    asked = types_pb2.Event(number=6, inputs=[question])
-    get, listed = orchestrator_pb2.GetRunResponse, orchestrator_pb2.ListInputsResponse
+    question = types_pb2.Question(question_id="q", status=types_pb2.QUESTION_STATUS_OPEN)
+    asked = types_pb2.Event(number=6, questions=[question])
+    get, listed = orchestrator_pb2.GetRunResponse, orchestrator_pb2.ListQuestionsResponse
     server.runs.answers |= {
         "GetRunRequest": Script(get(run=running), get(run=waiting), get(run=running)),
-        "ListInputsRequest": Script(listed(), listed(inputs=[{"request": question}])),
+        "ListQuestionsRequest": Script(listed(), listed(questions=[{"question": question}])),
     }
     for last in (change, asked):
         batch = orchestrator_pb2.EventBatch(events=[types_pb2.Event(number=5), last], next_after=6)
@@ -30,7 +30,7 @@ async def test_a_handle_waits_for_a_status_and_for_the_next_question(
 
     await run.wait(until=[RunStatus.WAITING])
     assert f"{run.status}" == str(run.status) == "WAITING"
-    found = await run.next_input()
+    found = await run.next_question()
     assert found is not None
     assert found.id == "q"
     watched = [one.after for one in server.runs.requests if hasattr(one, "after")]
@@ -45,7 +45,7 @@ async def test_a_handle_that_waits_for_what_does_not_come_returns_at_the_runs_en
     ended = a_run(types_pb2.RUN_STATUS_SUCCEEDED, last_event=5)
     server.runs.answers |= {
         "GetRunRequest": Script(get(run=a_run(types_pb2.RUN_STATUS_RUNNING)), get(run=ended)),
-        "ListInputsRequest": Script(orchestrator_pb2.ListInputsResponse()),
+        "ListQuestionsRequest": Script(orchestrator_pb2.ListQuestionsResponse()),
     }
     server.runs.watches.append([watch_end(orchestrator_pb2.WATCH_END_REASON_FINISHED)])
     run = client.run(RUN_ID)
@@ -53,7 +53,7 @@ async def test_a_handle_that_waits_for_what_does_not_come_returns_at_the_runs_en
     if what == "a status":
         assert (await run.wait(until=[RunStatus.PAUSED])).status is RunStatus.SUCCEEDED
     else:
-        assert await run.next_input() is None
+        assert await run.next_question() is None
     assert run.status is RunStatus.SUCCEEDED
 
 

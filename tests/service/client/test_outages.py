@@ -105,7 +105,7 @@ COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "SkipTask": lambda client: client.skip_task(RUN_ID, "a"),
     "RaiseBudget": lambda client: client.raise_budget(RUN_ID, Budget(tasks=5)),
     "ResolveExecution": lambda client: client.resolve(RUN_ID, "task:a#1", NotDone()),
-    "AnswerInput": lambda client: client.answer(RUN_ID, "input:task:a#1", True),
+    "AnswerQuestion": lambda client: client.answer(RUN_ID, "question:task:a#1", True),
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from stepwell.core.loop.signals import Begin, Failed, NeedsInput, Result
-from stepwell.core.port import Assignment, ClaimRequest, Commit, InputQuery, LogsOfExecution
+from stepwell.core.loop.signals import Begin, Failed, NeedsAnswer, Result
+from stepwell.core.port import Assignment, ClaimRequest, Commit, LogsOfExecution, QuestionQuery
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import LogKind
 from stepwell.wire import to_message
@@ -98,9 +98,9 @@ async def _cancelled(bench: Bench, queue: str = "") -> str:
 
 
 async def _asking(bench: Bench) -> Names:
-    run_id = await reported(bench, NeedsInput(prompt="sure?"))
-    page = await bench.store.page(InputQuery(tenant_id=TENANT, run_id=run_id))
-    return names_of(run_id, input_id=page.items[0].request.input_id)
+    run_id = await reported(bench, NeedsAnswer(prompt="sure?"))
+    page = await bench.store.page(QuestionQuery(tenant_id=TENANT, run_id=run_id))
+    return names_of(run_id, question_id=page.items[0].question.question_id)
 
 
 async def _unknown(bench: Bench) -> Names:
@@ -129,7 +129,7 @@ PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
     "Orchestrator/ResumeRun": _paused,
     "Orchestrator/CancelRun": _of_leased,
     "Orchestrator/DeleteRun": _cancelled,
-    "Orchestrator/AnswerInput": _asking,
+    "Orchestrator/AnswerQuestion": _asking,
     "Orchestrator/RaiseBudget": lambda bench: start(bench, budget=types_pb2.Budget(tasks=5)),
     "Orchestrator/ResolveExecution": _unknown,
     "Orchestrator/RetryTask": lambda bench: reported(bench, _BROKEN, retry=HOUR),

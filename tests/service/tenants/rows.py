@@ -22,7 +22,7 @@ class Names(NamedTuple):
 
     tenant_id: str
     run_id: str
-    input_id: str
+    question_id: str
     execution_id: str
     """An execution of a leased task of the run."""
     lease_token: str
@@ -44,7 +44,7 @@ def _start(n: Names) -> Message:
 
 
 def _answer(n: Names) -> Message:
-    return opb.AnswerInputRequest(run_id=n.run_id, input_id=n.input_id, answer=_payload())
+    return opb.AnswerQuestionRequest(run_id=n.run_id, question_id=n.question_id, answer=_payload())
 
 
 def _resolve(n: Names) -> Message:
@@ -107,7 +107,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/WatchRuns": lambda n: opb.WatchRunsRequest(),
     "Orchestrator/ListPlans": lambda n: opb.ListPlansRequest(run_id=n.run_id, with_tasks=True),
     "Orchestrator/ListCheckpoints": lambda n: opb.ListCheckpointsRequest(run_id=n.run_id),
-    "Orchestrator/ListInputs": lambda n: opb.ListInputsRequest(run_id=n.run_id),
+    "Orchestrator/ListQuestions": lambda n: opb.ListQuestionsRequest(run_id=n.run_id),
     "Orchestrator/ReadLogs": lambda n: opb.ReadLogsRequest(
         run_id=n.run_id, execution_id=n.execution_id, follow=True
     ),
@@ -130,7 +130,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Worker/ReadJournal": lambda n: wpb.ReadJournalRequest(**_lease(n)),
     "Worker/Work": _work,
     "Worker/Complete": lambda n: wpb.CompleteRequest(outcomes=[_outcome(n)]),
-    "Orchestrator/AnswerInput": _answer,
+    "Orchestrator/AnswerQuestion": _answer,
     "Orchestrator/ResolveExecution": _resolve,
     "Orchestrator/RaiseBudget": _raise_budget,
     "Orchestrator/RetryTask": lambda n: opb.RetryTaskRequest(run_id=n.run_id, task_id=n.task_id),
@@ -178,8 +178,8 @@ STORE_ROWS: Mapping[str, Row] = {
     "Store/ReadEvents": lambda n: spb.StoreReadEventsRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, limit=100
     ),
-    "Store/ReadInputs": lambda n: spb.StoreReadInputsRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, input_ids=[n.input_id]
+    "Store/ReadQuestions": lambda n: spb.StoreReadQuestionsRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, question_ids=[n.question_id]
     ),
     **{
         f"Store/Page {arm}": _page_row(arm)

@@ -40,8 +40,8 @@ def _plan() -> tpb.PlanDraft:
 
 
 def _asks(got: wpb.Assignment) -> wpb.Outcome:
-    asking = wpb.Outcome.NeedsInput(kind=tpb.INPUT_KIND_APPROVAL, prompt=SECRET)
-    return outcome(got, needs_input=asking)
+    asking = wpb.Outcome.NeedsAnswer(kind=tpb.QUESTION_KIND_APPROVAL, prompt=SECRET)
+    return outcome(got, needs_answer=asking)
 
 
 @asynccontextmanager
@@ -70,13 +70,13 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
         names = Names(
             tenant_id=owner,
             run_id=run_id,
-            input_id=loaded.inputs[0].input_id,
+            question_id=loaded.questions[0].question_id,
             execution_id=leased.execution.execution_id,
             lease_token=leased.lease_token,
             request_id=REQUEST_ID,
             worker_id="w1",
         )
         nobodys = names._replace(
-            run_id=NO_RUN, input_id="none", lease_token="f" * 32, worker_id="w9"
+            run_id=NO_RUN, question_id="none", lease_token="f" * 32, worker_id="w9"
         )
         yield Scene(names, nobodys)

@@ -42,7 +42,7 @@ BY_NOBODY = ("Orchestrator/StartRun", "Orchestrator/GetServerInfo", "Orchestrato
 BY_NOBODY += ("Orchestrator/PurgeRuns", "Orchestrator/ListRuns")
 BY_NOBODY += ("Orchestrator/ListWorkers", "Orchestrator/ListQueues")
 """Methods that name nothing of a run's: whoever calls them has an answer of his own."""
-UNNAMED = ("Orchestrator/ListRuns", "Orchestrator/ListInputs", "Orchestrator/WatchRuns")
+UNNAMED = ("Orchestrator/ListRuns", "Orchestrator/ListQuestions", "Orchestrator/WatchRuns")
 UNNAMED += ("Orchestrator/PurgeRuns", "Orchestrator/ListWorkers", "Orchestrator/ListQueues")
 """Methods that show all that is their caller's, where their request names nothing."""
 READS = tuple(n for n in SERVED_ROWS if re.match("Orchestrator/(Get|List|Read|Watch|Wait)", n))
@@ -99,7 +99,7 @@ async def world(served: Served, transport: str = "grpc") -> AsyncIterator[World]
 def nameless(answer: Answer, names: Names) -> Answer:
     """Return an answer without the names that its caller gave."""
     text = answer.text
-    for word in (names.run_id, names.input_id, names.lease_token):
+    for word in (names.run_id, names.question_id, names.lease_token):
         text = text.replace(word, "…")
     return answer._replace(text=text)
 

@@ -11,10 +11,10 @@ from stepwell.core.port import (
     INPUT_KEY,
     ExecutionQuery,
     FeedQuery,
-    InputQuery,
     LeaseQuery,
     LogQuery,
     MessageQuery,
+    QuestionQuery,
     RunQuery,
     Store,
     TaskQuery,
@@ -25,7 +25,7 @@ LIMIT = 500
 OF_A_RUN: dict[str, Any] = {
     "tasks": TaskQuery,
     "executions": ExecutionQuery,
-    "inputs": InputQuery,
+    "questions": QuestionQuery,
     "messages": MessageQuery,
     "log": LogQuery,
 }

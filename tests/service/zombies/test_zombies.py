@@ -61,7 +61,7 @@ def forged(rnd: Random, stale: Stale, number: int) -> wpb.Outcome:
     elif what < 0.75:
         made.failed.failure.kind = "Zombie"
     elif what < 0.9:
-        made.needs_input.prompt = "let me in?"
+        made.needs_answer.prompt = "let me in?"
     else:
         made.released.reason = "undead"
     return made

@@ -12,7 +12,7 @@ from stepwell.core.records.fold import empty_rows, fold_on
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
-    InputStatus,
+    QuestionStatus,
     StepKind,
     TaskStatus,
 )
@@ -79,7 +79,7 @@ async def _folds(_store: Store, model: RunModel) -> None:
         holds(rows.run == at.run, "S20", name, "the run's row")
         holds(rows.tasks == at.tasks, "S20", name, "tasks")
         holds(rows.executions == at.executions, "S20", name, "executions")
-        holds(rows.inputs == at.inputs, "S20", name, "inputs")
+        holds(rows.questions == at.questions, "S20", name, "questions")
 
 
 async def _bases_are_folds(store: Store, model: RunModel) -> None:
@@ -99,16 +99,16 @@ async def _bases_are_folds(store: Store, model: RunModel) -> None:
         holds(rows.run == at.run, "S20", name, "the run's row")
         holds(rows.tasks == at.tasks, "S20", name, "tasks")
         holds(rows.executions == open_ones, "S20", name, "executions")
-        asked = {k: one for k, one in at.inputs.items() if one.status is InputStatus.OPEN}
-        holds(rows.inputs == asked, "S20", name, "inputs")
+        asked = {k: one for k, one in at.questions.items() if one.status is QuestionStatus.OPEN}
+        holds(rows.questions == asked, "S20", name, "questions")
         # What has ended by a base is stored as it was then, so base, events and store are all.
         after = fold_on(rows, model.plans, model.events[base.state.last_event :])
         holds(after.run == model.run, "S20", name, "the run's row after it")
         holds(after.tasks == model.tasks, "S20", name, "tasks after it")
         executions = {**at.executions, **after.executions}
         holds(executions == model.executions, "S20", name, "executions after it")
-        inputs = {**at.inputs, **after.inputs}
-        holds(inputs == model.inputs, "S20", name, "inputs after it")
+        questions = {**at.questions, **after.questions}
+        holds(questions == model.questions, "S20", name, "questions after it")
         version = base.version - 1
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.signals import (
     Failed,
-    NeedsInput,
+    NeedsAnswer,
     Result,
     Sleep,
     Suspended,
@@ -187,7 +187,7 @@ class Calls:
         nap = f"{key}/nap"
         if (nap, JournalMark.WAIT, 0) not in self._entries:
             await self._record(Entry(key=nap, mark=JournalMark.WAIT, sleep_ms=SLEEP_MS))
-        waits = [SuspendedCall(call=key, wait=NeedsInput(prompt=key))]
+        waits = [SuspendedCall(call=key, wait=NeedsAnswer(prompt=key))]
         if ms := self._remaining_ms[nap]:
             waits.append(SuspendedCall(call=nap, wait=Sleep(remaining_ms=ms)))
         return Suspended(waits=tuple(waits))

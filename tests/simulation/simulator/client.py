@@ -33,9 +33,9 @@ from stepwell.core.records.states import (
     SETTLED,
     ExecutionStatus,
     Finding,
-    InputStatus,
     PauseReason,
     Phase,
+    QuestionStatus,
     RunStatus,
 )
 from tests.simulation.simulator import forks
@@ -167,7 +167,7 @@ class Client:
                 self._cancels_at = ""
             return
         draw, run = self._rng.random(), self.model.run
-        await self._answer_inputs()
+        await self._answer_questions()
         if self._rng.happens(0.3):
             await self._settle_unknown()
         if draw < 0.15:
@@ -206,7 +206,7 @@ class Client:
         """Do what the run waits for, so that it ends."""
         if not self.started:
             await self.start()
-        await self._answer_inputs()
+        await self._answer_questions()
         await self._settle_unknown()
         run = self.model.run
         if run is None or run.status is not RunStatus.PAUSED or self.leaves_paused:
@@ -239,12 +239,12 @@ class Client:
             await self._runtime.sleep(0.1)
         return Resolve(execution_id=name, finding=Finding.NOT_DONE, call=call, begun=begun)
 
-    async def _answer_inputs(self) -> None:
-        for request in tuple(self.model.inputs.values()):
-            if request.status is InputStatus.OPEN and self._rng.happens(0.6):
+    async def _answer_questions(self) -> None:
+        for question in tuple(self.model.questions.values()):
+            if question.status is QuestionStatus.OPEN and self._rng.happens(0.6):
                 command = Answer(
-                    input_id=request.input_id,
-                    payload=answer_to(request),
+                    question_id=question.question_id,
+                    payload=answer_to(question),
                     replan=self._rng.happens(self.workload.replans),
                     reason="another way",
                 )

@@ -41,8 +41,8 @@ _COUNTED = frozenset(
         EventType.RUN_RESUMED,
         EventType.RUN_PAUSED,
         EventType.RUN_FAILED,
-        EventType.INPUT_REQUESTED,
-        EventType.INPUT_ANSWERED,
+        EventType.QUESTION_ASKED,
+        EventType.QUESTION_ANSWERED,
         EventType.MESSAGES_APPENDED,
         EventType.STEP_SUSPENDED,
         EventType.STEP_WOKEN,
@@ -130,5 +130,5 @@ class Rare:
 
 
 _REPORTED = frozenset(
-    {ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.NEEDS_INPUT}
+    {ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.NEEDS_ANSWER}
 )

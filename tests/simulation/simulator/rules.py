@@ -17,9 +17,9 @@ from stepwell.core.records.states import (
     SETTLED,
     EventType,
     ExecutionStatus,
-    InputStatus,
     OnFailure,
     PauseReason,
+    QuestionStatus,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -146,7 +146,7 @@ def _callers_are_named(model: RunModel, applied: Applied) -> None:
 _OF_A_COMMAND = frozenset(
     {
         *(EventType.RUN_STARTED, EventType.RUN_FORKED, EventType.RUN_RESUMED),
-        *(EventType.RUN_CANCELLED, EventType.INPUT_ANSWERED, EventType.REPLAN_REQUESTED),
+        *(EventType.RUN_CANCELLED, EventType.QUESTION_ANSWERED, EventType.REPLAN_REQUESTED),
         *(EventType.STOP_REQUESTED, EventType.BUDGET_RAISED, EventType.TASK_SKIPPED),
         EventType.TASK_RETRY_REQUESTED,
     }
@@ -232,11 +232,11 @@ def _what_is_waited_for_can_come(model: RunModel, applied: Applied) -> None:
         steps.append((name_of(run, None), run.step_waits))
     for journal, waits in steps:
         for wait in waits:
-            asked = model.inputs.get(wait.input_id)
-            is_open = asked is not None and asked.status is InputStatus.OPEN
+            asked = model.questions.get(wait.question_id)
+            is_open = asked is not None and asked.status is QuestionStatus.OPEN
             comes = {
                 WaitKind.SLEEP: f"{WAIT_TIMER}{journal}:{wait.key}" in model.timers,
-                WaitKind.INPUT: is_open,
+                WaitKind.QUESTION: is_open,
                 WaitKind.BUDGET: True,
             }
             holds(comes[wait.kind], "L3", applied, journal, "waits for nothing:", wait)

@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from stepwell.core.port import Commit, Lease
 from stepwell.core.records.events import Event
-from stepwell.core.records.model import Execution, InputRequest, Outcome, Plan, Run, Task, TaskSpec
-from stepwell.core.records.states import OPEN, EventType, ExecutionStatus, InputStatus, StepKind
+from stepwell.core.records.model import Execution, Outcome, Plan, Question, Run, Task, TaskSpec
+from stepwell.core.records.states import OPEN, EventType, ExecutionStatus, QuestionStatus, StepKind
 
 
 class Closing(NamedTuple):
@@ -95,7 +95,7 @@ class RunModel:
         self._open: dict[str, Execution] = {}
         self.specs: dict[str, TaskSpec] = {}
         self.plans: dict[int, Plan] = {}
-        self.inputs: dict[str, InputRequest] = {}
+        self.questions: dict[str, Question] = {}
         self.events: list[Event] = []
         self.outcomes: dict[str, Outcome] = {}
         self.leases: dict[str, Lease] = {}
@@ -129,8 +129,8 @@ class RunModel:
         return [e for e in self._open.values() if e.status is ExecutionStatus.LEASED]
 
     def waits_for_an_answer(self) -> bool:
-        """Return whether an input request is open."""
-        return any(one.status is InputStatus.OPEN for one in self.inputs.values())
+        """Return whether a question is open."""
+        return any(one.status is QuestionStatus.OPEN for one in self.questions.values())
 
     def apply(self, applied: Applied) -> None:
         """Apply the rows of a commit."""
@@ -156,8 +156,8 @@ class RunModel:
                 self.timers.pop(timer.name, None)
             else:
                 self.timers[timer.name] = now_us + timer.delay_ms * 1_000
-        for request in commit.inputs:
-            self.inputs[request.input_id] = request
+        for question in commit.questions:
+            self.questions[question.question_id] = question
         self.events.extend(commit.events)
         self.resumes += any(event.type is EventType.RUN_RESUMED for event in commit.events)
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stepwell.core.loop.signals import (
     Completed,
     Failed,
-    NeedsInput,
+    NeedsAnswer,
     Planned,
     Reconciled,
     Reflected,
@@ -29,8 +29,8 @@ from stepwell.core.port import Assignment, DependencyResult
 from stepwell.core.records.model import (
     Budget,
     Failure,
-    InputRequest,
     Payload,
+    Question,
     Record,
     RetryPolicy,
     RunSpec,
@@ -127,13 +127,13 @@ def perform_task(task: TaskSpec, assignment: Assignment) -> Result:
         return Failed(failure=Failure(kind="Reject", message="never", retryable=False))
     if behaviour == "ask" and assignment.answered is None:
         expires_ms = int(number or 4_000)
-        return NeedsInput(prompt="go on?", expires_ms=expires_ms, on_expiry=ExpiryAction.DENY)
+        return NeedsAnswer(prompt="go on?", expires_ms=expires_ms, on_expiry=ExpiryAction.DENY)
     return Completed(result=digest(task.task_id + task.prompt, assignment.results))
 
 
-def answer_to(request: InputRequest) -> Payload:
+def answer_to(question: Question) -> Payload:
     """Return what a person answers: no two requests are answered alike."""
-    return Payload(data=request.input_id.encode(), media_type="text/plain")
+    return Payload(data=question.question_id.encode(), media_type="text/plain")
 
 
 def reconcile(task: TaskSpec, assignment: Assignment) -> Result:

@@ -197,7 +197,7 @@ async def test_fork_is_the_same_with_and_without_a_base(store: Store) -> None:
     ]
     assert made[0] == made[1]
     assert {one.task_id for one in made[0].base.misfits} == {"once", "forgotten"}
-    assert [one.task_id for one in made[0].base.fork.inputs] == ["asks"]
+    assert [one.task_id for one in made[0].base.fork.questions] == ["asks"]
 
 
 async def test_only_so_much_is_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,10 +199,10 @@ def test_wide_terminal_has_titles() -> None:
 
 def test_question_of_a_run_is_shown_above_its_tasks() -> None:
     screen = Screen({"a": types_pb2.TASK_STATUS_BLOCKED})
-    screen.view.run.blocked_on = types_pb2.BLOCKED_KIND_INPUT
+    screen.view.run.blocked_on = types_pb2.BLOCKED_KIND_QUESTION
     for number in range(2):
-        screen.view.inputs[f"{number}"] = types_pb2.InputRequest(
-            input_id=f"{number}", prompt="May I?", status=types_pb2.INPUT_STATUS_OPEN
+        screen.view.questions[f"{number}"] = types_pb2.Question(
+            question_id=f"{number}", prompt="May I?", status=types_pb2.QUESTION_STATUS_OPEN
         )
 
     assert "a person is asked: May I? (and 1 other question) (" in screen.drawn()

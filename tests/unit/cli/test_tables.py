@@ -16,7 +16,7 @@ QUESTION = "which of these many words is the one that was meant, and why not ano
 
 def printed(width: int) -> list[list[str]]:
     """Return the words of each line of a table of this width."""
-    rows = table(["RUN", "INPUT", "KIND", "ASKED"])
+    rows = table(["RUN", "ID", "KIND", "ASKED"])
     rows.add_column("QUESTION")
     question = Text(QUESTION, no_wrap=True, overflow="ellipsis")
     rows.add_row("3f2a9c1e", "approval:task-1#1", "approval", "14s ago", question)
@@ -34,9 +34,9 @@ def put_lines(rows: Table, width: int, *spare: str) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "titles"),
     [
-        (100, ["RUN", "INPUT", "KIND", "ASKED", "QUESTION"]),
-        (56, ["RUN", "INPUT", "ASKED", "QUESTION"]),
-        (42, ["RUN", "INPUT", "QUESTION"]),
+        (100, ["RUN", "ID", "KIND", "ASKED", "QUESTION"]),
+        (56, ["RUN", "ID", "ASKED", "QUESTION"]),
+        (42, ["RUN", "ID", "QUESTION"]),
     ],
 )
 def test_columns_that_find_no_room_are_left_out_and_ids_stay_whole(
@@ -53,7 +53,7 @@ def test_row_whose_ids_find_no_room_is_printed_as_lines() -> None:
     header_line, *lines = printed(24)
 
     assert header_line == ["RUN", "3f2a9c1e"]
-    assert lines[0] == ["INPUT", "approval:task-"]
+    assert lines[0] == ["ID", "approval:task-"]
     assert lines[1] == ["1#1"]
     assert lines[2][:2] == ["QUESTION", "which"]
 

@@ -8,7 +8,7 @@ from stepwell.cli import describe
 from stepwell_client.internal import MessageView
 from stepwell_client.v1 import types_pb2
 
-QUESTION = types_pb2.Wait(kind=types_pb2.WAIT_KIND_INPUT, input_id="input:1")
+QUESTION = types_pb2.Wait(kind=types_pb2.WAIT_KIND_QUESTION, question_id="question:1")
 SLEEP = types_pb2.Wait(kind=types_pb2.WAIT_KIND_SLEEP)
 BUDGET = types_pb2.Wait(kind=types_pb2.WAIT_KIND_BUDGET)
 
@@ -16,9 +16,9 @@ BUDGET = types_pb2.Wait(kind=types_pb2.WAIT_KIND_BUDGET)
 @pytest.mark.parametrize(
     ("task", "phrase"),
     [
-        (types_pb2.Task(input_id="input:1"), "asks: may I?"),
+        (types_pb2.Task(question_id="question:1"), "asks: may I?"),
         (types_pb2.Task(waits=[SLEEP, QUESTION]), "asks: may I?"),
-        (types_pb2.Task(input_id="input:unread"), "waits for an answer"),
+        (types_pb2.Task(question_id="question:unread"), "waits for an answer"),
         (types_pb2.Task(waits=[SLEEP]), "sleeps"),
         (types_pb2.Task(waits=[BUDGET]), "waits for a higher budget"),
         (types_pb2.Task(), "nobody knows what came of it"),
@@ -27,7 +27,7 @@ BUDGET = types_pb2.Wait(kind=types_pb2.WAIT_KIND_BUDGET)
 )
 def test_blocked_task_says_what_it_waits_for(task: types_pb2.Task, phrase: str) -> None:
     view = MessageView(types_pb2.Run())
-    view.inputs["input:1"] = types_pb2.InputRequest(input_id="input:1", prompt="may I?")
+    view.questions["question:1"] = types_pb2.Question(question_id="question:1", prompt="may I?")
 
     assert describe.task_waits(view, task) == phrase
 

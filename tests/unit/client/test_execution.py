@@ -14,13 +14,13 @@ from stepwell_client import (
     Effect,
     Failure,
     Finish,
-    InputKind,
     LeaseLost,
-    NeedsInput,
+    NeedsAnswer,
     NonRetryable,
     OnFailure,
     Plan,
     PlanContext,
+    QuestionKind,
     Release,
     Replan,
     Retry,
@@ -307,18 +307,18 @@ async def test_an_interrupted_attempt_finds_what_was_before() -> None:
     assert decode(outcome.completed.result) == [{"n": 1}, "s", "k", "yes"]
 
 
-async def test_needs_input_and_release_are_outcomes() -> None:
+async def test_needs_answer_and_release_are_outcomes() -> None:
     def ask(ctx: TaskContext) -> None:
-        raise NeedsInput("go on?", kind=InputKind.CHOICE, choices=["yes", "no"], expires=60)
+        raise NeedsAnswer("go on?", kind=QuestionKind.CHOICE, choices=["yes", "no"], expires=60)
 
     def give_back(ctx: TaskContext) -> None:
         raise Release("no room")
 
-    asked = (await outcome_of(ask)).needs_input
+    asked = (await outcome_of(ask)).needs_answer
     released = await outcome_of(give_back)
 
     assert (asked.prompt, list(asked.choices)) == ("go on?", ["yes", "no"])
-    assert asked.kind == types_pb2.INPUT_KIND_CHOICE
+    assert asked.kind == types_pb2.QUESTION_KIND_CHOICE
     assert asked.expires.seconds == 60
     assert released.released.reason == "no room"
     assert (await outcome_of(lambda ctx: (_ for _ in ()).throw(Release()))).HasField("released")

@@ -12,9 +12,9 @@ import pytest
 from stepwell_client import (
     Agent,
     Effect,
-    InputKind,
     JournalError,
     PlanContext,
+    QuestionKind,
     TaskContext,
     encode,
 )
@@ -69,12 +69,12 @@ async def test_an_answer_is_the_value_of_the_question() -> None:
 
     async def work(ctx: TaskContext) -> list[Any]:
         first = await ctx.call("one", one)
-        agreed = await ctx.ask("Go on?", kind=InputKind.APPROVAL, expires=60, as_=bool)
+        agreed = await ctx.ask("Go on?", kind=QuestionKind.APPROVAL, expires=60, as_=bool)
         return [first, agreed]
 
     outcome = await step.attempt(work)
     asked = outcome.suspended.waits[0]
-    assert (asked.ask.prompt, asked.ask.kind) == ("Go on?", types_pb2.INPUT_KIND_APPROVAL)
+    assert (asked.ask.prompt, asked.ask.kind) == ("Go on?", types_pb2.QUESTION_KIND_APPROVAL)
     assert asked.ask.expires.ToSeconds() == 60
     step.keep(asked.call, END, value=encode(True))
     assert result_of(await step.attempt(work)) == [1, True]

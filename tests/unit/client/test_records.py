@@ -160,7 +160,7 @@ def test_event_has_the_changed_fields_by_the_names_of_the_records() -> None:
             ),
             tasks=[types_pb2.TaskChange(task_id="a", status=types_pb2.TASK_STATUS_COMPLETED)],
             executions=[types_pb2.ExecutionChange(execution_id="x", attempt=0)],
-            inputs=[types_pb2.InputRequest(input_id="i", prompt="?")],
+            questions=[types_pb2.Question(question_id="i", prompt="?")],
         ),
         "r",
     )
@@ -171,7 +171,7 @@ def test_event_has_the_changed_fields_by_the_names_of_the_records() -> None:
         run={"counts": Counts(completed=1), "step_waits": (Wait(call="c"),), "stages": ()},
         tasks={"a": {"status": TaskStatus.COMPLETED}},
         executions={"x": {"attempt": 0}},
-        inputs=(Question(id="i", run_id="r", prompt="?"),),
+        questions=(Question(id="i", run_id="r", prompt="?"),),
     )
 
 

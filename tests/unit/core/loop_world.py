@@ -25,7 +25,7 @@ from stepwell.core.loop.signals import (
     Failed,
     GrantLease,
     LeaseExpired,
-    NeedsInput,
+    NeedsAnswer,
     Planned,
     Result,
     Signal,
@@ -219,7 +219,7 @@ class World:
         )
         self.state.note_recorded(execution_id, held.token, totals)
 
-    def suspend(self, execution_id: str, **waits: Sleep | NeedsInput | BudgetSpent) -> None:
+    def suspend(self, execution_id: str, **waits: Sleep | NeedsAnswer | BudgetSpent) -> None:
         """Hand a step back that waits for these, by the keys of their calls."""
         calls = tuple(
             SuspendedCall(call=call, wait=wait, arguments=f"digest of {call}")
@@ -240,13 +240,13 @@ class World:
     def ask(self, task_id: str, **fields: Any) -> str:
         """Have a task's attempt ask; returns the request's id."""
         execution_id = f"task:{task_id}#{self.task(task_id).attempts}"
-        result = NeedsInput(prompt=f"{task_id}?", **fields)
+        result = NeedsAnswer(prompt=f"{task_id}?", **fields)
         assert self.deliver(execution_id, result).status == "ACCEPTED"
-        return f"input:{execution_id}"
+        return f"question:{execution_id}"
 
-    def answer(self, input_id: str, **fields: Any) -> Reply:
+    def answer(self, question_id: str, **fields: Any) -> Reply:
         """Answer a request with yes, unless a field says otherwise."""
-        return self.do(Answer(**{"input_id": input_id, "payload": YES, **fields}))[0]
+        return self.do(Answer(**{"question_id": question_id, "payload": YES, **fields}))[0]
 
     # --- looking ------------------------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ def _picture(state: RunState) -> tuple[object, ...]:
         state.run,
         dict(state.tasks),
         dict(state.open),
-        dict(state.inputs),
+        dict(state.questions),
         dict(state.waiting),
         tuple(state.runnable),
         frozenset(state.suspended),

@@ -15,7 +15,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.port import Store
 from stepwell.core.records.checkpoints import NAMED, Checkpoint, rows_of
 from stepwell.core.records.fold import Rows, fold
-from stepwell.core.records.states import OPEN, InputStatus
+from stepwell.core.records.states import OPEN, QuestionStatus
 from tests.unit.core.circling import circling
 from tests.unit.core.loop_world import World, committed
 
@@ -39,7 +39,9 @@ def rows_at(world: World, version: int) -> Rows:
 def changeable(rows: Rows) -> Rows:
     return rows._replace(
         executions={k: one for k, one in rows.executions.items() if one.status in OPEN},
-        inputs={k: one for k, one in rows.inputs.items() if one.status is InputStatus.OPEN},
+        questions={
+            k: one for k, one in rows.questions.items() if one.status is QuestionStatus.OPEN
+        },
     )
 
 
@@ -88,7 +90,7 @@ def test_checkpoint_has_a_base_once_the_events_since_the_last_outweigh_its_rows(
     world, last = circling(30), 0
     for one in checkpoints_of(world):
         rows = changeable(rows_at(world, one.version))
-        many = len(rows.tasks) + len(rows.executions) + len(rows.inputs)
+        many = len(rows.tasks) + len(rows.executions) + len(rows.questions)
         since = one.state.last_event - last
         assert bool(one.base) is (since >= max(MIN, many)), one.version
         last = one.state.last_event if one.base else last

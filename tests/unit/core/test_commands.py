@@ -52,7 +52,7 @@ COMMANDS: dict[str, Callable[[World], AnyCommand]] = {
     "stop": lambda world: Stop(),
     "budget": lambda world: RaiseBudget(budget=Budget(tasks=9)),
     "skip": lambda world: SkipTask(task_id="c"),
-    "answer": lambda world: Answer(input_id="input:task:b#1", payload=YES, replan=True),
+    "answer": lambda world: Answer(question_id="question:task:b#1", payload=YES, replan=True),
     "resolve": lambda world: Resolve(execution_id="task:a#1", finding=Finding.DONE),
 }
 
@@ -303,8 +303,8 @@ def test_skipped_task_asks_no_more_and_its_outcome_need_not_be_known() -> None:
     world = started(*chain("a", "b"))
     world.ask("a", expires_ms=5)
     skip(world, "a")
-    assert (world.state.inputs, world.timers) == ({}, {})
-    assert world.events[-1].inputs[0].status == "CANCELLED"
+    assert (world.state.questions, world.timers) == ({}, {})
+    assert world.events[-1].questions[0].status == "CANCELLED"
     assert world.statuses() == {"a": "SKIPPED", "b": "READY"}
 
     world = started(task("a", effect=Effect.AT_MOST_ONCE))

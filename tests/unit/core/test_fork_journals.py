@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
-from stepwell.core.loop.signals import Completed, NeedsInput, Planned, Sleep
+from stepwell.core.loop.signals import Completed, NeedsAnswer, Planned, Sleep
 from stepwell.core.loop.state import RunState
 from stepwell.core.records.fold import fold
 from stepwell.core.records.journal import Entry, StoredEntry
@@ -88,7 +88,7 @@ def test_a_fork_of_a_fork_goes_on_from_both() -> None:
 def test_a_suspended_step_waits_again_in_the_fork() -> None:
     parent = planned(task("a"))
     parent.record("task:a#1")
-    parent.suspend("task:a#1", nap=NAP, k=NeedsInput(prompt="?"))
+    parent.suspend("task:a#1", nap=NAP, k=NeedsAnswer(prompt="?"))
     world = fork(base(parent))
 
     assert (world.task("a").status, world.task("a").waits) == ("READY", ())
@@ -197,8 +197,8 @@ def test_a_completed_step_that_is_kept_is_not_looked_into() -> None:
 
 def test_every_version_of_a_run_with_journals_can_be_forked() -> None:
     acts: list[Callable[[World], object]] = [
-        lambda world: world.suspend("task:b#2", nap=NAP, k=NeedsInput(prompt="?")),
-        lambda world: world.answer(next(iter(world.state.inputs))),
+        lambda world: world.suspend("task:b#2", nap=NAP, k=NeedsAnswer(prompt="?")),
+        lambda world: world.answer(next(iter(world.state.questions))),
         lambda world: world.complete("b"),
     ]
     parent = lost()

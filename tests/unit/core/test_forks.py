@@ -13,7 +13,7 @@ from stepwell.core.fork.fork import Base, base_of, fork_id
 from stepwell.core.loop.signals import (
     Cancel,
     Completed,
-    NeedsInput,
+    NeedsAnswer,
     Pause,
     Planned,
     Reflected,
@@ -116,7 +116,7 @@ def test_fork_begins_anew_with_sessions_usage_and_attempts() -> None:
     parent.deliver("task:a#1", Completed(), usage=Usage(cost_micros=5))
     parent.fail("b")
     session = Session(backend="cli", session_id="s1")
-    parent.deliver("task:asks#1", NeedsInput(prompt="?"), session=session)
+    parent.deliver("task:asks#1", NeedsAnswer(prompt="?"), session=session)
     world = fork(parent)
 
     assert (world.run.usage, world.run.attempts.completed) == (Usage(), 0)
@@ -224,10 +224,10 @@ def test_fork_keeps_unused_answers_and_drops_open_questions() -> None:
     parent.ask("b")
     parent.do(Pause())
     parent.answer(asked, answered_by="ann")
-    assert [one.input_id for one in base(parent).fork.inputs] == [asked]
+    assert [one.question_id for one in base(parent).fork.questions] == [asked]
     world = fork(parent)
 
-    assert (world.task("a").input_id, world.task("b").input_id) == (asked, "")
+    assert (world.task("a").question_id, world.task("b").question_id) == (asked, "")
     assert world.ready() == ["task:a#2", "task:b#2"]
 
 
@@ -400,12 +400,12 @@ def test_kept_failures_and_answers_have_limits() -> None:
         parent.fail(one.task_id, message="m" * 500, details="d" * 60_000)
     asked = [parent.ask(one.task_id) for one in asks]
     parent.do(Pause())
-    for input_id in asked:
-        parent.answer(input_id, payload=Payload(data=b"x" * 200_000))
+    for question_id in asked:
+        parent.answer(question_id, payload=Payload(data=b"x" * 200_000))
     world = fork(parent)
 
     failures = [world.task(one.task_id).failure for one in bad]
     assert [bool(failure.details) for failure in failures] == [True] * 8 + [False] * 4
     assert {failure.kind for failure in failures} == {"Boom"}
     assert len(failures[-1].message) == 200
-    assert [bool(world.task(one.task_id).input_id) for one in asks] == [True, True, False, False]
+    assert [bool(world.task(one.task_id).question_id) for one in asks] == [True, True, False, False]

@@ -313,8 +313,8 @@ def test_a_task_that_a_plan_defines_anew_has_another_journal() -> None:
     world = planned(task("a"), task("b"))
     world.record("task:a#1")
     world.expire("task:a#1")
-    input_id = world.ask("b")
-    world.answer(input_id, replan=True)
+    question_id = world.ask("b")
+    world.answer(question_id, replan=True)
     world.deliver("plan:2#1", Planned(tasks=(task("a", prompt="other"), task("b"))))
 
     assert (world.task("a").revision, world.task("a").journal) == (2, Journal())

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Completed, Delivery, NeedsInput, Planned, Reflected
+from stepwell.core.loop.signals import Completed, Delivery, NeedsAnswer, Planned, Reflected
 from stepwell.core.records.model import AttemptCounts, TaskSpec
 from stepwell.core.records.states import Decision, OnFailure
 from tests.unit.core.loop_world import World, planned, task, tasks
@@ -87,14 +87,14 @@ def test_dropping_a_task_closes_its_question() -> None:
     world = planned(*tasks("ask", "other"))
     asked, other = world.ask("ask"), world.ask("other", expires_ms=1_000)
     world.answer(asked, replan=True)
-    assert f"input:{other}" in world.timers
+    assert f"question:{other}" in world.timers
     plan_again(world, task("new"))
 
-    assert not world.state.inputs
-    assert f"input:{other}" not in world.timers
-    closed = [one for event in world.events for one in event.inputs if one.task_id == "other"]
+    assert not world.state.questions
+    assert f"question:{other}" not in world.timers
+    closed = [one for event in world.events for one in event.questions if one.task_id == "other"]
     assert closed[-1].status == "CANCELLED"
-    assert world.answer(other).reason == "INPUT_NOT_OPEN"
+    assert world.answer(other).reason == "QUESTION_NOT_OPEN"
 
 
 def test_a_task_that_was_dropped_starts_anew_when_a_later_plan_names_it() -> None:
@@ -115,7 +115,7 @@ def test_attempts_are_counted_by_how_they_ended() -> None:
     world.fail("a", retryable=False)
 
     assert world.run.status == "FAILED"
-    assert world.run.attempts == AttemptCounts(completed=2, failed=1, needs_input=1, cancelled=2)
+    assert world.run.attempts == AttemptCounts(completed=2, failed=1, needs_answer=1, cancelled=2)
 
 
 # --- a plan that changes what carried tasks wait for ------------------------------------------------
@@ -144,8 +144,8 @@ def carried_over_what_is_done_again(**fields: Any) -> World:
     world = planned(*tasks("ask", "first"), below)
     world.complete("first")
     world.lease("task:below#1")
-    world.deliver("task:ask#1", NeedsInput(prompt="this way?"))
-    world.answer("input:task:ask#1", replan=True)
+    world.deliver("task:ask#1", NeedsAnswer(prompt="this way?"))
+    world.answer("question:task:ask#1", replan=True)
     plan_again(world, task("first", prompt="new", on_failure=OnFailure.SKIP_DEPENDENTS), below)
     assert (world.leased(), world.ready()) == (["task:below#1"], ["task:first#2"])
     return world

@@ -10,7 +10,7 @@ from stepwell.core.loop.signals import (
     AppendMessages,
     Completed,
     Failed,
-    NeedsInput,
+    NeedsAnswer,
     Planned,
     Reflected,
     Released,
@@ -40,7 +40,7 @@ def words(*said: str) -> tuple[Message, ...]:
 
 @pytest.mark.parametrize(
     ("result", "failure"),
-    [(BOOM, BOOM.failure), (NeedsInput(prompt="?"), Failure()), (Released(), Failure())],
+    [(BOOM, BOOM.failure), (NeedsAnswer(prompt="?"), Failure()), (Released(), Failure())],
 )
 def test_an_attempt_leaves_its_session_progress_and_failure(
     result: Result, failure: Failure

@@ -6,7 +6,7 @@ import pytest
 
 from stepwell.core.loop.signals import (
     Cancel,
-    NeedsInput,
+    NeedsAnswer,
     Planned,
     Reflected,
     Resume,
@@ -19,11 +19,11 @@ from stepwell.core.records.step_journal import Wait
 from tests.unit.core.loop_world import World, tasks
 
 MINUTE = Sleep(remaining_ms=60_000)
-NOW = NeedsInput(prompt="now?")
+NOW = NeedsAnswer(prompt="now?")
 
 
-def open_inputs(world: World) -> dict[str, str]:
-    return {one.call: one.input_id for one in world.state.inputs.values()}
+def open_questions(world: World) -> dict[str, str]:
+    return {one.call: one.question_id for one in world.state.questions.values()}
 
 
 def at_step(kind: StepKind) -> World:
@@ -50,11 +50,11 @@ def test_a_step_of_the_run_holds_its_phase_while_it_is_suspended(kind: StepKind)
     world = at_step(kind)
     step = f"{kind.lower()}:1"
     world.suspend(f"{step}#1", k=NOW, nap=MINUTE)
-    assert (world.run.status, world.run.blocked_on, world.ready()) == ("WAITING", "INPUT", [])
-    request = world.state.inputs[open_inputs(world)["k"]]
+    assert (world.run.status, world.run.blocked_on, world.ready()) == ("WAITING", "QUESTION", [])
+    request = world.state.questions[open_questions(world)["k"]]
     assert (request.task_id, request.call) == ("", "k")
 
-    world.answer(request.input_id)
+    world.answer(request.question_id)
     assert world.ready() == [f"{step}#2"]
     assert world.commits[-1].entries[0].journal == JOURNALS[kind]
     assert (world.run.step_waits, world.timers) == ((), {})
@@ -66,14 +66,14 @@ def test_a_step_of_the_run_that_waits_ends_with_the_run() -> None:
     world.do(Cancel())
 
     assert (world.run.status, world.run.step_waits) == ("CANCELLED", ())
-    assert (world.state.inputs, world.timers) == ({}, {})
+    assert (world.state.questions, world.timers) == ({}, {})
 
 
 def test_a_question_of_the_planner_that_expires_fails_the_run() -> None:
     world = at_step(StepKind.PLAN)
-    question = NeedsInput(prompt="?", expires_ms=9, on_expiry=ExpiryAction.DENY)
+    question = NeedsAnswer(prompt="?", expires_ms=9, on_expiry=ExpiryAction.DENY)
     world.suspend("plan:1#1", k=question)
-    world.do(TimerDue(name=f"input:{open_inputs(world)['k']}"))
+    world.do(TimerDue(name=f"question:{open_questions(world)['k']}"))
     assert (world.run.status, world.run.failure.kind) == ("FAILED", "DENIED")
 
     world.do(Resume())
@@ -83,7 +83,7 @@ def test_a_question_of_the_planner_that_expires_fails_the_run() -> None:
 def test_an_answer_to_a_reflection_may_ask_for_another_plan() -> None:
     world = at_step(StepKind.REFLECT)
     world.suspend("reflect:1#1", k=NOW, nap=MINUTE)
-    world.answer(open_inputs(world)["k"], replan=True)
+    world.answer(open_questions(world)["k"], replan=True)
 
     assert (world.run.phase, world.ready()) == ("PLANNING", ["plan:2#1"])
     assert (world.run.step_waits, world.timers) == ((), {})
@@ -93,13 +93,13 @@ def test_an_answer_to_a_synthesis_cannot_ask_for_another_plan() -> None:
     world = at_step(StepKind.SYNTHESIZE)
     world.suspend("synthesize:1#1", k=NOW)
 
-    assert world.answer(open_inputs(world)["k"], replan=True).reason == "LAST_ITERATION"
+    assert world.answer(open_questions(world)["k"], replan=True).reason == "LAST_ITERATION"
 
 
 def test_a_person_may_have_a_suspended_planner_begin_anew() -> None:
     world = at_step(StepKind.PLAN)
     world.suspend("plan:1#1", k=NOW, nap=MINUTE)
-    world.answer(open_inputs(world)["k"], replan=True)
+    world.answer(open_questions(world)["k"], replan=True)
 
     assert (world.run.step_waits, world.timers, world.ready()) == ((), {}, ["plan:1#2"])
     assert world.run.step_journal.generation == 2

@@ -12,7 +12,7 @@ from stepwell.core.loop.signals import (
     Cancel,
     Completed,
     Delivery,
-    NeedsInput,
+    NeedsAnswer,
     Pause,
     Planned,
     RaiseBudget,
@@ -37,14 +37,14 @@ from stepwell.core.records.states import (
 from tests.unit.core.loop_world import AT_ONCE, ONCE, YES, World, planned, started, task
 
 MINUTE = Sleep(remaining_ms=60_000)
-NOW = NeedsInput(prompt="now?")
+NOW = NeedsAnswer(prompt="now?")
 SLEEPING = "wait:task:a@1:nap"
 
 
 def asking(**fields: object) -> World:
     """Return a run of two tasks whose first is suspended by two questions and a sleep."""
     world = started(task("a", **fields), "b")
-    world.suspend("task:a#1", nap=MINUTE, one=NOW, two=NeedsInput(prompt="sure?"))
+    world.suspend("task:a#1", nap=MINUTE, one=NOW, two=NeedsAnswer(prompt="sure?"))
     return world
 
 
@@ -52,8 +52,8 @@ def kinds_of_last_commit(world: World) -> list[str]:
     return [str(one.type) for one in world.commits[-1].events]
 
 
-def open_inputs(world: World) -> dict[str, str]:
-    return {one.call: one.input_id for one in world.state.inputs.values()}
+def open_questions(world: World) -> dict[str, str]:
+    return {one.call: one.question_id for one in world.state.questions.values()}
 
 
 # --- suspending --------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def open_inputs(world: World) -> dict[str, str]:
 @pytest.mark.parametrize("wait", [MINUTE, NOW, BudgetSpent()])
 @pytest.mark.parametrize("late", [False, True])
 def test_an_at_most_once_task_that_has_begun_is_not_suspended(
-    wait: Sleep | NeedsInput | BudgetSpent, late: bool
+    wait: Sleep | NeedsAnswer | BudgetSpent, late: bool
 ) -> None:
     world = started(task("a", effect=Effect.AT_MOST_ONCE, retry=AT_ONCE), "b")
     world.begin("task:a#1")
@@ -73,7 +73,7 @@ def test_an_at_most_once_task_that_has_begun_is_not_suspended(
     assert (reply.status, reply.reason) == ("REJECTED", "INVALID_OUTCOME")
     assert "has begun" in reply.message
     assert (world.status_of("task:a#1"), world.task("a").status) == ("FAILED", "FAILED")
-    assert (world.task("a").waits, world.state.inputs) == ((), {})
+    assert (world.task("a").waits, world.state.questions) == ((), {})
 
 
 def test_an_at_most_once_task_may_be_suspended_before_it_begins() -> None:
@@ -88,28 +88,30 @@ def test_the_calls_of_a_step_have_a_limited_number_of_open_questions() -> None:
     many = {f"k{number}": NOW for number in range(WAITS_MAX - 1)}
     world.suspend("task:a#1", now=Sleep(remaining_ms=0), **many)
     world.suspend("task:a#2", now=Sleep(remaining_ms=0), k0=NOW, last=NOW)
-    assert len(world.state.inputs) == WAITS_MAX
+    assert len(world.state.questions) == WAITS_MAX
 
     more = SuspendedCall(call="more", wait=NOW)
     reply = world.deliver("task:a#3", Suspended(waits=(more,)))
 
     assert (reply.status, reply.reason) == ("REJECTED", "TOO_MANY_QUESTIONS")
-    assert (world.task("a").status, world.state.inputs) == ("FAILED", {})
+    assert (world.task("a").status, world.state.questions) == ("FAILED", {})
 
 
 def test_a_suspended_step_waits_by_one_commit_for_all_that_it_named() -> None:
     world = asking()
 
-    assert kinds_of_last_commit(world) == ["STEP_SUSPENDED", "INPUT_REQUESTED", "INPUT_REQUESTED"]
-    assert world.events[-3].message == "input, sleep: nap, one, two"
+    assert kinds_of_last_commit(world) == ["STEP_SUSPENDED", "QUESTION_ASKED", "QUESTION_ASKED"]
+    assert world.events[-3].message == "question, sleep: nap, one, two"
     assert world.status_of("task:a#1") == "SUSPENDED"
     assert (world.task("a").status, world.task("a").spent) == ("BLOCKED", 0)
     assert [(one.key, str(one.kind)) for one in world.task("a").waits] == [
         ("nap", "SLEEP"),
-        ("one", "INPUT"),
-        ("two", "INPUT"),
+        ("one", "QUESTION"),
+        ("two", "QUESTION"),
     ]
-    assert [one.input_id for one in world.task("a").waits[1:]] == list(open_inputs(world).values())
+    assert [one.question_id for one in world.task("a").waits[1:]] == list(
+        open_questions(world).values()
+    )
     assert world.timers == {SLEEPING: 60_000}
     assert (world.run.attempts.suspended, world.run.attempts.released) == (1, 0)
 
@@ -124,13 +126,13 @@ def test_a_suspended_step_takes_no_place() -> None:
 @pytest.mark.parametrize(
     ("waits", "blocked"),
     [
-        ({"one": NOW, "nap": MINUTE}, "INPUT"),
+        ({"one": NOW, "nap": MINUTE}, "QUESTION"),
         ({"nap": MINUTE}, "TIMER"),
         ({"nap": Sleep(remaining_ms=0)}, "WORKER"),
     ],
 )
 def test_a_run_says_what_its_suspended_step_waits_for(
-    waits: dict[str, Sleep | NeedsInput], blocked: str
+    waits: dict[str, Sleep | NeedsAnswer], blocked: str
 ) -> None:
     world = started("a")
     world.suspend("task:a#1", **waits)
@@ -172,7 +174,7 @@ def test_one_call_waits_once() -> None:
     world.deliver("task:a#1", Suspended(waits=calls))
 
     assert [one.key for one in world.task("a").waits] == ["k"]
-    assert list(open_inputs(world)) == ["k"]
+    assert list(open_questions(world)) == ["k"]
 
 
 # --- waking ------------------------------------------------------------------------------------------
@@ -180,10 +182,10 @@ def test_one_call_waits_once() -> None:
 
 def test_the_first_answer_wakes_the_step_and_is_the_calls_value() -> None:
     world = asking()
-    reply = world.answer(open_inputs(world)["one"])
+    reply = world.answer(open_questions(world)["one"])
 
     assert reply.status == "ACCEPTED"
-    assert kinds_of_last_commit(world) == ["INPUT_ANSWERED", "STEP_WOKEN"]
+    assert kinds_of_last_commit(world) == ["QUESTION_ANSWERED", "STEP_WOKEN"]
     assert (world.events[-1].message, world.events[-1].execution_id) == ("one", "task:a#1")
     written = world.commits[-1].entries[0]
     assert (written.journal, written.generation) == ("task:a@1", 1)
@@ -191,7 +193,7 @@ def test_the_first_answer_wakes_the_step_and_is_the_calls_value() -> None:
     assert (world.task("a").waits, world.task("a").journal.entries) == ((), 1)
     assert world.ready() == ["task:b#1", "task:a#2"]
     assert world.timers == {}
-    assert list(open_inputs(world)) == ["two"]
+    assert list(open_questions(world)) == ["two"]
 
 
 def test_the_end_of_a_sleep_wakes_the_step() -> None:
@@ -201,7 +203,7 @@ def test_the_end_of_a_sleep_wakes_the_step() -> None:
     assert kinds_of_last_commit(world) == ["STEP_WOKEN"]
     assert world.events[-1].message == "nap"
     assert world.ready() == ["task:b#1", "task:a#2"]
-    assert list(open_inputs(world)) == ["one", "two"]
+    assert list(open_questions(world)) == ["one", "two"]
 
 
 def test_a_sleep_of_another_step_wakes_only_that() -> None:
@@ -225,39 +227,41 @@ def test_a_sleeps_timer_that_outlived_its_step_changes_nothing() -> None:
 
 def test_a_step_that_waits_again_keeps_the_questions_that_are_open() -> None:
     world = asking()
-    before = open_inputs(world)
+    before = open_questions(world)
     world.do(TimerDue(name=SLEEPING))
-    world.suspend("task:a#2", one=NOW, two=NeedsInput(prompt="sure?"), three=NOW)
+    world.suspend("task:a#2", one=NOW, two=NeedsAnswer(prompt="sure?"), three=NOW)
 
-    assert {call: world.state.inputs[k].execution_id for call, k in open_inputs(world).items()} == {
+    assert {
+        call: world.state.questions[k].execution_id for call, k in open_questions(world).items()
+    } == {
         "one": "task:a#1",
         "two": "task:a#1",
         "three": "task:a#2",
     }
-    assert {call: k for call, k in open_inputs(world).items() if call in before} == before
+    assert {call: k for call, k in open_questions(world).items() if call in before} == before
 
 
 def test_an_answer_that_came_while_an_attempt_ran_lets_its_wait_end_at_once() -> None:
     world = asking()
     world.do(TimerDue(name=SLEEPING))
     world.lease("task:a#2")
-    world.answer(open_inputs(world)["one"])
+    world.answer(open_questions(world)["one"])
     assert world.task("a").status == "RUNNING"
     assert world.task("a").journal.answered == ("one",)
 
     world.suspend("task:a#2", one=NOW, two=NOW)
 
     assert world.ready() == ["task:b#1", "task:a#3"]
-    assert list(open_inputs(world)) == ["two"]
+    assert list(open_questions(world)) == ["two"]
     assert world.task("a").journal.answered == ()
 
 
 def test_an_answer_for_a_step_that_waits_for_a_worker_writes_the_value_only() -> None:
     world = asking()
     world.do(TimerDue(name=SLEEPING))
-    world.answer(open_inputs(world)["one"])
+    world.answer(open_questions(world)["one"])
 
-    assert kinds_of_last_commit(world) == ["INPUT_ANSWERED"]
+    assert kinds_of_last_commit(world) == ["QUESTION_ANSWERED"]
     assert world.task("a").journal.answered == ()
     assert world.commits[-1].entries[0].entry.key == "one"
 
@@ -266,9 +270,9 @@ def test_an_answer_to_a_call_is_no_answer_to_the_task() -> None:
     world = started("a")
     world.answer(world.ask("a"))
     world.suspend("task:a#2", one=NOW)
-    world.answer(open_inputs(world)["one"])
+    world.answer(open_questions(world)["one"])
 
-    assert world.task("a").input_id == "input:task:a#1"
+    assert world.task("a").question_id == "question:task:a#1"
 
 
 # --- waiting for a budget ------------------------------------------------------------------------------
@@ -310,17 +314,17 @@ def test_a_raised_budget_wakes_a_step_while_others_run() -> None:
 
 def suspended_by(on_expiry: ExpiryAction, **fields: object) -> World:
     world = started(task("a", **fields), "b")
-    question = NeedsInput(prompt="?", expires_ms=9, on_expiry=on_expiry)
+    question = NeedsAnswer(prompt="?", expires_ms=9, on_expiry=on_expiry)
     world.suspend("task:a#1", k=question, nap=MINUTE)
     return world
 
 
 def expire(world: World) -> None:
-    world.do(TimerDue(name=f"input:{open_inputs(world)['k']}"))
+    world.do(TimerDue(name=f"question:{open_questions(world)['k']}"))
 
 
 @pytest.mark.parametrize(
-    ("on_expiry", "kind"), [(ExpiryAction.DENY, "DENIED"), (ExpiryAction.FAIL, "INPUT_EXPIRED")]
+    ("on_expiry", "kind"), [(ExpiryAction.DENY, "DENIED"), (ExpiryAction.FAIL, "QUESTION_EXPIRED")]
 )
 def test_a_question_of_a_call_that_expires_fails_the_task(
     on_expiry: ExpiryAction, kind: str
@@ -329,7 +333,7 @@ def test_a_question_of_a_call_that_expires_fails_the_task(
     expire(world)
 
     assert (world.task("a").status, world.task("a").failure.kind) == ("FAILED", kind)
-    assert (world.task("a").waits, world.timers, world.state.inputs) == ((), {}, {})
+    assert (world.task("a").waits, world.timers, world.state.questions) == ((), {}, {})
 
 
 def test_a_question_that_expires_while_its_step_runs_ends_the_attempt() -> None:
@@ -345,16 +349,16 @@ def test_a_question_that_waits_for_ever_stays_open_after_its_expiry() -> None:
     world = suspended_by(ExpiryAction.WAIT)
     expire(world)
 
-    assert list(open_inputs(world)) == ["k"]
+    assert list(open_questions(world)) == ["k"]
     assert world.task("a").status == "BLOCKED"
 
 
 def test_a_question_may_pause_the_run_when_it_expires() -> None:
     world = suspended_by(ExpiryAction.PAUSE)
     expire(world)
-    assert (world.run.status, world.run.pause_reason) == ("PAUSED", "INPUT_EXPIRED")
+    assert (world.run.status, world.run.pause_reason) == ("PAUSED", "QUESTION_EXPIRED")
 
-    world.answer(open_inputs(world)["k"])
+    world.answer(open_questions(world)["k"])
     assert world.task("a").status == "PENDING"
     world.do(Resume())
     assert world.ready() == ["task:b#2", "task:a#2"]
@@ -383,8 +387,8 @@ def test_whatever_ends_a_suspended_step_ends_its_questions_and_its_waits(end: st
     act(world)
 
     assert (world.task("a").status, world.task("a").waits) == (status, ())
-    assert not world.state.inputs
-    assert not [name for name in world.timers if name.startswith(("wait:", "input:"))]
+    assert not world.state.questions
+    assert not [name for name in world.timers if name.startswith(("wait:", "question:"))]
     assert not world.state.suspended
 
 
@@ -393,8 +397,8 @@ def test_a_step_that_is_done_ends_the_questions_that_it_did_without() -> None:
     world.do(TimerDue(name=SLEEPING))
     world.complete("a")
 
-    assert not world.state.inputs
-    assert [one.status for one in world.commits[-1].inputs] == ["CANCELLED", "CANCELLED"]
+    assert not world.state.questions
+    assert [one.status for one in world.commits[-1].questions] == ["CANCELLED", "CANCELLED"]
 
 
 def test_a_new_generation_ends_the_questions_of_the_one_before() -> None:
@@ -403,7 +407,7 @@ def test_a_new_generation_ends_the_questions_of_the_one_before() -> None:
     world.record("task:a#2")
     world.fail("a", kind="INVALID_RESULT")
 
-    assert not world.state.inputs
+    assert not world.state.questions
     assert world.ready() == ["task:b#1", "task:a#3"]
 
 
@@ -465,4 +469,4 @@ def test_a_resent_suspension_finds_its_lease_over() -> None:
     again = Delivery(execution_id="task:a#1", token=token, result=Suspended(waits=calls))
 
     assert world.do(again)[0].status == "LEASE_LOST"
-    assert world.do(Answer(input_id="x", payload=Payload()))[0].reason == "INPUT_NOT_OPEN"
+    assert world.do(Answer(question_id="x", payload=Payload()))[0].reason == "QUESTION_NOT_OPEN"

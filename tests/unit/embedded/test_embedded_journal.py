@@ -11,8 +11,8 @@ from stepwell.embedded import Orchestrator, RunFailed
 from stepwell_client import (
     Agent,
     Effect,
-    InputKind,
     PlanContext,
+    QuestionKind,
     Retry,
     RunStatus,
     Task,
@@ -79,7 +79,7 @@ async def test_a_step_that_asks_goes_on_from_its_calls(threads: bool) -> None:
     async def work(ctx: TaskContext) -> Any:
         found = await ctx.call("search", search)
         answers = await asyncio.gather(
-            ctx.ask("Title?", key="title"), ctx.ask("Sure?", kind=InputKind.APPROVAL, key="sure")
+            ctx.ask("Title?", key="title"), ctx.ask("Sure?", kind=QuestionKind.APPROVAL, key="sure")
         )
         return [found, *answers]
 
@@ -91,7 +91,7 @@ async def test_a_step_that_asks_goes_on_from_its_calls(threads: bool) -> None:
     orchestrator = Orchestrator("work", agent, plan=[Task("w", "work")])
     for prompts in (["Sure?", "Title?"],) if not threads else (["Title?"], ["Sure?"]):
         assert (await orchestrator.run()).status is RunStatus.WAITING
-        asked = await orchestrator.inputs()
+        asked = await orchestrator.questions()
         assert sorted(one.prompt for one in asked) == prompts
         for one in asked:
             await orchestrator.answer(one.id, "Ada" if one.prompt == "Title?" else True)
@@ -107,11 +107,11 @@ async def test_an_answer_is_the_value_of_no_other_question_with_its_key() -> Non
     @agent.task("work")
     async def work(ctx: TaskContext) -> Any:
         which = "the draft" if ctx.attempt == 1 else "all"
-        return await ctx.ask(f"Delete {which}?", kind=InputKind.APPROVAL, key="ok")
+        return await ctx.ask(f"Delete {which}?", kind=QuestionKind.APPROVAL, key="ok")
 
     orchestrator = Orchestrator("work", agent, plan=[Task("w", "work")])
     assert (await orchestrator.run()).status is RunStatus.WAITING
-    (asked,) = await orchestrator.inputs()
+    (asked,) = await orchestrator.questions()
     await orchestrator.answer(asked.id, True)
     with pytest.raises(RunFailed, match="JournalMismatch: the journal has the call ok"):
         await orchestrator.run()
@@ -130,7 +130,7 @@ async def test_a_planner_asks_and_goes_on() -> None:
 
     orchestrator = Orchestrator("work", agent)
     assert (await orchestrator.run()).status is RunStatus.WAITING
-    (asked,) = await orchestrator.inputs()
+    (asked,) = await orchestrator.questions()
     await orchestrator.answer(asked.id, "t7")
     assert (await orchestrator.run()).value == {"t7": "t7"}
 

@@ -12,9 +12,9 @@ from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, No
 from stepwell.embedded import Orchestrator
 from stepwell_client import (
     Agent,
-    InputKind,
-    NeedsInput,
+    NeedsAnswer,
     PlanContext,
+    QuestionKind,
     RunStatus,
     Task,
     TaskContext,
@@ -28,7 +28,7 @@ def asking(**question: Any) -> Agent:
     @agent.task("ask")
     def ask(ctx: TaskContext) -> Any:
         if ctx.answered is None:
-            raise NeedsInput(f"{ctx.task_id}?", **question)
+            raise NeedsAnswer(f"{ctx.task_id}?", **question)
         return ctx.answer()
 
     return agent
@@ -40,11 +40,11 @@ async def test_a_run_is_answered_between_two_calls_of_run(kept: bool, tmp_path: 
     plan = [Task("a", "ask"), Task("b", "ask")]
     orchestrator = Orchestrator("ask", asking(), plan=plan, store=store)
     assert (await orchestrator.run()).status is RunStatus.WAITING
-    asked = await orchestrator.inputs()
+    asked = await orchestrator.questions()
     assert sorted(one.prompt for one in asked) == ["a?", "b?"]
     for one in asked:
         await orchestrator.answer(one.id, one.task_id.upper())
-    assert await orchestrator.inputs() == ()
+    assert await orchestrator.questions() == ()
     result = await orchestrator.run()
     assert result.value == {"a": "A", "b": "B"}
 
@@ -64,11 +64,11 @@ async def test_a_run_is_answered_while_it_runs_and_makes_another_plan() -> None:
     orchestrator = Orchestrator("ask", agent, plan=[Task("a", "ask"), Task("work", "work")])
 
     async def asks() -> bool:
-        return orchestrator._drive.is_running and bool(await orchestrator.inputs())
+        return orchestrator._drive.is_running and bool(await orchestrator.questions())
 
     running = asyncio.create_task(orchestrator.run())
     await until(asks)
-    (one,) = await orchestrator.inputs()
+    (one,) = await orchestrator.questions()
     await orchestrator.answer(one.id, None, replan=True, reason="more")
     go_on.set()
     result = await running
@@ -77,20 +77,20 @@ async def test_a_run_is_answered_while_it_runs_and_makes_another_plan() -> None:
 
 
 async def test_invalid_answer_is_refused_as_by_a_server() -> None:
-    agent = asking(kind=InputKind.CHOICE, choices=["x", "y"])
+    agent = asking(kind=QuestionKind.CHOICE, choices=["x", "y"])
     orchestrator = Orchestrator("ask", agent, plan=[Task("a", "ask")], max_iterations=1)
     await orchestrator.run()
-    (one,) = await orchestrator.inputs()
+    (one,) = await orchestrator.questions()
     with pytest.raises(InvalidArgument) as invalid:
         await orchestrator.answer(one.id, "z")
     assert [violation.field for violation in invalid.value.violations] == ["answer"]
     with pytest.raises(NotFound):
-        await orchestrator.answer("input:task:b#1", "x")
+        await orchestrator.answer("question:task:b#1", "x")
     with pytest.raises(FailedPrecondition) as last:
         await orchestrator.answer(one.id, "x", replan=True)
     assert last.value.reason == "LAST_ITERATION"
     await orchestrator.answer(one.id, "x")
     with pytest.raises(FailedPrecondition) as second:
         await orchestrator.answer(one.id, "x")
-    assert second.value.reason == "INPUT_ANSWERED"
+    assert second.value.reason == "QUESTION_ANSWERED"
     assert (await orchestrator.run()).value == {"a": "x"}

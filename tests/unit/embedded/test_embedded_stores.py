@@ -15,7 +15,7 @@ from stepwell.embedded.driver_stores import DriverStore
 from stepwell_client import (
     Budget,
     Effect,
-    NeedsInput,
+    NeedsAnswer,
     RunStatus,
     Task,
 )
@@ -215,7 +215,7 @@ def test_stores_that_do_not_fit_are_refused(arguments: dict[str, Any], said: str
 @pytest.mark.parametrize("asks", ["question", "effect"])
 async def test_what_own_stores_cannot_keep_fails_its_step(asks: str) -> None:
     def ask(_: object) -> None:
-        raise NeedsInput("who?")
+        raise NeedsAnswer("who?")
 
     effect = Effect.AT_MOST_ONCE if asks == "effect" else Effect.IDEMPOTENT
     registry = {"plan": lambda ctx: [Task("a", "ask", effect=effect)], "ask": ask}

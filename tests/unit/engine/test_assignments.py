@@ -19,9 +19,9 @@ from stepwell.core.port import (
 from stepwell.core.records import limits
 from stepwell.core.records.model import (
     Failure,
-    InputRequest,
     Message,
     Payload,
+    Question,
     RetryPolicy,
     Session,
     TaskSpec,
@@ -93,8 +93,8 @@ TASK = TaskSpec(
     retry=RETRY,
     idempotency_key=wide(256),
 )
-ASKED = InputRequest(
-    input_id="i" * limits.INPUT_ID_CHARS_MAX,
+ASKED = Question(
+    question_id="i" * limits.QUESTION_ID_CHARS_MAX,
     task_id="t" * 64,
     execution_id=EXECUTION_ID,
     prompt=wide(16 * 1024),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 
-from stepwell.core.loop.signals import Delivery, Forget, NeedsInput, Suspended, SuspendedCall
+from stepwell.core.loop.signals import Delivery, Forget, NeedsAnswer, Suspended, SuspendedCall
 from stepwell.core.records import limits
 from stepwell.engine.batches import Posted, next_batch
 
 
 def suspensions(count: int, *, asks: int = limits.WAITS_MAX, prompt: str = "?") -> deque[Posted]:
     """Return the ends of attempts whose calls ask so many questions each."""
-    calls = [SuspendedCall(call=f"k{n}", wait=NeedsInput(prompt=prompt)) for n in range(asks)]
+    calls = [SuspendedCall(call=f"k{n}", wait=NeedsAnswer(prompt=prompt)) for n in range(asks)]
     result = Suspended(waits=tuple(calls))
     one = Delivery(execution_id="task:a#1", token="t", result=result)
     return deque(Posted(one, lambda _: None) for _ in range(count))
@@ -43,7 +43,7 @@ def test_a_call_is_dropped_by_a_commit_of_its_own() -> None:
 def test_keys_of_calls_and_what_surrounds_a_question_count_as_bytes() -> None:
     assert len(next_batch(suspensions(64, asks=1))) > 50
 
-    long = SuspendedCall(call="k" * limits.CALL_KEY_CHARS_MAX, wait=NeedsInput(prompt="?"))
+    long = SuspendedCall(call="k" * limits.CALL_KEY_CHARS_MAX, wait=NeedsAnswer(prompt="?"))
     result = Suspended(waits=(long,) * 30)
     one = Delivery(execution_id="task:a#1", token="t", result=result)
     batch = next_batch(deque(Posted(one, lambda _: None) for _ in range(64)))

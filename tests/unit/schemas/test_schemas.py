@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import NeedsInput
+from stepwell.core.loop.signals import NeedsAnswer
 from stepwell.core.records.limits import VIOLATIONS_MAX
-from stepwell.core.records.model import InputRequest, Payload
-from stepwell.core.records.states import InputKind
+from stepwell.core.records.model import Payload, Question
+from stepwell.core.records.states import QuestionKind
 from stepwell.schemas import answer_violations, check_question, question_violations
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.patterns import PatternError, check_pattern, matches
@@ -19,7 +19,7 @@ from stepwell.schemas.patterns import PatternError, check_pattern, matches
 
 async def faults(schema: Any, value: Any, **request: Any) -> list[str]:
     """Return the paths at fault of an answer."""
-    asked = InputRequest(input_id="i", task_id="t", schema=json.dumps(schema), **request)
+    asked = Question(question_id="i", task_id="t", schema=json.dumps(schema), **request)
     found = await answer_violations(asked, Payload(data=json.dumps(value).encode()))
     return [one.field for one in found]
 
@@ -27,8 +27,8 @@ async def faults(schema: Any, value: Any, **request: Any) -> list[str]:
 async def refused(schema: Any) -> str:
     """Return why a schema is refused; empty: it isn't."""
     text = schema if isinstance(schema, str) else json.dumps(schema)
-    found = await question_violations(NeedsInput(prompt="?", schema=text))
-    assert all(one.field == "needs_input.schema" for one in found)
+    found = await question_violations(NeedsAnswer(prompt="?", schema=text))
+    assert all(one.field == "needs_answer.schema" for one in found)
     return found[0].description if found else ""
 
 
@@ -94,9 +94,9 @@ async def test_a_recursive_schema_takes_an_answer_as_deep_as_json_may_be() -> No
 
 async def test_text_is_an_answer_where_nothing_is_said_of_it() -> None:
     text = Payload(data=b"hello", media_type="text/plain")
-    free = InputRequest(input_id="i", task_id="t")
+    free = Question(question_id="i", task_id="t")
     assert await answer_violations(free, text) == ()
-    bound = InputRequest(input_id="i", task_id="t", kind=InputKind.APPROVAL)
+    bound = Question(question_id="i", task_id="t", kind=QuestionKind.APPROVAL)
     (one,) = await answer_violations(bound, text)
     assert one.field == "answer.media_type"
 
@@ -130,7 +130,7 @@ async def test_unsupported_schema_is_refused_with_a_reason(schema: Any, why: str
 
 
 async def test_a_sound_schema_is_looked_at_once() -> None:
-    question = NeedsInput(prompt="?", schema=json.dumps({"enum": list(range(1_500))}))
+    question = NeedsAnswer(prompt="?", schema=json.dumps({"enum": list(range(1_500))}))
     first = check_question(question)
     assert not isinstance(first, tuple)
     assert await first == ()
@@ -162,7 +162,7 @@ async def test_large_check_runs_off_the_event_loop() -> None:
             seen.append(threading.current_thread().name)
             return super().partition(sep)
 
-    asked = InputRequest(input_id="i", task_id="t", schema='{"items": {"type": "integer"}}')
+    asked = Question(question_id="i", task_id="t", schema='{"items": {"type": "integer"}}')
     large = Payload(data=json.dumps(list(range(20_000))).encode(), media_type=Watched("text/json"))
     await answer_violations(asked, large)
     assert all(name.startswith("schemas") for name in seen)

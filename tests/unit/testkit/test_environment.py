@@ -15,9 +15,9 @@ from stepwell_client import (
     Agent,
     Effect,
     ExpiryAction,
-    InputKind,
-    NeedsInput,
+    NeedsAnswer,
     PlanContext,
+    QuestionKind,
     Retry,
     SynthesizeContext,
     Task,
@@ -58,8 +58,8 @@ def asking() -> Agent:
     def do(ctx: TaskContext) -> str:
         answer = ctx.answer()
         if answer is None:
-            raise NeedsInput(
-                "Really?", kind=InputKind.APPROVAL, expires=DAY, on_expiry=ExpiryAction.DENY
+            raise NeedsAnswer(
+                "Really?", kind=QuestionKind.APPROVAL, expires=DAY, on_expiry=ExpiryAction.DENY
             )
         return f"said {answer}"
 
@@ -142,14 +142,14 @@ async def test_a_person_s_answer_goes_to_the_task_that_asked() -> None:
     async with Environment(asking()) as env:
         run = await env.start(plan=[Task("a")])
         assert (await run.wait()).status is RunStatus.WAITING
-        (question,) = await run.inputs()
+        (question,) = await run.questions()
         assert question.prompt == "Really?"
         with pytest.raises(InvalidArgument, match="approval"):
             await run.answer("perhaps")
         await run.answer(True)
         assert await run.result() == {"a": "said True"}
         with pytest.raises(FailedPrecondition):
-            await run.answer(True, question.input_id)
+            await run.answer(True, question.question_id)
 
 
 async def test_a_question_expires_when_its_time_is_skipped_and_not_before() -> None:
@@ -194,7 +194,7 @@ async def test_a_run_is_paused_resumed_and_cancelled() -> None:
 async def test_task_without_a_worker_is_reported() -> None:
     async with Environment(asking()) as env:
         run = await env.start(plan=[Task("a")])
-        with pytest.raises(NothingHappens, match="INPUT"):
+        with pytest.raises(NothingHappens, match="QUESTION"):
             await run.result()
 
 

@@ -43,7 +43,7 @@ ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "read_base": lambda store: store.read_base(*WITH, version=1),
     "read_events": lambda store: store.read_events(*WITH, after=0, limit=1),
     "page": lambda store: store.page(RunQuery(tenant_id=b.TENANT)),
-    "read_inputs": lambda store: store.read_inputs(*WITH, ["x"]),
+    "read_questions": lambda store: store.read_questions(*WITH, ["x"]),
     "swap_keys": lambda store: store.swap_keys(b.TENANT, "p", [KeySwap(key="x")]),
     "describe": lambda store: store.describe(),
 }

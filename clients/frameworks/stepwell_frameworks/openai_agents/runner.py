@@ -27,7 +27,7 @@ from agents import (
 from agents.models.interface import Model
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
-from stepwell_client import Effect, Failure, JournalError, LeaseLost, NeedsInput, Release, Retry
+from stepwell_client import Effect, Failure, JournalError, LeaseLost, NeedsAnswer, Release, Retry
 from stepwell_client.internal import Reconcile, journaled_step
 from stepwell_frameworks.openai_agents.step_model import AGENT, StepProvider, step_model
 from stepwell_frameworks.openai_agents.step_session import step_session
@@ -83,7 +83,7 @@ def _reasons_of_tools() -> Generator[None]:
     try:
         yield
     except UserError as error:
-        if isinstance(error.__cause__, Failure | JournalError | LeaseLost | NeedsInput | Release):
+        if isinstance(error.__cause__, Failure | JournalError | LeaseLost | NeedsAnswer | Release):
             raise error.__cause__ from None
         raise
 

@@ -56,7 +56,7 @@ from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.clean_text import storable
 from stepwell_client.records.decisions import (
     Failure,
-    NeedsInput,
+    NeedsAnswer,
     NonRetryable,
     Release,
     reconciled,
@@ -96,7 +96,7 @@ _CONTEXTS: dict[int, type[StepContext]] = {
 }
 
 
-_NOT_DONE = frozenset({"failed", "needs_input", "released"})
+_NOT_DONE = frozenset({"failed", "needs_answer", "released"})
 
 
 class AgentRunner:
@@ -350,9 +350,9 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
         outcome.released.reason = clip(error.reason, REASON_BYTES_MAX)
         outcome.released.SetInParent()
         return ""
-    if isinstance(error, NeedsInput):
+    if isinstance(error, NeedsAnswer):
         try:
-            outcome.needs_input.CopyFrom(error.outcome())
+            outcome.needs_answer.CopyFrom(error.outcome())
         except (TypeError, ValueError) as problem:
             outcome.failed.failure.CopyFrom(
                 failure_message(

@@ -26,7 +26,7 @@ from stepwell_client.calls.message_client import MessageClient
 from stepwell_client.calls.record_calls import RecordCalls
 from stepwell_client.calls.requests import ForkOptions, StartOptions
 from stepwell_client.calls.streams import Watch
-from stepwell_client.enums import ForkMode, InputStatus, RunStatus, StepKind
+from stepwell_client.enums import ForkMode, QuestionStatus, RunStatus, StepKind
 from stepwell_client.errors import RunFailed
 from stepwell_client.link.connect import Connection
 from stepwell_client.link.runtime import Runtime
@@ -308,16 +308,16 @@ class RunHandle:
             await self._follow(run, lambda event: event.run.get("status") in until, timeout_seconds)
         return await self.refresh()
 
-    async def next_input(self) -> Question | None:
+    async def next_question(self) -> Question | None:
         """Wait until the run asks something, and return its oldest open question; None: it has ended."""
         while True:
             run = await self.refresh()
-            async for one in self.inputs():
-                if one.status == InputStatus.OPEN:
+            async for one in self.questions():
+                if one.status == QuestionStatus.OPEN:
                     return one
             if run.has_ended:
                 return None
-            await self._follow(run, lambda event: bool(event.inputs))
+            await self._follow(run, lambda event: bool(event.questions))
 
     async def _follow(
         self, run: Run, reached: Callable[[Event], bool], timeout_seconds: float | None = None
@@ -353,7 +353,7 @@ class RunHandle:
     messages = _of_run(RunCalls.messages)
     journal = _of_run(RunCalls.journal)
     record = _of_run(RunCalls.record)
-    inputs = _of_run(RunCalls.inputs)
+    questions = _of_run(RunCalls.questions)
     results = _of_run(RunCalls.results)
     watch = _of_run(RunCalls.watch)
     logs = _of_run(RunCalls.logs)

@@ -218,30 +218,30 @@ class CommandCalls(CallsBase):
     async def answer(
         self,
         run_id: str,
-        input_id: str,
+        question_id: str,
         value: object,
         *,
         replan: bool = False,
         reason: str = "",
         answered_by: str = "",
         request_id: str = "",
-    ) -> pb.AnswerInputResponse:
+    ) -> pb.AnswerQuestionResponse:
         """Answer a run's question, once; its task goes on with the answer.
 
         `replan`: have the run make another plan before anything else is dispatched; its planner is
         shown the `reason`.
         """
         payload = encode(value)
-        request = pb.AnswerInputRequest(
+        request = pb.AnswerQuestionRequest(
             run_id=run_id,
-            input_id=input_id,
+            question_id=question_id,
             answer=_NULL if payload is None else payload,
             answered_by=answered_by,
             replan=replan,
             reason=reason,
             request_id=self._request_id(request_id),
         )
-        return await self._command("AnswerInput", request)
+        return await self._command("AnswerQuestion", request)
 
     async def delete(self, run_id: str, *, on_behalf_of: str = "") -> None:
         """Remove a run that has ended, with all that belongs to it."""

@@ -55,8 +55,8 @@ def _standstill(run: types_pb2.Run) -> str:
     """Return what a run waits for that doesn't come by itself, and what to do; empty: nothing."""
     if run.status == RunStatus.PAUSED:
         return f"is paused{f': {run.reason}' if run.reason else ''}; resume it, or stop waiting"
-    if run.blocked_on == BlockedKind.INPUT:
-        return "waits for an answer; `inputs` has the question, `answer` answers it"
+    if run.blocked_on == BlockedKind.QUESTION:
+        return "waits for an answer; `questions` has the question, `answer` answers it"
     if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
         return "waits for somebody to `resolve` an execution whose outcome is unknown"
     if run.blocked_on == BlockedKind.KEY:
@@ -175,13 +175,13 @@ class ReadCalls(CallsBase):
             if not token:
                 return ExecutionRecord(prompt.decode(), response.decode())
 
-    def inputs(self, run_id: str | None = None) -> AsyncIterator[pb.RunInput]:
+    def questions(self, run_id: str | None = None) -> AsyncIterator[pb.RunQuestion]:
         """Yield the questions of a run, answered or not; without a run the open ones of all runs."""
 
-        def request(token: str) -> pb.ListInputsRequest:
-            return pb.ListInputsRequest(run_id=run_id or "", page_token=token)
+        def request(token: str) -> pb.ListQuestionsRequest:
+            return pb.ListQuestionsRequest(run_id=run_id or "", page_token=token)
 
-        return self._pages("ListInputs", request, "inputs")
+        return self._pages("ListQuestions", request, "questions")
 
     def workers(
         self, queue: str = "", *, run_id: str = "", with_input_schema: bool = False

@@ -174,7 +174,7 @@ class RecordCalls(RecordReads):
     async def answer(
         self,
         run_id: str,
-        input_id: str,
+        question_id: str,
         value: object,
         *,
         replan: bool = False,
@@ -189,7 +189,7 @@ class RecordCalls(RecordReads):
         """
         response = await self.calls.answer(
             run_id,
-            input_id,
+            question_id,
             value,
             replan=replan,
             reason=reason,

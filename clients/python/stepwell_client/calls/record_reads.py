@@ -150,9 +150,9 @@ class RecordReads:
         """Return what an execution recorded of its work with a model: `ctx.record(…)`."""
         return await self.calls.record(run_id, execution_id)
 
-    def inputs(self, run_id: str | None = None) -> AsyncIterator[Question]:
+    def questions(self, run_id: str | None = None) -> AsyncIterator[Question]:
         """Yield the questions of a run, answered or not; without a run the open ones of all runs."""
-        return _each(self.calls.inputs(run_id), reader(Question))
+        return _each(self.calls.questions(run_id), reader(Question))
 
     async def results(
         self, run_id: str, *, task_ids: Sequence[str] = (), execution_ids: Sequence[str] = ()

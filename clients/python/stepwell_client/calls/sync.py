@@ -85,7 +85,7 @@ class SyncRunHandle:
 
     refresh = blocking(RunHandle.refresh)
     wait = blocking(RunHandle.wait)
-    next_input = blocking(RunHandle.next_input)
+    next_question = blocking(RunHandle.next_question)
     result = blocking(RunHandle.result)
 
     tasks = iterating(RunHandle.tasks)
@@ -95,7 +95,7 @@ class SyncRunHandle:
     messages = iterating(RunHandle.messages)
     journal = iterating(RunHandle.journal)
     record = blocking(RunHandle.record)
-    inputs = iterating(RunHandle.inputs)
+    questions = iterating(RunHandle.questions)
     results = blocking(RunHandle.results)
     watch = watching(RunHandle.watch)
     logs = watching(RunHandle.logs)
@@ -183,7 +183,7 @@ class SyncClient:
     messages = iterating(RunCalls.messages)
     journal = iterating(RunCalls.journal)
     record = blocking(RunCalls.record)
-    inputs = iterating(RunCalls.inputs)
+    questions = iterating(RunCalls.questions)
     results = blocking(RunCalls.results)
     payloads = blocking(RunCalls.payloads)
     wait = blocking(RunCalls.wait)

@@ -63,7 +63,7 @@ class SyncMessageClient:
     checkpoints = iterating(BlockingCalls.checkpoints)
     record = blocking(BlockingCalls.record)
     messages = iterating(BlockingCalls.messages)
-    inputs = iterating(BlockingCalls.inputs)
+    questions = iterating(BlockingCalls.questions)
     workers = iterating(BlockingCalls.workers)
     queues = blocking(BlockingCalls.queues)
     journal = iterating(BlockingCalls.journal)

@@ -2,7 +2,7 @@
 
 A reflection returns Finish, Continue or Replan; a reconcile function Done, NotDone or Undecided. Any step
 may raise Failure (and NonRetryable, a Failure that is not tried again) and Release; a task also
-NeedsInput. Any other exception is a failure too; its kind is the name of its class.
+NeedsAnswer. Any other exception is a failure too; its kind is the name of its class.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell_client.enums import ExpiryAction, InputKind, to_wire
+from stepwell_client.enums import ExpiryAction, QuestionKind, to_wire
 from stepwell_client.records.clean_text import storable
 from stepwell_client.records.payloads import encode
 from stepwell_client.records.plans import PlanLike, Span, duration, plan_draft
@@ -133,14 +133,14 @@ class NonRetryable(Failure):
         super().__init__(message, kind=kind, retryable=False, details=details)
 
 
-class NeedsInput(Exception):
+class NeedsAnswer(Exception):
     """A task asks a person. It runs again with the answer in `ctx.answer()`."""
 
     def __init__(
         self,
         prompt: str,
         *,
-        kind: InputKind = InputKind.INPUT,
+        kind: QuestionKind = QuestionKind.VALUE,
         schema: str | Mapping[str, Any] = "",
         choices: Sequence[str] = (),
         expires: Span | None = None,
@@ -155,8 +155,8 @@ class NeedsInput(Exception):
         self.expires = expires
         self.on_expiry = on_expiry
 
-    def outcome(self) -> worker_pb2.Outcome.NeedsInput:
-        return worker_pb2.Outcome.NeedsInput(
+    def outcome(self) -> worker_pb2.Outcome.NeedsAnswer:
+        return worker_pb2.Outcome.NeedsAnswer(
             kind=to_wire(self.kind),
             prompt=storable(self.prompt),
             schema=storable(self.schema),

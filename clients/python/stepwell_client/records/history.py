@@ -12,10 +12,10 @@ from stepwell_client.enums import (
     Effect,
     EventType,
     ExpiryAction,
-    InputKind,
-    InputStatus,
     JournalMark,
     LogKind,
+    QuestionKind,
+    QuestionStatus,
 )
 from stepwell_client.records.parts import FailureRecord, Record, Session, Usage
 from stepwell_client.records.payloads import Payload
@@ -26,14 +26,14 @@ class Question(Record):
     """A question of a run to a person."""
 
     id: str = ""
-    """Unique within its run; `answer` takes it as `input_id`."""
+    """Unique within its run; `answer` takes it as `question_id`."""
     run_id: str = ""
     """The run that asks."""
     task_id: str = ""
     """The task that asks. Empty: another step does."""
     execution_id: str = field(default="", repr=False)
     """The attempt that asked."""
-    kind: InputKind = InputKind.UNSPECIFIED
+    kind: QuestionKind = QuestionKind.UNSPECIFIED
     """The kind of answer that it wants."""
     prompt: str = ""
     """The question."""
@@ -41,7 +41,7 @@ class Question(Record):
     """A JSON schema for the answer, as text. Empty: anything."""
     choices: tuple[str, ...] = ()
     """The things that can be chosen."""
-    status: InputStatus = InputStatus.UNSPECIFIED
+    status: QuestionStatus = QuestionStatus.UNSPECIFIED
     """The question's status."""
     expires: datetime.timedelta | None = None
     """The time from the question to its expiry. None: never."""
@@ -77,7 +77,7 @@ class Event(Record):
     """The task that it is about, where it is about one."""
     execution_id: str = ""
     """The execution that it is about, where it is about one."""
-    input_id: str = ""
+    question_id: str = ""
     """The question that it is about, where it is about one."""
     message: str = ""
     """A reason in words, where there is one."""
@@ -97,7 +97,7 @@ class Event(Record):
         default_factory=dict[str, Mapping[str, Any]], repr=False
     )
     """The changed fields of executions, by execution id, then by their names in `Execution`."""
-    inputs: tuple[Question, ...] = field(default=(), repr=False)
+    questions: tuple[Question, ...] = field(default=(), repr=False)
     """Questions as they are now, whole."""
 
 

@@ -36,7 +36,7 @@ class MessageView:
         """The tasks by id, in the order of plan revision, then of the plan."""
         self.executions: dict[str, types_pb2.Execution] = {}
         """The attempts at all steps by id, in the order in which they were offered."""
-        self.inputs: dict[str, types_pb2.InputRequest] = {}
+        self.questions: dict[str, types_pb2.Question] = {}
         """The questions to people, by id."""
         self.iterations: dict[int, int] = {}
         """The iteration of each plan revision."""
@@ -102,8 +102,8 @@ class MessageView:
                 )
                 self.executions[change.execution_id] = execution
             _merge(change, execution)
-        for request in event.inputs:
-            self.inputs[request.input_id] = request
+        for question in event.questions:
+            self.questions[question.question_id] = question
         if event.type == types_pb2.EVENT_TYPE_REFLECTION_ACCEPTED:
             self.decisions[event.execution_id] = event.message
 

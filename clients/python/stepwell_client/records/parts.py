@@ -117,8 +117,8 @@ class AttemptCounts(Record):
     """Attempts that are RELEASED."""
     cancelled: int = 0
     """Attempts that are CANCELLED."""
-    needs_input: int = 0
-    """Attempts that are NEEDS_INPUT."""
+    needs_answer: int = 0
+    """Attempts that are NEEDS_ANSWER."""
     suspended: int = 0
     """Attempts that are SUSPENDED."""
 
@@ -141,8 +141,8 @@ class Wait(Record):
     """The call that waits, by its key within the step's journal."""
     kind: WaitKind = WaitKind.UNSPECIFIED
     """The kind of thing."""
-    input_id: str = ""
-    """The question of an INPUT."""
+    question_id: str = ""
+    """The question of a QUESTION."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -64,7 +64,7 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     types_pb2.Execution: Execution,
     types_pb2.ExecutionChange: Execution,
     types_pb2.Failure: FailureRecord,
-    types_pb2.InputRequest: Question,
+    types_pb2.Question: Question,
     types_pb2.JournalEntry: JournalEntry,
     types_pb2.LogEntry: LogEntry,
     types_pb2.Message: Message,
@@ -93,14 +93,14 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     orchestrator_pb2.PurgeRunsResponse: Purged,
     orchestrator_pb2.Queue: Queue,
     orchestrator_pb2.Result: Result,
-    orchestrator_pb2.RunInput: Question,
+    orchestrator_pb2.RunQuestion: Question,
     orchestrator_pb2.RunUpdate: RunUpdate,
 }
 """The records that messages become; a change of a row becomes some fields of it."""
 
 OWN_IDS: Mapping[type, str] = {
     Execution: "execution_id",
-    Question: "input_id",
+    Question: "question_id",
     Run: "run_id",
     RunTask: "task_id",
     Task: "task_id",
@@ -120,10 +120,12 @@ def reader(kind: Callable[..., T]) -> Callable[[ProtoMessage], T]:
 
 def read_event(message: types_pb2.Event, run_id: str) -> Event:
     """Return an event of that run as a record."""
-    return read(message, Event, inputs=tuple(read_question(one, run_id) for one in message.inputs))
+    return read(
+        message, Event, questions=tuple(read_question(one, run_id) for one in message.questions)
+    )
 
 
-def read_question(message: types_pb2.InputRequest, run_id: str) -> Question:
+def read_question(message: types_pb2.Question, run_id: str) -> Question:
     """Return a question of that run as a record."""
     return read(message, Question, run_id=run_id)
 
@@ -179,7 +181,7 @@ def readers(kind: type[ProtoMessage]) -> Mapping[str, _Reader]:
 
 
 _RENAMED = {"pipeline_id": "pipeline"}
-_FLATTENED = frozenset({"spec", "request", "entry"})
+_FLATTENED = frozenset({"spec", "question", "entry"})
 """Messages within messages whose fields are fields of the outer one's record."""
 
 

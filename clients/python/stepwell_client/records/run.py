@@ -161,7 +161,7 @@ class RunTask(Record):
     """The execution whose result is the task's."""
     result_run_id: str = field(default="", repr=False)
     """The run of the family that this execution is of. Empty: this one."""
-    input_id: str = ""
+    question_id: str = ""
     """The question that it asked last."""
     waits: tuple[Wait, ...] = ()
     """The things that it waits for, while it is suspended."""

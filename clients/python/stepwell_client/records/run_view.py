@@ -33,7 +33,7 @@ class RunView:
         """The tasks by id, in the order of plan revision, then of the plan."""
         self.executions: dict[str, Execution] = {}
         """The attempts at all steps by id, in the order in which they were offered."""
-        self.inputs: dict[str, Question] = {}
+        self.questions: dict[str, Question] = {}
         """The questions to people, by id."""
 
     @classmethod
@@ -82,4 +82,4 @@ class RunView:
                     id=execution_id, status=ExecutionStatus.READY, iteration=1, attempt=1
                 )
             self.executions[execution_id] = replace(execution, **changes)
-        self.inputs |= {one.id: one for one in event.inputs}
+        self.questions |= {one.id: one for one in event.questions}

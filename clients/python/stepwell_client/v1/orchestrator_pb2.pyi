@@ -619,7 +619,7 @@ class Checkpoint(_message.Message):
     run: _types_pb2.Run
     def __init__(self, type: _Optional[_Union[_types_pb2.EventType, str]] = ..., version: _Optional[int] = ..., event: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
 
-class ListInputsRequest(_message.Message):
+class ListQuestionsRequest(_message.Message):
     __slots__ = ("run_id", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -629,26 +629,26 @@ class ListInputsRequest(_message.Message):
     page_token: str
     def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class ListInputsResponse(_message.Message):
-    __slots__ = ("inputs", "next_page_token")
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
+class ListQuestionsResponse(_message.Message):
+    __slots__ = ("questions", "next_page_token")
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    inputs: _containers.RepeatedCompositeFieldContainer[RunInput]
+    questions: _containers.RepeatedCompositeFieldContainer[RunQuestion]
     next_page_token: str
-    def __init__(self, inputs: _Optional[_Iterable[_Union[RunInput, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, questions: _Optional[_Iterable[_Union[RunQuestion, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class RunInput(_message.Message):
-    __slots__ = ("run_id", "request")
+class RunQuestion(_message.Message):
+    __slots__ = ("run_id", "question")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    request: _types_pb2.InputRequest
-    def __init__(self, run_id: _Optional[str] = ..., request: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ...) -> None: ...
+    question: _types_pb2.Question
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[_Union[_types_pb2.Question, _Mapping]] = ...) -> None: ...
 
-class AnswerInputRequest(_message.Message):
-    __slots__ = ("run_id", "input_id", "answer", "answered_by", "replan", "reason", "request_id", "expected_version", "validate_only")
+class AnswerQuestionRequest(_message.Message):
+    __slots__ = ("run_id", "question_id", "answer", "answered_by", "replan", "reason", "request_id", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
     REPLAN_FIELD_NUMBER: _ClassVar[int]
@@ -657,7 +657,7 @@ class AnswerInputRequest(_message.Message):
     EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    input_id: str
+    question_id: str
     answer: _types_pb2.Payload
     answered_by: str
     replan: bool
@@ -665,17 +665,17 @@ class AnswerInputRequest(_message.Message):
     request_id: str
     expected_version: int
     validate_only: bool
-    def __init__(self, run_id: _Optional[str] = ..., input_id: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., replan: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., question_id: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., replan: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
-class AnswerInputResponse(_message.Message):
-    __slots__ = ("run", "input", "changed")
+class AnswerQuestionResponse(_message.Message):
+    __slots__ = ("run", "question", "changed")
     RUN_FIELD_NUMBER: _ClassVar[int]
-    INPUT_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
-    input: _types_pb2.InputRequest
+    question: _types_pb2.Question
     changed: bool
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., changed: bool = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., question: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class RaiseBudgetRequest(_message.Message):
     __slots__ = ("run_id", "budget", "resume", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")

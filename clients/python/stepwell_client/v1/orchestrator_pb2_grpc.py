@@ -123,15 +123,15 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsResponse.FromString,
                 _registered_method=True)
-        self.ListInputs = channel.unary_unary(
-                '/stepwell.v1.Orchestrator/ListInputs',
-                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsResponse.FromString,
+        self.ListQuestions = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListQuestions',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQuestionsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQuestionsResponse.FromString,
                 _registered_method=True)
-        self.AnswerInput = channel.unary_unary(
-                '/stepwell.v1.Orchestrator/AnswerInput',
-                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputResponse.FromString,
+        self.AnswerQuestion = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/AnswerQuestion',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionResponse.FromString,
                 _registered_method=True)
         self.RaiseBudget = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/RaiseBudget',
@@ -390,8 +390,8 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListInputs(self, request, context):
-        """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+    def ListQuestions(self, request, context):
+        """Lists questions, oldest first: those of a run, or the open ones of all runs.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
         """
@@ -399,12 +399,12 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def AnswerInput(self, request, context):
-        """Answers an input request, once. The task that asked goes on with the answer.
+    def AnswerQuestion(self, request, context):
+        """Answers a question, once. The task that asked goes on with the answer.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+        Errors: NOT_FOUND (RUN_NOT_FOUND; QUESTION_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
         request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
-        (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+        (QUESTION_ANSWERED, QUESTION_EXPIRED, QUESTION_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
         is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
         ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
@@ -628,15 +628,15 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsResponse.SerializeToString,
             ),
-            'ListInputs': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListInputs,
-                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsResponse.SerializeToString,
+            'ListQuestions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuestions,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQuestionsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListQuestionsResponse.SerializeToString,
             ),
-            'AnswerInput': grpc.unary_unary_rpc_method_handler(
-                    servicer.AnswerInput,
-                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputResponse.SerializeToString,
+            'AnswerQuestion': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerQuestion,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionResponse.SerializeToString,
             ),
             'RaiseBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.RaiseBudget,
@@ -1156,7 +1156,7 @@ class Orchestrator(object):
             _registered_method=True)
 
     @staticmethod
-    def ListInputs(request,
+    def ListQuestions(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1169,9 +1169,9 @@ class Orchestrator(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Orchestrator/ListInputs',
-            stepwell_dot_v1_dot_orchestrator__pb2.ListInputsRequest.SerializeToString,
-            stepwell_dot_v1_dot_orchestrator__pb2.ListInputsResponse.FromString,
+            '/stepwell.v1.Orchestrator/ListQuestions',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListQuestionsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListQuestionsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1183,7 +1183,7 @@ class Orchestrator(object):
             _registered_method=True)
 
     @staticmethod
-    def AnswerInput(request,
+    def AnswerQuestion(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1196,9 +1196,9 @@ class Orchestrator(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Orchestrator/AnswerInput',
-            stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputRequest.SerializeToString,
-            stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputResponse.FromString,
+            '/stepwell.v1.Orchestrator/AnswerQuestion',
+            stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionResponse.FromString,
             options,
             channel_credentials,
             insecure,

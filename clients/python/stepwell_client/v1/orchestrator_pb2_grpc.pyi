@@ -156,17 +156,17 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
-    ListInputs: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListInputsRequest, _orchestrator_pb2.ListInputsResponse]
-    """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+    ListQuestions: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListQuestionsRequest, _orchestrator_pb2.ListQuestionsResponse]
+    """Lists questions, oldest first: those of a run, or the open ones of all runs.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
-    AnswerInput: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerInputRequest, _orchestrator_pb2.AnswerInputResponse]
-    """Answers an input request, once. The task that asked goes on with the answer.
+    AnswerQuestion: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerQuestionRequest, _orchestrator_pb2.AnswerQuestionResponse]
+    """Answers a question, once. The task that asked goes on with the answer.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+    Errors: NOT_FOUND (RUN_NOT_FOUND; QUESTION_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
     request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
-    (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+    (QUESTION_ANSWERED, QUESTION_EXPIRED, QUESTION_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
     is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
@@ -378,17 +378,17 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
-    ListInputs: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListInputsRequest, _orchestrator_pb2.ListInputsResponse]  # type: ignore[assignment]
-    """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+    ListQuestions: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListQuestionsRequest, _orchestrator_pb2.ListQuestionsResponse]  # type: ignore[assignment]
+    """Lists questions, oldest first: those of a run, or the open ones of all runs.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
-    AnswerInput: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerInputRequest, _orchestrator_pb2.AnswerInputResponse]  # type: ignore[assignment]
-    """Answers an input request, once. The task that asked goes on with the answer.
+    AnswerQuestion: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerQuestionRequest, _orchestrator_pb2.AnswerQuestionResponse]  # type: ignore[assignment]
+    """Answers a question, once. The task that asked goes on with the answer.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+    Errors: NOT_FOUND (RUN_NOT_FOUND; QUESTION_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
     request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
-    (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+    (QUESTION_ANSWERED, QUESTION_EXPIRED, QUESTION_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
     is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
@@ -695,27 +695,27 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ListInputs(
+    def ListQuestions(
         self,
-        request: _orchestrator_pb2.ListInputsRequest,
+        request: _orchestrator_pb2.ListQuestionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_orchestrator_pb2.ListInputsResponse, _abc.Awaitable[_orchestrator_pb2.ListInputsResponse]]:
-        """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+    ) -> _typing.Union[_orchestrator_pb2.ListQuestionsResponse, _abc.Awaitable[_orchestrator_pb2.ListQuestionsResponse]]:
+        """Lists questions, oldest first: those of a run, or the open ones of all runs.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
         """
 
     @_abc_1.abstractmethod
-    def AnswerInput(
+    def AnswerQuestion(
         self,
-        request: _orchestrator_pb2.AnswerInputRequest,
+        request: _orchestrator_pb2.AnswerQuestionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_orchestrator_pb2.AnswerInputResponse, _abc.Awaitable[_orchestrator_pb2.AnswerInputResponse]]:
-        """Answers an input request, once. The task that asked goes on with the answer.
+    ) -> _typing.Union[_orchestrator_pb2.AnswerQuestionResponse, _abc.Awaitable[_orchestrator_pb2.AnswerQuestionResponse]]:
+        """Answers a question, once. The task that asked goes on with the answer.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+        Errors: NOT_FOUND (RUN_NOT_FOUND; QUESTION_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
         request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
-        (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+        (QUESTION_ANSWERED, QUESTION_EXPIRED, QUESTION_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
         is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
         ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """

@@ -35,7 +35,7 @@ DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
 class Commit(_message.Message):
-    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "follows", "checkpoint", "entries", "forgotten")
+    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "questions", "events", "messages", "request", "follows", "checkpoint", "entries", "forgotten")
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -49,7 +49,7 @@ class Commit(_message.Message):
     LEASES_FIELD_NUMBER: _ClassVar[int]
     FENCES_FIELD_NUMBER: _ClassVar[int]
     TIMERS_FIELD_NUMBER: _ClassVar[int]
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -70,7 +70,7 @@ class Commit(_message.Message):
     leases: _containers.RepeatedCompositeFieldContainer[Lease]
     fences: _containers.RepeatedCompositeFieldContainer[Fence]
     timers: _containers.RepeatedCompositeFieldContainer[Timer]
-    inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.InputRequest]
+    questions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Question]
     events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     request: RequestRecord
@@ -78,7 +78,7 @@ class Commit(_message.Message):
     checkpoint: StoredCheckpoint
     entries: _containers.RepeatedCompositeFieldContainer[JournalWrite]
     forgotten: _containers.RepeatedCompositeFieldContainer[JournalWrite]
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
 
 class JournalWrite(_message.Message):
     __slots__ = ("journal", "generation", "entry")
@@ -383,12 +383,12 @@ class OpenExecution(_message.Message):
     def __init__(self, execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., recorded: _Optional[_Union[JournalTotals, _Mapping]] = ...) -> None: ...
 
 class Loaded(_message.Message):
-    __slots__ = ("run", "plans", "tasks", "executions", "inputs", "requests", "complete", "now_time", "commit_id", "since_id", "checkpoint")
+    __slots__ = ("run", "plans", "tasks", "executions", "questions", "requests", "complete", "now_time", "commit_id", "since_id", "checkpoint")
     RUN_FIELD_NUMBER: _ClassVar[int]
     PLANS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     NOW_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -399,14 +399,14 @@ class Loaded(_message.Message):
     plans: _containers.RepeatedCompositeFieldContainer[_types_pb2.Plan]
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
     executions: _containers.RepeatedCompositeFieldContainer[OpenExecution]
-    inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.InputRequest]
+    questions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Question]
     requests: _containers.RepeatedCompositeFieldContainer[RequestRecord]
     complete: bool
     now_time: _timestamp_pb2.Timestamp
     commit_id: str
     since_id: str
     checkpoint: StoredCheckpoint
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
 
 class StoredPayload(_message.Message):
     __slots__ = ("key", "payload", "prompt", "response", "receipt")
@@ -577,7 +577,7 @@ class JournalQuery(_message.Message):
     bytes_limit: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., execution_id: _Optional[str] = ..., version: _Optional[int] = ..., names_only: bool = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., bytes_limit: _Optional[int] = ...) -> None: ...
 
-class InputQuery(_message.Message):
+class QuestionQuery(_message.Message):
     __slots__ = ("tenant_id", "run_id", "cursor", "limit")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -589,13 +589,13 @@ class InputQuery(_message.Message):
     limit: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
-class FoundInput(_message.Message):
-    __slots__ = ("run_id", "request")
+class FoundQuestion(_message.Message):
+    __slots__ = ("run_id", "question")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    request: _types_pb2.InputRequest
-    def __init__(self, run_id: _Optional[str] = ..., request: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ...) -> None: ...
+    question: _types_pb2.Question
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[_Union[_types_pb2.Question, _Mapping]] = ...) -> None: ...
 
 class Reservation(_message.Message):
     __slots__ = ("run_id", "commit_id")
@@ -928,13 +928,13 @@ class StoreRemoveLogsResponse(_message.Message):
     def __init__(self, removed: _Optional[int] = ...) -> None: ...
 
 class StorePageRequest(_message.Message):
-    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "checkpoints", "journal")
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "questions", "ended", "presences", "leases", "feed", "checkpoints", "journal")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     PRESENCES_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
@@ -946,23 +946,23 @@ class StorePageRequest(_message.Message):
     executions: ExecutionQuery
     messages: MessageQuery
     logs: LogQuery
-    inputs: InputQuery
+    questions: QuestionQuery
     ended: EndedQuery
     presences: PresenceQuery
     leases: LeaseQuery
     feed: FeedQuery
     checkpoints: CheckpointQuery
     journal: JournalQuery
-    def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., inputs: _Optional[_Union[InputQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ..., checkpoints: _Optional[_Union[CheckpointQuery, _Mapping]] = ..., journal: _Optional[_Union[JournalQuery, _Mapping]] = ...) -> None: ...
+    def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., questions: _Optional[_Union[QuestionQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ..., checkpoints: _Optional[_Union[CheckpointQuery, _Mapping]] = ..., journal: _Optional[_Union[JournalQuery, _Mapping]] = ...) -> None: ...
 
 class StorePageResponse(_message.Message):
-    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "cursor", "checkpoints", "journal")
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "questions", "ended", "presences", "leases", "feed", "cursor", "checkpoints", "journal")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     PRESENCES_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
@@ -975,7 +975,7 @@ class StorePageResponse(_message.Message):
     executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     logs: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
-    inputs: _containers.RepeatedCompositeFieldContainer[FoundInput]
+    questions: _containers.RepeatedCompositeFieldContainer[FoundQuestion]
     ended: _containers.RepeatedCompositeFieldContainer[EndedRun]
     presences: _containers.RepeatedCompositeFieldContainer[Presence]
     leases: _containers.RepeatedCompositeFieldContainer[WorkerLease]
@@ -983,7 +983,7 @@ class StorePageResponse(_message.Message):
     cursor: str
     checkpoints: _containers.RepeatedCompositeFieldContainer[StoredCheckpoint]
     journal: _containers.RepeatedCompositeFieldContainer[_types_pb2.StoredEntry]
-    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ..., journal: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ...) -> None: ...
+    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[FoundQuestion, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ..., journal: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ...) -> None: ...
 
 class StoreSubscribeRequest(_message.Message):
     __slots__ = ()
@@ -1005,21 +1005,21 @@ class StoreDescribeResponse(_message.Message):
     info: _types_pb2.StoreInfo
     def __init__(self, info: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ...) -> None: ...
 
-class StoreReadInputsRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "input_ids")
+class StoreReadQuestionsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "question_ids")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    INPUT_IDS_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_IDS_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
-    input_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., input_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    question_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., question_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class StoreReadInputsResponse(_message.Message):
-    __slots__ = ("inputs",)
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
-    inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.InputRequest]
-    def __init__(self, inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ...) -> None: ...
+class StoreReadQuestionsResponse(_message.Message):
+    __slots__ = ("questions",)
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    questions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Question]
+    def __init__(self, questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ...) -> None: ...
 
 class StoreSwapKeysRequest(_message.Message):
     __slots__ = ("tenant_id", "pipeline_id", "swaps")

@@ -118,10 +118,10 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StorePageRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StorePageResponse.FromString,
                 _registered_method=True)
-        self.ReadInputs = channel.unary_unary(
-                '/stepwell.v1.Store/ReadInputs',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.FromString,
+        self.ReadQuestions = channel.unary_unary(
+                '/stepwell.v1.Store/ReadQuestions',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsResponse.FromString,
                 _registered_method=True)
         self.SwapKeys = channel.unary_unary(
                 '/stepwell.v1.Store/SwapKeys',
@@ -266,8 +266,8 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ReadInputs(self, request, context):
-        """Returns input requests by their ids, whatever their status.
+    def ReadQuestions(self, request, context):
+        """Returns questions by their ids, whatever their status.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -375,10 +375,10 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StorePageRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StorePageResponse.SerializeToString,
             ),
-            'ReadInputs': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReadInputs,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.SerializeToString,
+            'ReadQuestions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadQuestions,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsResponse.SerializeToString,
             ),
             'SwapKeys': grpc.unary_unary_rpc_method_handler(
                     servicer.SwapKeys,
@@ -821,7 +821,7 @@ class Store(object):
             _registered_method=True)
 
     @staticmethod
-    def ReadInputs(request,
+    def ReadQuestions(request,
             target,
             options=(),
             channel_credentials=None,
@@ -834,9 +834,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/ReadInputs',
-            stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.FromString,
+            '/stepwell.v1.Store/ReadQuestions',
+            stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

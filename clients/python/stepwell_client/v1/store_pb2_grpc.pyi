@@ -90,8 +90,8 @@ class StoreStub:
 
     Errors: INVALID_ARGUMENT (the cursor is none of this store's).
     """
-    ReadInputs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]
-    """Returns input requests by their ids, whatever their status."""
+    ReadQuestions: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadQuestionsRequest, _store_pb2.StoreReadQuestionsResponse]
+    """Returns questions by their ids, whatever their status."""
     SwapKeys: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreSwapKeysRequest, _store_pb2.StoreSwapKeysResponse]
     """Compares and swaps the reservations of idempotency keys, each by itself.
 
@@ -160,8 +160,8 @@ class StoreAsyncStub(StoreStub):
 
     Errors: INVALID_ARGUMENT (the cursor is none of this store's).
     """
-    ReadInputs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]  # type: ignore[assignment]
-    """Returns input requests by their ids, whatever their status."""
+    ReadQuestions: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadQuestionsRequest, _store_pb2.StoreReadQuestionsResponse]  # type: ignore[assignment]
+    """Returns questions by their ids, whatever their status."""
     SwapKeys: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreSwapKeysRequest, _store_pb2.StoreSwapKeysResponse]  # type: ignore[assignment]
     """Compares and swaps the reservations of idempotency keys, each by itself.
 
@@ -319,12 +319,12 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ReadInputs(
+    def ReadQuestions(
         self,
-        request: _store_pb2.StoreReadInputsRequest,
+        request: _store_pb2.StoreReadQuestionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadInputsResponse, _abc.Awaitable[_store_pb2.StoreReadInputsResponse]]:
-        """Returns input requests by their ids, whatever their status."""
+    ) -> _typing.Union[_store_pb2.StoreReadQuestionsResponse, _abc.Awaitable[_store_pb2.StoreReadQuestionsResponse]]:
+        """Returns questions by their ids, whatever their status."""
 
     @_abc_1.abstractmethod
     def SwapKeys(

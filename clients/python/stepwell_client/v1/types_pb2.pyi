@@ -63,25 +63,25 @@ class ExecutionStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXECUTION_STATUS_LOST: _ClassVar[ExecutionStatus]
     EXECUTION_STATUS_RELEASED: _ClassVar[ExecutionStatus]
     EXECUTION_STATUS_CANCELLED: _ClassVar[ExecutionStatus]
-    EXECUTION_STATUS_NEEDS_INPUT: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_NEEDS_ANSWER: _ClassVar[ExecutionStatus]
     EXECUTION_STATUS_UNKNOWN_OUTCOME: _ClassVar[ExecutionStatus]
     EXECUTION_STATUS_SUSPENDED: _ClassVar[ExecutionStatus]
 
-class InputStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class QuestionStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    INPUT_STATUS_UNSPECIFIED: _ClassVar[InputStatus]
-    INPUT_STATUS_OPEN: _ClassVar[InputStatus]
-    INPUT_STATUS_ANSWERED: _ClassVar[InputStatus]
-    INPUT_STATUS_EXPIRED: _ClassVar[InputStatus]
-    INPUT_STATUS_CANCELLED: _ClassVar[InputStatus]
+    QUESTION_STATUS_UNSPECIFIED: _ClassVar[QuestionStatus]
+    QUESTION_STATUS_OPEN: _ClassVar[QuestionStatus]
+    QUESTION_STATUS_ANSWERED: _ClassVar[QuestionStatus]
+    QUESTION_STATUS_EXPIRED: _ClassVar[QuestionStatus]
+    QUESTION_STATUS_CANCELLED: _ClassVar[QuestionStatus]
 
-class InputKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class QuestionKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    INPUT_KIND_UNSPECIFIED: _ClassVar[InputKind]
-    INPUT_KIND_APPROVAL: _ClassVar[InputKind]
-    INPUT_KIND_INPUT: _ClassVar[InputKind]
-    INPUT_KIND_CHOICE: _ClassVar[InputKind]
-    INPUT_KIND_AUTH: _ClassVar[InputKind]
+    QUESTION_KIND_UNSPECIFIED: _ClassVar[QuestionKind]
+    QUESTION_KIND_APPROVAL: _ClassVar[QuestionKind]
+    QUESTION_KIND_VALUE: _ClassVar[QuestionKind]
+    QUESTION_KIND_CHOICE: _ClassVar[QuestionKind]
+    QUESTION_KIND_AUTH: _ClassVar[QuestionKind]
 
 class ExpiryAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -146,7 +146,7 @@ class BlockedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BLOCKED_KIND_NONE: _ClassVar[BlockedKind]
     BLOCKED_KIND_WORKER: _ClassVar[BlockedKind]
     BLOCKED_KIND_CAPACITY: _ClassVar[BlockedKind]
-    BLOCKED_KIND_INPUT: _ClassVar[BlockedKind]
+    BLOCKED_KIND_QUESTION: _ClassVar[BlockedKind]
     BLOCKED_KIND_BUDGET: _ClassVar[BlockedKind]
     BLOCKED_KIND_TIMER: _ClassVar[BlockedKind]
     BLOCKED_KIND_PAUSED: _ClassVar[BlockedKind]
@@ -160,7 +160,7 @@ class PauseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PAUSE_REASON_REQUESTED: _ClassVar[PauseReason]
     PAUSE_REASON_BUDGET_EXHAUSTED: _ClassVar[PauseReason]
     PAUSE_REASON_NO_PROGRESS: _ClassVar[PauseReason]
-    PAUSE_REASON_INPUT_EXPIRED: _ClassVar[PauseReason]
+    PAUSE_REASON_QUESTION_EXPIRED: _ClassVar[PauseReason]
 
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -197,9 +197,9 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_STEP_RETRY_SCHEDULED: _ClassVar[EventType]
     EVENT_TYPE_REFLECTION_ACCEPTED: _ClassVar[EventType]
     EVENT_TYPE_ITERATION_COMPLETED: _ClassVar[EventType]
-    EVENT_TYPE_INPUT_REQUESTED: _ClassVar[EventType]
-    EVENT_TYPE_INPUT_ANSWERED: _ClassVar[EventType]
-    EVENT_TYPE_INPUT_EXPIRED: _ClassVar[EventType]
+    EVENT_TYPE_QUESTION_ASKED: _ClassVar[EventType]
+    EVENT_TYPE_QUESTION_ANSWERED: _ClassVar[EventType]
+    EVENT_TYPE_QUESTION_EXPIRED: _ClassVar[EventType]
     EVENT_TYPE_BUDGET_RAISED: _ClassVar[EventType]
     EVENT_TYPE_RUN_PAUSED: _ClassVar[EventType]
     EVENT_TYPE_RUN_RESUMED: _ClassVar[EventType]
@@ -240,7 +240,7 @@ class WaitKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     WAIT_KIND_UNSPECIFIED: _ClassVar[WaitKind]
     WAIT_KIND_SLEEP: _ClassVar[WaitKind]
-    WAIT_KIND_INPUT: _ClassVar[WaitKind]
+    WAIT_KIND_QUESTION: _ClassVar[WaitKind]
     WAIT_KIND_BUDGET: _ClassVar[WaitKind]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_QUEUED: RunStatus
@@ -280,19 +280,19 @@ EXECUTION_STATUS_TIMED_OUT: ExecutionStatus
 EXECUTION_STATUS_LOST: ExecutionStatus
 EXECUTION_STATUS_RELEASED: ExecutionStatus
 EXECUTION_STATUS_CANCELLED: ExecutionStatus
-EXECUTION_STATUS_NEEDS_INPUT: ExecutionStatus
+EXECUTION_STATUS_NEEDS_ANSWER: ExecutionStatus
 EXECUTION_STATUS_UNKNOWN_OUTCOME: ExecutionStatus
 EXECUTION_STATUS_SUSPENDED: ExecutionStatus
-INPUT_STATUS_UNSPECIFIED: InputStatus
-INPUT_STATUS_OPEN: InputStatus
-INPUT_STATUS_ANSWERED: InputStatus
-INPUT_STATUS_EXPIRED: InputStatus
-INPUT_STATUS_CANCELLED: InputStatus
-INPUT_KIND_UNSPECIFIED: InputKind
-INPUT_KIND_APPROVAL: InputKind
-INPUT_KIND_INPUT: InputKind
-INPUT_KIND_CHOICE: InputKind
-INPUT_KIND_AUTH: InputKind
+QUESTION_STATUS_UNSPECIFIED: QuestionStatus
+QUESTION_STATUS_OPEN: QuestionStatus
+QUESTION_STATUS_ANSWERED: QuestionStatus
+QUESTION_STATUS_EXPIRED: QuestionStatus
+QUESTION_STATUS_CANCELLED: QuestionStatus
+QUESTION_KIND_UNSPECIFIED: QuestionKind
+QUESTION_KIND_APPROVAL: QuestionKind
+QUESTION_KIND_VALUE: QuestionKind
+QUESTION_KIND_CHOICE: QuestionKind
+QUESTION_KIND_AUTH: QuestionKind
 EXPIRY_ACTION_UNSPECIFIED: ExpiryAction
 EXPIRY_ACTION_WAIT: ExpiryAction
 EXPIRY_ACTION_DENY: ExpiryAction
@@ -330,7 +330,7 @@ BLOCKED_KIND_UNSPECIFIED: BlockedKind
 BLOCKED_KIND_NONE: BlockedKind
 BLOCKED_KIND_WORKER: BlockedKind
 BLOCKED_KIND_CAPACITY: BlockedKind
-BLOCKED_KIND_INPUT: BlockedKind
+BLOCKED_KIND_QUESTION: BlockedKind
 BLOCKED_KIND_BUDGET: BlockedKind
 BLOCKED_KIND_TIMER: BlockedKind
 BLOCKED_KIND_PAUSED: BlockedKind
@@ -341,7 +341,7 @@ PAUSE_REASON_NONE: PauseReason
 PAUSE_REASON_REQUESTED: PauseReason
 PAUSE_REASON_BUDGET_EXHAUSTED: PauseReason
 PAUSE_REASON_NO_PROGRESS: PauseReason
-PAUSE_REASON_INPUT_EXPIRED: PauseReason
+PAUSE_REASON_QUESTION_EXPIRED: PauseReason
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_NONE: FinishReason
 FINISH_REASON_FINISHED: FinishReason
@@ -369,9 +369,9 @@ EVENT_TYPE_TASK_RETRY_SCHEDULED: EventType
 EVENT_TYPE_STEP_RETRY_SCHEDULED: EventType
 EVENT_TYPE_REFLECTION_ACCEPTED: EventType
 EVENT_TYPE_ITERATION_COMPLETED: EventType
-EVENT_TYPE_INPUT_REQUESTED: EventType
-EVENT_TYPE_INPUT_ANSWERED: EventType
-EVENT_TYPE_INPUT_EXPIRED: EventType
+EVENT_TYPE_QUESTION_ASKED: EventType
+EVENT_TYPE_QUESTION_ANSWERED: EventType
+EVENT_TYPE_QUESTION_EXPIRED: EventType
 EVENT_TYPE_BUDGET_RAISED: EventType
 EVENT_TYPE_RUN_PAUSED: EventType
 EVENT_TYPE_RUN_RESUMED: EventType
@@ -403,7 +403,7 @@ JOURNAL_MARK_TRY: JournalMark
 JOURNAL_MARK_WAIT: JournalMark
 WAIT_KIND_UNSPECIFIED: WaitKind
 WAIT_KIND_SLEEP: WaitKind
-WAIT_KIND_INPUT: WaitKind
+WAIT_KIND_QUESTION: WaitKind
 WAIT_KIND_BUDGET: WaitKind
 
 class Payload(_message.Message):
@@ -662,14 +662,14 @@ class Counts(_message.Message):
     def __init__(self, total: _Optional[int] = ..., completed: _Optional[int] = ..., failed: _Optional[int] = ..., skipped: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
 
 class AttemptCounts(_message.Message):
-    __slots__ = ("completed", "failed", "timed_out", "lost", "released", "cancelled", "needs_input", "suspended")
+    __slots__ = ("completed", "failed", "timed_out", "lost", "released", "cancelled", "needs_answer", "suspended")
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
-    NEEDS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_ANSWER_FIELD_NUMBER: _ClassVar[int]
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     completed: int
     failed: int
@@ -677,9 +677,9 @@ class AttemptCounts(_message.Message):
     lost: int
     released: int
     cancelled: int
-    needs_input: int
+    needs_answer: int
     suspended: int
-    def __init__(self, completed: _Optional[int] = ..., failed: _Optional[int] = ..., timed_out: _Optional[int] = ..., lost: _Optional[int] = ..., released: _Optional[int] = ..., cancelled: _Optional[int] = ..., needs_input: _Optional[int] = ..., suspended: _Optional[int] = ...) -> None: ...
+    def __init__(self, completed: _Optional[int] = ..., failed: _Optional[int] = ..., timed_out: _Optional[int] = ..., lost: _Optional[int] = ..., released: _Optional[int] = ..., cancelled: _Optional[int] = ..., needs_answer: _Optional[int] = ..., suspended: _Optional[int] = ...) -> None: ...
 
 class Tally(_message.Message):
     __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over")
@@ -790,7 +790,7 @@ class Run(_message.Message):
     def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., waiting_for: _Optional[_Union[WaitingStep, _Mapping]] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -799,7 +799,7 @@ class Task(_message.Message):
     ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
     RESULT_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
-    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
     RESULT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -822,7 +822,7 @@ class Task(_message.Message):
     allowance: int
     result_id: str
     failure: Failure
-    input_id: str
+    question_id: str
     started_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
     result_run_id: str
@@ -837,7 +837,7 @@ class Task(_message.Message):
     key_run_id: str
     journal: Journal
     waits: _containers.RepeatedCompositeFieldContainer[Wait]
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., question_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ...) -> None: ...
 
 class Execution(_message.Message):
     __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin", "recorded", "unknown_call", "forget_number")
@@ -897,9 +897,9 @@ class Execution(_message.Message):
     forget_number: int
     def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ..., recorded: _Optional[int] = ..., unknown_call: _Optional[str] = ..., forget_number: _Optional[int] = ...) -> None: ...
 
-class InputRequest(_message.Message):
-    __slots__ = ("input_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time", "call", "arguments")
-    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+class Question(_message.Message):
+    __slots__ = ("question_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time", "call", "arguments")
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -915,14 +915,14 @@ class InputRequest(_message.Message):
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
-    input_id: str
+    question_id: str
     task_id: str
     execution_id: str
-    kind: InputKind
+    kind: QuestionKind
     prompt: str
     schema: str
     choices: _containers.RepeatedScalarFieldContainer[str]
-    status: InputStatus
+    status: QuestionStatus
     expires: _duration_pb2.Duration
     on_expiry: ExpiryAction
     answer: Payload
@@ -931,7 +931,7 @@ class InputRequest(_message.Message):
     ended_time: _timestamp_pb2.Timestamp
     call: str
     arguments: str
-    def __init__(self, input_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[InputKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[InputStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
+    def __init__(self, question_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[QuestionStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
 
 class JournalEntry(_message.Message):
     __slots__ = ("key", "mark", "number", "name", "arguments", "effect", "value", "failure", "attempt", "usage", "messages", "took", "sleep")
@@ -1012,14 +1012,14 @@ class Journal(_message.Message):
     def __init__(self, generation: _Optional[int] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., tries_from: _Optional[int] = ..., answered: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Wait(_message.Message):
-    __slots__ = ("call", "kind", "input_id")
+    __slots__ = ("call", "kind", "question_id")
     CALL_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
-    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     call: str
     kind: WaitKind
-    input_id: str
-    def __init__(self, call: _Optional[str] = ..., kind: _Optional[_Union[WaitKind, str]] = ..., input_id: _Optional[str] = ...) -> None: ...
+    question_id: str
+    def __init__(self, call: _Optional[str] = ..., kind: _Optional[_Union[WaitKind, str]] = ..., question_id: _Optional[str] = ...) -> None: ...
 
 class Waits(_message.Message):
     __slots__ = ("waits",)
@@ -1132,7 +1132,7 @@ class RunChange(_message.Message):
     def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Union[Waits, _Mapping]] = ...) -> None: ...
 
 class TaskChange(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -1141,7 +1141,7 @@ class TaskChange(_message.Message):
     ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
     RESULT_ID_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
-    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
     RESULT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1164,7 +1164,7 @@ class TaskChange(_message.Message):
     allowance: int
     result_id: str
     failure: Failure
-    input_id: str
+    question_id: str
     started_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
     result_run_id: str
@@ -1179,7 +1179,7 @@ class TaskChange(_message.Message):
     key_run_id: str
     journal: Journal
     waits: Waits
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Union[Waits, _Mapping]] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., question_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Union[Waits, _Mapping]] = ...) -> None: ...
 
 class ExecutionChange(_message.Message):
     __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin", "recorded", "unknown_call", "forget_number")
@@ -1240,19 +1240,19 @@ class ExecutionChange(_message.Message):
     def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ..., recorded: _Optional[int] = ..., unknown_call: _Optional[str] = ..., forget_number: _Optional[int] = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("number", "version", "type", "time", "task_id", "execution_id", "input_id", "message", "run", "tasks", "executions", "inputs", "plan_revision", "actor", "on_behalf_of")
+    __slots__ = ("number", "version", "type", "time", "task_id", "execution_id", "question_id", "message", "run", "tasks", "executions", "questions", "plan_revision", "actor", "on_behalf_of")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
@@ -1262,16 +1262,16 @@ class Event(_message.Message):
     time: _timestamp_pb2.Timestamp
     task_id: str
     execution_id: str
-    input_id: str
+    question_id: str
     message: str
     run: RunChange
     tasks: _containers.RepeatedCompositeFieldContainer[TaskChange]
     executions: _containers.RepeatedCompositeFieldContainer[ExecutionChange]
-    inputs: _containers.RepeatedCompositeFieldContainer[InputRequest]
+    questions: _containers.RepeatedCompositeFieldContainer[Question]
     plan_revision: int
     actor: str
     on_behalf_of: str
-    def __init__(self, number: _Optional[int] = ..., version: _Optional[int] = ..., type: _Optional[_Union[EventType, str]] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., input_id: _Optional[str] = ..., message: _Optional[str] = ..., run: _Optional[_Union[RunChange, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskChange, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[ExecutionChange, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputRequest, _Mapping]]] = ..., plan_revision: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., version: _Optional[int] = ..., type: _Optional[_Union[EventType, str]] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., question_id: _Optional[str] = ..., message: _Optional[str] = ..., run: _Optional[_Union[RunChange, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskChange, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[ExecutionChange, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[Question, _Mapping]]] = ..., plan_revision: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class StoreInfo(_message.Message):
     __slots__ = ("driver", "durability", "detail", "schema_version", "store_id")

@@ -180,12 +180,12 @@ class Assignment(_message.Message):
     remaining_budget: _types_pb2.Budget
     previous_messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     conversation: int
-    answered: _types_pb2.InputRequest
+    answered: _types_pb2.Question
     unknown_execution_id: str
     results_before: int
     journal: JournalPage
     tries_from: int
-    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ..., journal: _Optional[_Union[JournalPage, _Mapping]] = ..., tries_from: _Optional[int] = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ..., journal: _Optional[_Union[JournalPage, _Mapping]] = ..., tries_from: _Optional[int] = ...) -> None: ...
 
 class JournalPage(_message.Message):
     __slots__ = ("entries", "more", "cursor")
@@ -275,7 +275,7 @@ class Cancellation(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released", "reconciled", "suspended", "unknown_call", "progress", "messages_after")
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_answer", "released", "reconciled", "suspended", "unknown_call", "progress", "messages_after")
     class Planned(_message.Message):
         __slots__ = ("plan", "reason")
         PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -302,7 +302,7 @@ class Outcome(_message.Message):
         FAILURE_FIELD_NUMBER: _ClassVar[int]
         failure: _types_pb2.Failure
         def __init__(self, failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
-    class NeedsInput(_message.Message):
+    class NeedsAnswer(_message.Message):
         __slots__ = ("kind", "prompt", "schema", "choices", "expires", "on_expiry")
         KIND_FIELD_NUMBER: _ClassVar[int]
         PROMPT_FIELD_NUMBER: _ClassVar[int]
@@ -310,13 +310,13 @@ class Outcome(_message.Message):
         CHOICES_FIELD_NUMBER: _ClassVar[int]
         EXPIRES_FIELD_NUMBER: _ClassVar[int]
         ON_EXPIRY_FIELD_NUMBER: _ClassVar[int]
-        kind: _types_pb2.InputKind
+        kind: _types_pb2.QuestionKind
         prompt: str
         schema: str
         choices: _containers.RepeatedScalarFieldContainer[str]
         expires: _duration_pb2.Duration
         on_expiry: _types_pb2.ExpiryAction
-        def __init__(self, kind: _Optional[_Union[_types_pb2.InputKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[_types_pb2.ExpiryAction, str]] = ...) -> None: ...
+        def __init__(self, kind: _Optional[_Union[_types_pb2.QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[_types_pb2.ExpiryAction, str]] = ...) -> None: ...
     class Released(_message.Message):
         __slots__ = ("reason",)
         REASON_FIELD_NUMBER: _ClassVar[int]
@@ -336,10 +336,10 @@ class Outcome(_message.Message):
         ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
         call: str
         sleep: Outcome.Sleep
-        ask: Outcome.NeedsInput
+        ask: Outcome.NeedsAnswer
         budget: Outcome.BudgetSpent
         arguments: str
-        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ..., arguments: _Optional[str] = ...) -> None: ...
+        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ..., arguments: _Optional[str] = ...) -> None: ...
     class Sleep(_message.Message):
         __slots__ = ("remaining",)
         REMAINING_FIELD_NUMBER: _ClassVar[int]
@@ -377,7 +377,7 @@ class Outcome(_message.Message):
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
     REFLECTED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
-    NEEDS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_ANSWER_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     RECONCILED_FIELD_NUMBER: _ClassVar[int]
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
@@ -397,14 +397,14 @@ class Outcome(_message.Message):
     completed: Outcome.Completed
     reflected: Outcome.Reflected
     failed: Outcome.Failed
-    needs_input: Outcome.NeedsInput
+    needs_answer: Outcome.NeedsAnswer
     released: Outcome.Released
     reconciled: Outcome.Reconciled
     suspended: Outcome.Suspended
     unknown_call: Outcome.UnknownCall
     progress: _types_pb2.Payload
     messages_after: int
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., suspended: _Optional[_Union[Outcome.Suspended, _Mapping]] = ..., unknown_call: _Optional[_Union[Outcome.UnknownCall, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_answer: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., suspended: _Optional[_Union[Outcome.Suspended, _Mapping]] = ..., unknown_call: _Optional[_Union[Outcome.UnknownCall, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
 
 class Begin(_message.Message):
     __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token")

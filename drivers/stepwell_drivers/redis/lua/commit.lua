@@ -212,7 +212,7 @@ local function put_timer(read, escaped, delay, members, dropped)
   push(members, 0, field)
 end
 
-local function put_input(read, is_open, body, number, members, dropped, stamped)
+local function put_question(read, is_open, body, number, members, dropped, stamped)
   local field, row = ARGV[before + read], kept[read]
   local place = row and string.sub(row, 1, 32) or number .. stamped
   local id, order = string.sub(field, 3), string.sub(place, 1, 16)
@@ -266,8 +266,8 @@ local function put_rest(rest, members, dropped, stamped, version)
   for _, timer in ipairs(rest.timers) do
     put_timer(timer[1], timer[2], timer[3], members, dropped)
   end
-  for _, asked in ipairs(rest.inputs) do
-    put_input(asked[1], asked[2], asked[3], asked[4], members, dropped, stamped)
+  for _, asked in ipairs(rest.questions) do
+    put_question(asked[1], asked[2], asked[3], asked[4], members, dropped, stamped)
   end
   if rest.birth then
     put_birth(stamped, unpack(rest.birth))

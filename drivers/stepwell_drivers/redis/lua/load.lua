@@ -113,14 +113,14 @@ end
 
 local head = redis.call('HMGET', rows, 'run', 'spec', 'j')
 local changed = delta()
-local plans, tasks, executions, inputs, requests
+local plans, tasks, executions, questions, requests
 if changed then
-  plans, tasks, executions, inputs, requests = unpack(changed)
+  plans, tasks, executions, questions, requests = unpack(changed)
   if head[3] then
     add_recorded(executions)
   end
 else
-  plans, inputs = names('p', 2), names('a', 18)
+  plans, questions = names('p', 2), names('a', 18)
   for at, revision in ipairs(plans) do
     plans[at] = text(tonumber(revision))
   end
@@ -142,7 +142,7 @@ local since_id = changed and parts_of(redis.call('HGET', rows, 'c:' .. text(sinc
 return {
   text(time.now), changed and 0 or 1, head[1], head[2],
   pick(rows, fields('p:', plans)), pick(rows, fields('t:', tasks)), pick(rows, leased),
-  pick(rows, fields('i:', inputs)), pick(rows, fields('q:', requests)),
+  pick(rows, fields('i:', questions)), pick(rows, fields('q:', requests)),
   named and redis.call('HGET', rows, 'h:' .. string.sub(named, 2)) or false,
   id, since_id,
 }

@@ -100,7 +100,7 @@ local function pick(key, fields, first, last)
 end
 
 -- What is listed over all runs is one sorted set by name. A letter tells the list: births none, open
--- input requests 3, ended runs 4.
+-- questions 3, ended runs 4.
 
 -- Where an ended run stands (of its tenant or of any, of its pipeline or of any), by its line in the
 -- book; nowhere, if the line tells no end.
@@ -117,7 +117,7 @@ local function ended_places(run, line, pipeline)
   return places
 end
 
--- Where an open input request stands, by what stands before its row.
+-- Where an open question stands, by what stands before its row.
 local function asked_place(run, before, id)
   local tenant, name = string.match(run, '^([^:]*):(.*)$')
   return '\3' .. tenant .. '\1' .. string.sub(before, 17, 32) .. string.sub(before, 1, 16) .. '\1' .. name

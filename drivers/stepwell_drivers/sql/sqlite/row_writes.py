@@ -146,7 +146,9 @@ _put_plain_outcomes = _Fitting(_put_outcomes, forms.OUTCOME, without=_RARE)
 _put_other_outcomes = _put_outcomes(forms.OUTCOME)
 _put_timers = Insert(schema.timers, forms.TIMER, key=forms.TIMER[:2], replaced=forms.TIMER[2:])
 _drop_timers = Delete(schema.timers, forms.TIMER[:2])
-_put_inputs = Insert(schema.inputs, forms.INPUT, key=forms.INPUT[:2], replaced=forms.INPUT[2:])
+_put_questions = Insert(
+    schema.questions, forms.QUESTION, key=forms.QUESTION[:2], replaced=forms.QUESTION[2:]
+)
 _insert_messages = Insert(schema.messages, forms.MESSAGE)
 _insert_requests = Insert(schema.requests, forms.REQUEST)
 _put_sessions = Insert(
@@ -171,7 +173,7 @@ def write(link: Link, rows: Rows, before: Mapping[int, Facts]) -> None:
     _write_outcomes(link, rows.outcomes)
     _put_timers.run(link, rows.timers)
     _drop_timers.run(link, rows.dropped_timers)
-    _put_inputs.run(link, rows.inputs)
+    _put_questions.run(link, rows.questions)
     _insert_messages.run(link, rows.messages)
     _insert_requests.run(link, rows.requests)
     _put_sessions.run(link, rows.sessions)

@@ -61,7 +61,7 @@ def fork(
     goal: Annotated[
         str | None, typer.Option("--goal", "-g", metavar="TEXT", help="What the fork is to reach.")
     ] = None,
-    run_input: options.RunInput = None,
+    run_input: options.RunPayload = None,
     plan: _OtherPlan = None,
     patch: _Patch = False,
     replan: Annotated[

@@ -19,20 +19,20 @@ from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import US, ago, micros, note, one_line, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ExpiryAction, InputKind, word
+from stepwell_client import ExpiryAction, QuestionKind, word
 from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {
-    "inputs": "stepwell inputs",
+    "questions": "stepwell questions",
     "answer": "stepwell answer 3f2a9c1e --yes --reason 'looks right'",
 }
 _YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 
 
 @connected
-def inputs(
+def questions(
     client: SyncMessageClient,
     run: Annotated[
         str,
@@ -53,61 +53,61 @@ def inputs(
     Of all runs, what waits for an answer; of one run, also what was answered.
     """
     run_id = connect.run_id(client, run) if run else None
-    questions = list(islice(client.inputs(run_id), limit + 1))
+    questions = list(islice(client.questions(run_id), limit + 1))
     more = len(questions) > limit
     if json:
-        put_json({"inputs": [document(one) for one in questions[:limit]], "more": more})
+        put_json({"questions": [document(one) for one in questions[:limit]], "more": more})
     elif questions:
         _print(questions[:limit], whole=bool(run))
         if more:
             note(f"… and younger ones: --limit {limit * 10}")
         elif not run:
-            note("answer one: stepwell answer RUN INPUT VALUE")
+            note("answer one: stepwell answer RUN QUESTION VALUE")
     else:
         note("this run has asked nothing" if run else "no run waits for an answer")
     return Exit.DONE
 
 
-def _print(questions: list[pb.RunInput], *, whole: bool) -> None:
+def _print(questions: list[pb.RunQuestion], *, whole: bool) -> None:
     now_us = SystemRuntime().now_us()
     names = connect.short([one.run_id for one in questions])
     status_title = ["STATUS"] if whole else []
-    rows = table(["RUN", "INPUT", "KIND", *status_title, "ASKED", "EXPIRES"])
+    rows = table(["RUN", "ID", "KIND", *status_title, "ASKED", "EXPIRES"])
     # Where there is too little room, only a column that may wrap becomes narrower.
     rows.add_column("QUESTION")
     for one in questions:
-        request = one.request
-        status = [_status(request)] if whole else []
+        question = one.question
+        status = [_status(question)] if whole else []
         rows.add_row(
             names[one.run_id],
-            Text(one_line(request.input_id, 80)),
-            word(InputKind, request.kind),
+            Text(one_line(question.question_id, 80)),
+            word(QuestionKind, question.kind),
             *status,
-            ago(now_us - micros(request.created_time)),
-            _expiry(request, now_us),
-            Text(_question(request), no_wrap=True, overflow="ellipsis"),
+            ago(now_us - micros(question.created_time)),
+            _expiry(question, now_us),
+            Text(_prompt(question), no_wrap=True, overflow="ellipsis"),
         )
     put_rows(rows, "KIND", "ASKED", "EXPIRES")
 
 
-def _status(request: types_pb2.InputRequest) -> str:
-    return types_pb2.InputStatus.Name(request.status).removeprefix("INPUT_STATUS_").lower()
+def _status(question: types_pb2.Question) -> str:
+    return types_pb2.QuestionStatus.Name(question.status).removeprefix("QUESTION_STATUS_").lower()
 
 
-def _question(request: types_pb2.InputRequest) -> str:
-    choices = f"  ({' | '.join(request.choices)})" if request.choices else ""
-    by = f"  (answered by {request.answered_by})" if request.answered_by else ""
-    return one_line(request.prompt + choices + by)
+def _prompt(question: types_pb2.Question) -> str:
+    choices = f"  ({' | '.join(question.choices)})" if question.choices else ""
+    by = f"  (answered by {question.answered_by})" if question.answered_by else ""
+    return one_line(question.prompt + choices + by)
 
 
-def _expiry(request: types_pb2.InputRequest, now_us: int) -> str:
+def _expiry(question: types_pb2.Question, now_us: int) -> str:
     """Return the time until an open question expires, and the consequence."""
-    expires = request.expires.seconds * US + request.expires.nanos // 1_000
-    if not expires or request.status != types_pb2.INPUT_STATUS_OPEN:
+    expires = question.expires.seconds * US + question.expires.nanos // 1_000
+    if not expires or question.status != types_pb2.QUESTION_STATUS_OPEN:
         return "-"
-    left = micros(request.created_time) + expires - now_us
+    left = micros(question.created_time) + expires - now_us
     when = f"in {span(left)}" if left > 0 else "is over"
-    return f"{when}: {word(ExpiryAction, request.on_expiry)}"
+    return f"{when}: {word(ExpiryAction, question.on_expiry)}"
 
 
 @connected
@@ -117,7 +117,7 @@ def answer(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[INPUT] [VALUE]",
+            metavar="[QUESTION] [VALUE]",
             help="Which question, by its id or its task's, where the run asks more than one; and the"
             " answer: JSON, or else a text.",
             show_default=False,
@@ -141,7 +141,7 @@ def answer(
 ) -> int:
     """Answer what a run asks.
 
-    `stepwell inputs` shows what is asked. With --replan the planner is shown the reason.
+    `stepwell questions` shows what is asked. With --replan the planner is shown the reason.
     """
     flags = [yes, no, choice is not None, json_file is not None]
     if sum(flags) > 1:
@@ -150,9 +150,9 @@ def answer(
     if len(positional) > 1 + (not any(flags)):
         raise CliError("too many words: an answer of several words is one in quotes")
     run_id = connect.run_id(client, run)
-    asked = [one.request for one in client.inputs(run_id)]
+    asked = [one.question for one in client.questions(run_id)]
     text = None if any(flags) or not positional else positional.pop()
-    request = _request(asked, positional[0] if positional else "", connect.short([run_id])[run_id])
+    question = _chosen(asked, positional[0] if positional else "", connect.short([run_id])[run_id])
     if json_file is not None:
         value = _parsed(json_file)
     elif any(flags):
@@ -160,10 +160,10 @@ def answer(
     elif text is None:
         raise CliError("what is the answer? Give a VALUE, --yes, --no, --choice or --json-file")
     else:
-        value = _value(request, text)
+        value = _value(question, text)
     response = client.answer(
         run_id,
-        request.input_id,
+        question.question_id,
         value,
         replan=replan,
         reason=reason,
@@ -171,31 +171,31 @@ def answer(
     )
     then = "; it plans again" if replan else ""
     name = connect.name_of(response.run)
-    return report(response, f"run {name} has its answer to {request.input_id}{then}", json=json)
+    return report(response, f"run {name} has its answer to {question.question_id}{then}", json=json)
 
 
-def _request(asked: list[types_pb2.InputRequest], wanted: str, run: str) -> types_pb2.InputRequest:
+def _chosen(asked: list[types_pb2.Question], wanted: str, run: str) -> types_pb2.Question:
     """Return the question with this id or task id; without one, the only one that is open."""
-    is_open = [one for one in asked if one.status == types_pb2.INPUT_STATUS_OPEN]
+    is_open = [one for one in asked if one.status == types_pb2.QUESTION_STATUS_OPEN]
     if wanted:
         # Closed ones too, newest first: the service reports what became of them.
         for one in (*is_open, *reversed(asked)):
-            if wanted in (one.input_id, one.task_id):
+            if wanted in (one.question_id, one.task_id):
                 return one
-        raise CliError(f"run {run} has asked no {wanted!r}; see: stepwell inputs {run}")
+        raise CliError(f"run {run} has asked no {wanted!r}; see: stepwell questions {run}")
     if not is_open:
-        raise CliError(f"run {run} waits for no answer; see: stepwell inputs {run}")
+        raise CliError(f"run {run} waits for no answer; see: stepwell questions {run}")
     if len(is_open) > 1:
         names = ", ".join(one.task_id for one in is_open[:5])
         raise CliError(f"run {run} asks {len(is_open)} questions; name one of: {names}")
     return is_open[0]
 
 
-def _value(request: types_pb2.InputRequest, text: str) -> Any:
+def _value(question: types_pb2.Question, text: str) -> Any:
     """Return the value of a text as an answer to this question."""
-    if request.kind == InputKind.CHOICE and text in request.choices:
+    if question.kind == QuestionKind.CHOICE and text in question.choices:
         return text
-    if request.kind == InputKind.APPROVAL and text.lower() in _YES:
+    if question.kind == QuestionKind.APPROVAL and text.lower() in _YES:
         return _YES[text.lower()]
     try:
         return json_lib.loads(text)

@@ -101,7 +101,7 @@ def _run(
     view = MessageView(message)
     view.add_tasks(tasks)
     view.add_executions(executions)
-    view.inputs.update(questions)
+    view.questions.update(questions)
     out = console()
     now_us = _last_us(view) if at else SystemRuntime().now_us()
     rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
@@ -164,9 +164,9 @@ def _last_us(view: MessageView) -> int:
     return max(micros(one) for one in moments)
 
 
-def _questions(client: SyncMessageClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:
+def _questions(client: SyncMessageClient, run: types_pb2.Run) -> dict[str, types_pb2.Question]:
     """Return the run's questions by id."""
-    return {one.request.input_id: one.request for one in client.inputs(run.spec.run_id)}
+    return {one.question.question_id: one.question for one in client.questions(run.spec.run_id)}
 
 
 def _result(client: SyncMessageClient, run: types_pb2.Run, *, json: bool) -> int:

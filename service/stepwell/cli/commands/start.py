@@ -80,7 +80,7 @@ def run(
     goal: Annotated[
         str, typer.Option("--goal", "-g", metavar="TEXT", help="What it is to reach.")
     ] = "",
-    run_input: options.RunInput = None,
+    run_input: options.RunPayload = None,
     plan: _NewPlan = None,
     stage: _Stages = None,
     pipeline: Annotated[

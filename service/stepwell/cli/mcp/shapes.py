@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from stepwell.cli import describe, results
 from stepwell.cli.text import lines, micros, moment, one_line
-from stepwell_client import EventType, InputKind, Phase, Task, TaskStatus, word
+from stepwell_client import EventType, Phase, QuestionKind, Task, TaskStatus, word
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 EVENTS_MAX = 50
@@ -88,7 +88,7 @@ class EventRow(BaseModel):
 class Question(BaseModel):
     """A question that a run asks a person."""
 
-    input_id: str
+    question_id: str
     task_id: str
     kind: Annotated[str, Field(description="APPROVAL: true or false; CHOICE: one of the choices.")]
     prompt: str
@@ -208,15 +208,15 @@ def event_row(event: types_pb2.Event) -> EventRow:
     )
 
 
-def question(request: types_pb2.InputRequest) -> Question:
+def question(question: types_pb2.Question) -> Question:
     """Return a question with all that its answer needs."""
     return Question(
-        input_id=request.input_id,
-        task_id=request.task_id,
-        kind=word(InputKind, request.kind),
-        prompt=cut(request.prompt, PROMPT_CHARS),
-        choices=[cut(one, TEXT_CHARS) for one in request.choices],
-        answer_schema=cut(request.schema, PROMPT_CHARS),
+        question_id=question.question_id,
+        task_id=question.task_id,
+        kind=word(QuestionKind, question.kind),
+        prompt=cut(question.prompt, PROMPT_CHARS),
+        choices=[cut(one, TEXT_CHARS) for one in question.choices],
+        answer_schema=cut(question.schema, PROMPT_CHARS),
     )
 
 

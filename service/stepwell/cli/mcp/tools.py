@@ -195,17 +195,17 @@ class Tools:
                 " the choices for a CHOICE."
             ),
         ],
-        input_id: Annotated[
+        question_id: Annotated[
             str, Field(description="Which question; may be left out where only one is open.")
         ] = "",
         reason: Reason = "",
     ) -> shapes.RunSummary:
         """Answer what a run asks a person. Do so only with an answer that a person has given you."""
         async with self._client(context) as client:
-            if not input_id:
-                input_id = await _only_question(client, run_id)
+            if not question_id:
+                question_id = await _only_question(client, run_id)
             response = await client.answer(
-                run_id, input_id, answer, reason=reason, answered_by=_ON_BEHALF_OF
+                run_id, question_id, answer, reason=reason, answered_by=_ON_BEHALF_OF
             )
             return shapes.summary(response.run)
 
@@ -289,9 +289,9 @@ async def _questions(client: MessageClient, run: types_pb2.Run) -> list[shapes.Q
     if run.status in (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED):
         return []
     found: list[shapes.Question] = []
-    async for one in client.inputs(run.spec.run_id):
-        if one.request.status == types_pb2.INPUT_STATUS_OPEN:
-            found.append(shapes.question(one.request))
+    async for one in client.questions(run.spec.run_id):
+        if one.question.status == types_pb2.QUESTION_STATUS_OPEN:
+            found.append(shapes.question(one.question))
         if len(found) == shapes.QUESTIONS_MAX:
             break
     return found
@@ -303,9 +303,11 @@ async def _only_question(client: MessageClient, run_id: str) -> str:
     if not asked:
         raise ToolError("the run waits for no answer")
     if len(asked) > 1:
-        names = ", ".join(one.input_id for one in asked)
-        raise ToolError(f"the run asks {len(asked)} questions; give the input_id of one: {names}")
-    return asked[0].input_id
+        names = ", ".join(one.question_id for one in asked)
+        raise ToolError(
+            f"the run asks {len(asked)} questions; give the question_id of one: {names}"
+        )
+    return asked[0].question_id
 
 
 async def _result(client: MessageClient, run: types_pb2.Run) -> str | None:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from stepwell.core.loop.resuming import tasks_to_repeat, was_kept
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.graph import Graph
-from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Task, TaskSpec
-from stepwell.core.records.states import SETTLED, ForkMode, InputStatus, TaskStatus
+from stepwell.core.records.model import Execution, Plan, Question, Run, Task, TaskSpec
+from stepwell.core.records.states import SETTLED, ForkMode, QuestionStatus, TaskStatus
 
 FAILURE_BYTES_MAX = 512 * 1024
 """Limit of all carried failures together: one event holds them. Beyond it, only the kind and the beginning
@@ -44,7 +44,7 @@ class Parent:
     def __init__(self, rows: Rows, plans: Mapping[int, Plan]) -> None:
         self.run: Run = rows.run
         self.tasks: Mapping[str, Task] = rows.tasks
-        self.inputs: Mapping[str, InputRequest] = rows.inputs
+        self.questions: Mapping[str, Question] = rows.questions
         self.executions: Mapping[str, Execution] = rows.executions
         specs: dict[str, TaskSpec] = {}
         for revision in range(1, rows.run.plan_revision + 1):
@@ -168,24 +168,24 @@ class Carry:
                 task_id=task_id,
                 revision=1,
                 attempts=task.attempts,
-                input_id=self._answer_of(task) if unchanged else "",
+                question_id=self._answer_of(task) if unchanged else "",
             )
-            if row.attempts or row.input_id:
+            if row.attempts or row.question_id:
                 yield row
 
     def _answer_of(self, task: Task) -> str:
-        """Return the input request whose answer the task has yet to receive; empty: none."""
-        request = self._before.inputs.get(task.input_id)
+        """Return the question whose answer the task has yet to receive; empty: none."""
+        question = self._before.questions.get(task.question_id)
         waits = task.status not in SETTLED or task.status is TaskStatus.CANCELLED
-        if request is None or request.status is not InputStatus.ANSWERED or not waits:
+        if question is None or question.status is not QuestionStatus.ANSWERED or not waits:
             return ""
-        self._answers_room -= _size_of(request)
-        return task.input_id if self._answers_room >= 0 else ""
+        self._answers_room -= _size_of(question)
+        return task.question_id if self._answers_room >= 0 else ""
 
 
-def _size_of(request: InputRequest) -> int:
-    answer = len(request.answer.data) if request.answer is not None else 0
-    return answer + len(request.prompt) + len(request.schema)
+def _size_of(question: Question) -> int:
+    answer = len(question.answer.data) if question.answer is not None else 0
+    return answer + len(question.prompt) + len(question.schema)
 
 
 def _carried_row(task: Task, parent_run_id: str, *, whole: bool) -> Task:

@@ -73,13 +73,13 @@ def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Chang
         replace(one, journal=begun.get(one.task_id, one.journal))
         for one in carry.tasks(spec.parent_run_id)
     )
-    asked = {task.input_id for task in tasks if task.input_id}
+    asked = {task.question_id for task in tasks if task.question_id}
     fork = Fork(
         spec=spec,
         run=run,
         plan=tuple(carry.specs.values()),
         tasks=tasks,
-        inputs=tuple(one for one in rows.inputs.values() if one.input_id in asked),
+        questions=tuple(one for one in rows.questions.values() if one.question_id in asked),
     )
     completed = [k for k in carry.specs if parent.status(k) is TaskStatus.COMPLETED]
     return Base(

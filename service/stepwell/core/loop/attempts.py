@@ -47,7 +47,7 @@ _CARRIES_OVER = frozenset(
         ExecutionStatus.TIMED_OUT,
         ExecutionStatus.LOST,
         ExecutionStatus.RELEASED,
-        ExecutionStatus.NEEDS_INPUT,
+        ExecutionStatus.NEEDS_ANSWER,
         ExecutionStatus.SUSPENDED,
         ExecutionStatus.UNKNOWN_OUTCOME,
     }

@@ -17,9 +17,9 @@ from stepwell.core.records.model import (
     Budget,
     Counts,
     Failure,
-    InputRequest,
     Losses,
     Previous,
+    Question,
     Session,
     Tally,
     Usage,
@@ -90,7 +90,7 @@ class TaskFields(TypedDict, total=False):
     held_key: str
     key_run_id: str
     failure: Failure
-    input_id: str
+    question_id: str
     messages: int
     previous: Previous
     journal: Journal
@@ -148,7 +148,7 @@ class EventFields(TypedDict, total=False):
 
     task_id: str
     execution_id: str
-    input_id: str
+    question_id: str
     message: str
     actor: str
     on_behalf_of: str
@@ -158,7 +158,7 @@ class EventFields(TypedDict, total=False):
 class EventDraft:
     """An event whose delta still grows."""
 
-    __slots__ = ("executions", "fields", "inputs", "kind", "run", "tasks")
+    __slots__ = ("executions", "fields", "kind", "questions", "run", "tasks")
 
     def __init__(self, kind: EventType, fields: EventFields) -> None:
         self.kind = kind
@@ -166,12 +166,12 @@ class EventDraft:
         self.run: RunFields = {}
         self.tasks: dict[str, TaskFields] = {}
         self.executions: dict[str, ExecutionDelta] = {}
-        self.inputs: dict[str, InputRequest] = {}
+        self.questions: dict[str, Question] = {}
 
     @property
     def is_empty(self) -> bool:
         """True: it has no delta."""
-        return not (self.run or self.tasks or self.executions or self.inputs)
+        return not (self.run or self.tasks or self.executions or self.questions)
 
     def finish(self, number: int, version: int, time_us: int) -> Event:
         """Return the event."""
@@ -185,6 +185,6 @@ class EventDraft:
             executions=tuple(
                 [ExecutionChange(execution_id=k, **v) for k, v in self.executions.items()]
             ),
-            inputs=tuple(self.inputs.values()),
+            questions=tuple(self.questions.values()),
             **self.fields,
         )

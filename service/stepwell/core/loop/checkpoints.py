@@ -58,4 +58,4 @@ def made(
 
 
 def _count(rows: Rows) -> int:
-    return len(rows.tasks) + len(rows.executions) + len(rows.inputs)
+    return len(rows.tasks) + len(rows.executions) + len(rows.questions)

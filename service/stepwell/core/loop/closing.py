@@ -10,7 +10,7 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import TOTAL_TIMER
 from stepwell.core.loop.journals import count_tries_anew, end_lease
 from stepwell.core.loop.transition import Revoked
-from stepwell.core.loop.waits import drop_timer, suspended, waits_of, withdraw_inputs
+from stepwell.core.loop.waits import drop_timer, suspended, waits_of, withdraw_questions
 from stepwell.core.records.model import Execution, Failure, Losses
 from stepwell.core.records.states import (
     OPEN,
@@ -108,7 +108,7 @@ def withdraw_ready(draft: Draft) -> None:
 
 
 def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, reason: str) -> None:
-    """Close every open execution, input request and wait; their tasks go to `task_status`."""
+    """Close every open execution, question and wait; their tasks go to `task_status`."""
     for execution in tuple(draft.open_executions()):
         if execution.begun and task_status is TaskStatus.PENDING:
             # It may have taken effect, so it must not run again when the run is resumed.
@@ -118,10 +118,10 @@ def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, r
         close(draft, execution, status, reason=reason)
         if execution.kind is StepKind.TASK:
             _settle_task(draft, execution.task_id, task_status)
-    asking = [request.task_id for request in draft.open_inputs()]
+    asking = [question.task_id for question in draft.open_questions()]
     for task_id in dict.fromkeys([*asking, *suspended(draft)]):
         waited = bool(waits_of(draft, task_id))
-        asks = withdraw_inputs(draft, task_id)
+        asks = withdraw_questions(draft, task_id)
         if task_id and (asks or waited):
             _settle_task(draft, task_id, task_status, asks=asks)
 
@@ -129,9 +129,9 @@ def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, r
 def _settle_task(draft: Draft, task_id: str, status: TaskStatus, *, asks: bool = False) -> None:
     if asks and status in SETTLED:
         now_us = draft.context.now_us
-        draft.change_task(task_id, status=status, input_id="", ended_us=now_us)
+        draft.change_task(task_id, status=status, question_id="", ended_us=now_us)
     elif asks:
-        draft.change_task(task_id, status=status, input_id="")
+        draft.change_task(task_id, status=status, question_id="")
     elif status in SETTLED:
         draft.change_task(task_id, status=status, ended_us=draft.context.now_us)
     else:
@@ -149,9 +149,9 @@ def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
         result_id=execution_id,
         ended_us=draft.context.now_us,
     )
-    if draft.state.inputs or draft.changed_inputs:
+    if draft.state.questions or draft.changed_questions:
         # Calls of it may have asked what it did without.
-        withdraw_inputs(draft, task_id)
+        withdraw_questions(draft, task_id)
     drop_total_timer(draft, task_id)
 
 

@@ -16,7 +16,7 @@ from stepwell.core.loop.signals import (
     Completed,
     Delivery,
     Failed,
-    NeedsInput,
+    NeedsAnswer,
     Planned,
     Reconciled,
     Reflected,
@@ -58,7 +58,7 @@ def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
             return _complete_task(draft, execution, delivery)
         case StepKind.PLAN, Planned() as result:
             return _plan(draft, execution, delivery, result)
-        case StepKind.TASK, NeedsInput() as result:
+        case StepKind.TASK, NeedsAnswer() as result:
             return ask(draft, execution, delivery, result)
         case StepKind.REFLECT, Reflected() as result:
             return _reflect(draft, execution, delivery, result)

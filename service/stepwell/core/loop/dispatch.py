@@ -214,7 +214,12 @@ def _offer_tasks(
                 idempotency.continue_in_next_commit(draft)
                 return False
     idle = idle and not draft.suspended
-    if one_too_many and idle and not any(draft.open_executions()) and not any(draft.open_inputs()):
+    if (
+        one_too_many
+        and idle
+        and not any(draft.open_executions())
+        and not any(draft.open_questions())
+    ):
         _run_out(draft, budgets.no_more_tasks(draft.run))
     return known > 0
 
@@ -266,8 +271,8 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
         waited_for = draft.timers.get(BLOCKED_TIMER)
         is_over = waited_for is not None and waited_for.delay_ms < 0
         return BlockedKind.WORKER if delay_ms == 0 or is_over else BlockedKind.TIMER
-    if any(True for _ in draft.open_inputs()):
-        return BlockedKind.INPUT
+    if any(True for _ in draft.open_questions()):
+        return BlockedKind.QUESTION
     if any(True for _ in draft.open_executions()):
         return BlockedKind.UNKNOWN_OUTCOME
     waits = {one.kind for task_id in suspended(draft) for one in waits_of(draft, task_id)}

@@ -1,6 +1,6 @@
 """A draft of a transition: an overlay over a `RunState` that `advance` writes to.
 
-Rows change only through `change_run`, `change_task`, `change_execution` and `put_input`; each of them
+Rows change only through `change_run`, `change_task`, `change_execution` and `put_question`; each of them
 changes the row *and* the delta of the current event. So no event can miss a change (S20).
 """
 
@@ -30,11 +30,11 @@ from stepwell.core.port import Commit, Fence, JournalWrite, Lease, OpenExecution
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.model import (
     Execution,
-    InputRequest,
     Message,
     Outcome,
     Payload,
     Plan,
+    Question,
     RequestRecord,
     Task,
     TaskSpec,
@@ -44,7 +44,7 @@ from stepwell.core.records.states import (
     SETTLED,
     EventType,
     ExecutionStatus,
-    InputStatus,
+    QuestionStatus,
     StepKind,
     TaskStatus,
 )
@@ -64,13 +64,13 @@ _ATTEMPTS_COUNTED = {
     ExecutionStatus.LOST: "lost",
     ExecutionStatus.RELEASED: "released",
     ExecutionStatus.CANCELLED: "cancelled",
-    ExecutionStatus.NEEDS_INPUT: "needs_input",
+    ExecutionStatus.NEEDS_ANSWER: "needs_answer",
     ExecutionStatus.SUSPENDED: "suspended",
 }
 """Final statuses of executions, and the field of `Run.attempts` that counts them."""
 
 _OF_A_DEFINITION = (
-    *("revision", "result_id", "result_run_id", "deduplicated_from", "failure", "input_id"),
+    *("revision", "result_id", "result_run_id", "deduplicated_from", "failure", "question_id"),
     *("previous", "losses", "messages", "started_us", "ended_us", "held_key", "key_run_id"),
 )
 """Fields of a task that are reset when a plan defines it anew. Attempt numbers never are."""
@@ -107,7 +107,7 @@ class Draft:
         self.executions: dict[str, Execution] = {}
         self._offered: list[str] = []
         """Executions that were created READY, in order."""
-        self.changed_inputs: dict[str, InputRequest] = {}
+        self.changed_questions: dict[str, Question] = {}
         self._events: list[EventDraft] = []
         self._runnable = Runnable(state, self.tasks)
 
@@ -201,10 +201,10 @@ class Draft:
         if status is not None and status in _ATTEMPTS_COUNTED:
             self._count_attempt(status)
 
-    def put_input(self, request: InputRequest) -> None:
-        """Write an input request."""
-        self.changed_inputs[request.input_id] = request
-        self._events[-1].inputs[request.input_id] = request
+    def put_question(self, question: Question) -> None:
+        """Write a question."""
+        self.changed_questions[question.question_id] = question
+        self._events[-1].questions[question.question_id] = question
 
     def put_outcome(self, outcome: Outcome) -> None:
         """Keep what an execution leaves behind."""
@@ -315,19 +315,19 @@ class Draft:
         """Return whether this transition created the execution."""
         return execution.execution_id not in self.state.open
 
-    def open_inputs(self) -> Iterator[InputRequest]:
-        """Return the input requests that wait for an answer."""
-        for input_id, one in self.state.inputs.items():
-            if input_id not in self.changed_inputs:
+    def open_questions(self) -> Iterator[Question]:
+        """Return the questions that wait for an answer."""
+        for question_id, one in self.state.questions.items():
+            if question_id not in self.changed_questions:
                 yield one
-        for one in tuple(self.changed_inputs.values()):
-            if one.status is InputStatus.OPEN:
+        for one in tuple(self.changed_questions.values()):
+            if one.status is QuestionStatus.OPEN:
                 yield one
 
-    def open_input(self, input_id: str) -> InputRequest | None:
-        """Return an input request that waits for an answer; None: it does not."""
-        one = self.changed_inputs.get(input_id) or self.state.inputs.get(input_id)
-        return one if one is not None and one.status is InputStatus.OPEN else None
+    def open_question(self, question_id: str) -> Question | None:
+        """Return a question that waits for an answer; None: it does not."""
+        one = self.changed_questions.get(question_id) or self.state.questions.get(question_id)
+        return one if one is not None and one.status is QuestionStatus.OPEN else None
 
     def waiting(self, task_id: str) -> int:
         """Return how many of a task's dependencies aren't settled."""
@@ -357,7 +357,7 @@ class Draft:
             self.run,
             {**self.state.tasks, **self.tasks},
             {one.execution_id: one for one in self.open_executions()},
-            {one.input_id: one for one in self.open_inputs()},
+            {one.question_id: one for one in self.open_questions()},
         )
 
     # --- the end -------------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ class Draft:
                 leases=self._granted(),
                 fences=tuple(self.fences.values()),
                 timers=tuple(self.timers.values()),
-                inputs=tuple(self.changed_inputs.values()),
+                questions=tuple(self.changed_questions.values()),
                 events=numbered,
                 messages=tuple(self.messages),
                 request=self.request,

@@ -24,10 +24,10 @@ from stepwell.core.loop.idempotency import (
     waiting,
 )
 from stepwell.core.loop.losses import AWAITED, losses_of, name_of, shows_poison
-from stepwell.core.loop.questions import input_expired
+from stepwell.core.loop.questions import question_expired
 from stepwell.core.loop.signals import LeaseExpired, TimerDue
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus
-from stepwell.core.loop.waits import INPUT_TIMER, WAIT_TIMER, drop_timer, sleep_over
+from stepwell.core.loop.waits import QUESTION_TIMER, WAIT_TIMER, drop_timer, sleep_over
 from stepwell.core.records.model import Failure, Session
 from stepwell.core.records.states import (
     SETTLED,
@@ -104,8 +104,8 @@ def timer_due(draft: Draft, one: TimerDue) -> Reply:
         _total_over(draft, one.name.removeprefix(TOTAL_TIMER))
     elif one.name.startswith(WAIT_TIMER):
         sleep_over(draft, one.name)
-    elif one.name.startswith(INPUT_TIMER):
-        input_expired(draft, one.name.removeprefix(INPUT_TIMER))
+    elif one.name.startswith(QUESTION_TIMER):
+        question_expired(draft, one.name.removeprefix(QUESTION_TIMER))
     elif one.name.startswith(budgets.WALL_TIMER):
         _wall_over(draft, int(one.name.removeprefix(budgets.WALL_TIMER)))
     return Reply()

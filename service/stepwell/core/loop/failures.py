@@ -15,7 +15,7 @@ from stepwell.core.loop.losses import POISON, count_loss
 from stepwell.core.loop.renewals import attempt_failed
 from stepwell.core.loop.signals import Delivery, LeaseExpired
 from stepwell.core.loop.transition import Reply
-from stepwell.core.loop.waits import withdraw_inputs
+from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.model import Execution, Failure, RetryPolicy
 from stepwell.core.records.states import (
     EventType,
@@ -150,9 +150,9 @@ def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = 
     if draft.task(task_id).allowance != draft.run.allowance:
         # Its time is over, or a person decided, before any attempt in this allowance was spent.
         fields |= {"spent": 0, "allowance": draft.run.allowance}
-    # An answered request stays for the attempts that a resume or a retry may bring.
-    if withdraw_inputs(draft, task_id):
-        fields["input_id"] = ""
+    # An answered question stays for the attempts that a resume or a retry may bring.
+    if withdraw_questions(draft, task_id):
+        fields["question_id"] = ""
     draft.change_task(task_id, **fields)
     drop_total_timer(draft, task_id)
     policy = draft.spec(task_id).on_failure

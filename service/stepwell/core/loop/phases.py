@@ -8,7 +8,7 @@ from stepwell.core.loop.changes import RunFields
 from stepwell.core.loop.closing import end_run, fail_run, failed_for_the_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import Trigger, next_phase
-from stepwell.core.loop.waits import withdraw_inputs
+from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.model import Failure, Losses, Previous
 from stepwell.core.records.states import EventType, FinishReason, Phase, RunStatus, StepKind
 from stepwell.core.records.step_journal import Journal
@@ -22,7 +22,7 @@ def enter_phase(draft: Draft, trigger: Trigger, **fields: Unpack[RunFields]) -> 
         fields["previous"] = Previous()
     if draft.run.step_journal != _NO_JOURNAL:
         fields["step_journal"] = _NO_JOURNAL
-    withdraw_inputs(draft, "")
+    withdraw_questions(draft, "")
     if draft.run.step_losses.count:
         fields["step_losses"] = Losses()
     fields["phase"] = next_phase(draft.run.phase, trigger)

@@ -1,6 +1,6 @@
-"""Input requests: a task asks, a person answers, or the request expires.
+"""Questions: a task asks, a person answers, or the question expires.
 
-A request is a row of its own, named after the attempt that asked: so the ids of a run are unique, however
+A question is a row of its own, named after the attempt that asked: so the ids of a run are unique, however
 many tasks ask at once. An answer lets its own task continue and no other; all further attempts at that
 task receive it.
 
@@ -18,68 +18,72 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
 from stepwell.core.loop.phases import enter_phase
 from stepwell.core.loop.renewals import renew
-from stepwell.core.loop.signals import Answer, Delivery, NeedsInput
+from stepwell.core.loop.signals import Answer, Delivery, NeedsAnswer
 from stepwell.core.loop.suspending import (
     answer_call,
+    ask_person,
     fail_asking_step,
-    put_request,
-    request_of,
+    question_of,
 )
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import Reply, refused
-from stepwell.core.loop.waits import INPUT_TIMER, drop_timer, withdraw_inputs
+from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, withdraw_questions
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
     ExpiryAction,
-    InputStatus,
     PauseReason,
     Phase,
+    QuestionStatus,
     RunStatus,
     StepKind,
     TaskStatus,
 )
 
-NOT_OPEN = "INPUT_NOT_OPEN"
-"""The reason of a refused answer. The loop knows open requests only; callers read others in the store."""
+NOT_OPEN = "QUESTION_NOT_OPEN"
+"""The reason of a refused answer. The loop knows open questions only; callers read others in the store."""
 
 
-def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsInput) -> Reply:
-    """Create an input request; its task waits for the answer."""
-    request = request_of(execution, result, draft.context.now_us)
-    put_request(draft, request)
-    end_attempt(draft, execution, ExecutionStatus.NEEDS_INPUT, delivery)
-    draft.change_task(execution.task_id, status=TaskStatus.BLOCKED, input_id=request.input_id)
+def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsAnswer) -> Reply:
+    """Create a question; its task waits for the answer."""
+    question = question_of(execution, result, draft.context.now_us)
+    ask_person(draft, question)
+    end_attempt(draft, execution, ExecutionStatus.NEEDS_ANSWER, delivery)
+    draft.change_task(
+        execution.task_id, status=TaskStatus.BLOCKED, question_id=question.question_id
+    )
     return Reply()
 
 
 def answer(draft: Draft, command: Answer) -> Reply:
-    """Answer an open input request; the task that asked continues with the answer."""
-    request = draft.open_input(command.input_id)
-    if request is None:
-        return refused(NOT_OPEN, f"no input request {command.input_id!r} of this run is open")
+    """Answer an open question; the task that asked continues with the answer."""
+    question = draft.open_question(command.question_id)
+    if question is None:
+        return refused(NOT_OPEN, f"no question {command.question_id!r} of this run is open")
     if command.replan and _is_last_iteration(draft):
         return refused(
             "LAST_ITERATION",
             "no iteration is left for another plan; answer without asking for one",
         )
-    draft.event(EventType.INPUT_ANSWERED, task_id=request.task_id, input_id=request.input_id)
-    draft.put_input(
+    draft.event(
+        EventType.QUESTION_ANSWERED, task_id=question.task_id, question_id=question.question_id
+    )
+    draft.put_question(
         replace(
-            request,
-            status=InputStatus.ANSWERED,
+            question,
+            status=QuestionStatus.ANSWERED,
             answer=command.payload,
             answered_by=command.answered_by,
             ended_us=draft.context.now_us,
         )
     )
-    drop_timer(draft, INPUT_TIMER + request.input_id)
-    if request.call:
-        answer_call(draft, request, command.payload)
+    drop_timer(draft, QUESTION_TIMER + question.question_id)
+    if question.call:
+        answer_call(draft, question, command.payload)
     else:
-        draft.change_task(request.task_id, status=TaskStatus.PENDING)
+        draft.change_task(question.task_id, status=TaskStatus.PENDING)
     if command.replan:
         _replan(draft, command.reason)
     return Reply()
@@ -106,7 +110,7 @@ def _replan(draft: Draft, reason: str) -> None:
     _end_step(draft)
     if draft.run.phase is Phase.PLANNING:
         draft.change_run(reason=_joined(draft.run.reason, reason))
-        withdraw_inputs(draft, "")
+        withdraw_questions(draft, "")
         renew(draft, "", "a person has asked for another plan")
         return
     withdraw_ready(draft)
@@ -131,32 +135,34 @@ def _joined(before: str, reason: str) -> str:
     return reason
 
 
-def input_expired(draft: Draft, input_id: str) -> None:
-    """Apply the `on_expiry` of an input request that was not answered in time.
+def question_expired(draft: Draft, question_id: str) -> None:
+    """Apply the `on_expiry` of a question that was not answered in time.
 
-    With WAIT and PAUSE the request stays open and can be answered; a paused run needs a resume.
+    With WAIT and PAUSE the question stays open and can be answered; a paused run needs a resume.
     """
-    request = draft.open_input(input_id)
-    if request is None:
+    question = draft.open_question(question_id)
+    if question is None:
         return
-    draft.event(EventType.INPUT_EXPIRED, task_id=request.task_id, input_id=input_id)
-    drop_timer(draft, INPUT_TIMER + input_id)
-    if request.on_expiry is ExpiryAction.WAIT:
+    draft.event(EventType.QUESTION_EXPIRED, task_id=question.task_id, question_id=question_id)
+    drop_timer(draft, QUESTION_TIMER + question_id)
+    if question.on_expiry is ExpiryAction.WAIT:
         return
-    if request.on_expiry is ExpiryAction.PAUSE:
+    if question.on_expiry is ExpiryAction.PAUSE:
         if draft.run.status is not RunStatus.PAUSED:
-            pause_run(draft, PauseReason.INPUT_EXPIRED, f"{input_id} was not answered in time")
+            pause_run(
+                draft, PauseReason.QUESTION_EXPIRED, f"{question_id} was not answered in time"
+            )
         return
     now_us = draft.context.now_us
-    draft.put_input(replace(request, status=InputStatus.EXPIRED, ended_us=now_us))
-    denied = request.on_expiry is ExpiryAction.DENY
+    draft.put_question(replace(question, status=QuestionStatus.EXPIRED, ended_us=now_us))
+    denied = question.on_expiry is ExpiryAction.DENY
     failure = Failure(
-        kind="DENIED" if denied else "INPUT_EXPIRED",
-        message=f"{input_id} was not answered in time",
+        kind="DENIED" if denied else "QUESTION_EXPIRED",
+        message=f"{question_id} was not answered in time",
         retryable=False,
     )
-    if request.call:
-        fail_asking_step(draft, request, failure)
+    if question.call:
+        fail_asking_step(draft, question, failure)
         return
-    draft.change_task(request.task_id, input_id="")
-    fail_task(draft, request.task_id, failure)
+    draft.change_task(question.task_id, question_id="")
+    fail_task(draft, question.task_id, failure)

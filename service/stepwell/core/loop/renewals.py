@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import count_tries_anew, execution_of, journal_at, put_journal
-from stepwell.core.loop.waits import withdraw_inputs
+from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import EventType, StepKind
@@ -33,7 +33,7 @@ def renew(draft: Draft, task_id: str, why: str) -> None:
         message=why,
     )
     put_journal(draft, task_id, _next_generation(journal))
-    withdraw_inputs(draft, task_id)
+    withdraw_questions(draft, task_id)
 
 
 def _next_generation(journal: Journal) -> Journal:

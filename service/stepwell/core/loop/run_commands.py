@@ -33,7 +33,7 @@ _OF_A_FORKED_RUN = (
 )
 _OF_A_FORKED_TASK = (
     *("status", "attempts", "result_id", "result_run_id", "deduplicated_from", "failure"),
-    *("input_id", "started_us", "ended_us", "journal"),
+    *("question_id", "started_us", "ended_us", "journal"),
 )
 """Fields that a fork may take over from its parent."""
 
@@ -89,8 +89,8 @@ def fork(draft: Draft, command: Fork) -> Reply:
     for task in command.tasks:
         fields = _differences(task, draft.task(task.task_id), _OF_A_FORKED_TASK)
         draft.adopt_task(task.task_id, **cast("TaskFields", fields))
-    for request in command.inputs:
-        draft.put_input(request)
+    for question in command.questions:
+        draft.put_question(question)
     return Reply()
 
 

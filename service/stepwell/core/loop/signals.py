@@ -7,10 +7,10 @@ from stepwell.core.records.model import (
     Budget,
     ExpiryAction,
     Failure,
-    InputKind,
-    InputRequest,
     Message,
     Payload,
+    Question,
+    QuestionKind,
     Record,
     Run,
     RunSpec,
@@ -55,8 +55,8 @@ class Fork(Called, frozen=True, kw_only=True):
     """Empty: the parent had no plan, and the fork begins by planning."""
     tasks: tuple[Task, ...] = ()
     """Tasks that are carried over or whose numbers go on; the plan's other tasks start anew."""
-    inputs: tuple[InputRequest, ...] = ()
-    """Answered requests whose task has yet to receive the answer."""
+    questions: tuple[Question, ...] = ()
+    """Answered questions whose task has yet to receive the answer."""
     input: Payload | None = None
 
 
@@ -86,9 +86,9 @@ class Resume(Command, frozen=True, kw_only=True):
 
 
 class Answer(Command, frozen=True, kw_only=True):
-    """Answer an input request."""
+    """Answer a question."""
 
-    input_id: str
+    question_id: str
     payload: Payload
     """The caller has checked it against the request's schema."""
     answered_by: str = ""
@@ -170,11 +170,11 @@ class Failed(Record, tag=True, frozen=True, kw_only=True):
     failure: Failure
 
 
-class NeedsInput(Record, tag=True, frozen=True, kw_only=True):
+class NeedsAnswer(Record, tag=True, frozen=True, kw_only=True):
     """A TASK step's question to a person; the task waits for the answer."""
 
     prompt: str
-    kind: InputKind = InputKind.INPUT
+    kind: QuestionKind = QuestionKind.VALUE
     schema: str = ""
     choices: tuple[str, ...] = ()
     expires_ms: int = 0
@@ -201,7 +201,7 @@ class SuspendedCall(Record, frozen=True, kw_only=True):
     """One call that waits, by its key in the step's journal. A person's answer becomes its value."""
 
     call: str
-    wait: Sleep | NeedsInput | BudgetSpent
+    wait: Sleep | NeedsAnswer | BudgetSpent
     arguments: str = ""
     """The digest of a question."""
 
@@ -234,7 +234,7 @@ Result = (
     | Completed
     | Reflected
     | Failed
-    | NeedsInput
+    | NeedsAnswer
     | Released
     | Reconciled
     | Suspended

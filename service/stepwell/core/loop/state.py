@@ -13,14 +13,14 @@ from stepwell.core.records.graph import Graph
 from stepwell.core.records.journal import Totals
 from stepwell.core.records.model import (
     Execution,
-    InputRequest,
     Plan,
+    Question,
     RequestRecord,
     Run,
     RunSpec,
     Task,
 )
-from stepwell.core.records.states import IN_FLIGHT, OPEN, SETTLED, InputStatus, TaskStatus
+from stepwell.core.records.states import IN_FLIGHT, OPEN, SETTLED, QuestionStatus, TaskStatus
 
 _PENDING = TaskStatus.PENDING
 """Looked up once: each access to an enum's member costs a call in Python 3.11, and every commit has several."""
@@ -42,10 +42,10 @@ class RunState:
         "checkpoint",
         "commit_id",
         "graph",
-        "inputs",
         "open",
         "plan_fingerprint",
         "plan_tasks",
+        "questions",
         "requests",
         "run",
         "runnable",
@@ -61,7 +61,7 @@ class RunState:
         self.graph = Graph({})
         self.tasks: dict[str, Task] = {}
         self.open: dict[str, OpenExecution] = {}
-        self.inputs: dict[str, InputRequest] = {}
+        self.questions: dict[str, Question] = {}
         self.requests: dict[str, RequestRecord] = {}
         self.waiting: dict[str, int] = {}
         self.runnable: OrderedDict[str, None] = OrderedDict()
@@ -93,8 +93,8 @@ class RunState:
                 self.open[row.execution.execution_id] = row
             else:
                 self.open.pop(row.execution.execution_id, None)
-        for request in loaded.inputs:
-            self._put_input(request)
+        for question in loaded.questions:
+            self._put_question(question)
         for record in loaded.requests:
             self.requests[record.request_id] = record
 
@@ -110,8 +110,8 @@ class RunState:
                 self.open[execution_id] = self.with_lease(execution, leases.get(execution_id))
             else:
                 self.open.pop(execution_id, None)
-        for request in commit.inputs:
-            self._put_input(request)
+        for question in commit.questions:
+            self._put_question(question)
         if commit.checkpoint is not None:
             self.checkpoint = replace(commit.checkpoint, base=b"")
         if commit.request is not None:
@@ -169,7 +169,7 @@ class RunState:
         for rows in (
             self.tasks,
             self.open,
-            self.inputs,
+            self.questions,
             self.requests,
             self.waiting,
             self.runnable,
@@ -229,11 +229,11 @@ class RunState:
         else:
             self.runnable.pop(task_id, None)
 
-    def _put_input(self, request: InputRequest) -> None:
-        if request.status is InputStatus.OPEN:
-            self.inputs[request.input_id] = request
+    def _put_question(self, question: Question) -> None:
+        if question.status is QuestionStatus.OPEN:
+            self.questions[question.question_id] = question
         else:
-            self.inputs.pop(request.input_id, None)
+            self.questions.pop(question.question_id, None)
 
 
 def is_under_way(task: Task) -> bool:

@@ -17,22 +17,22 @@ from stepwell.core.loop.journals import journal_at, kind_of, put_journal, write_
 from stepwell.core.loop.signals import (
     BudgetSpent,
     Delivery,
-    NeedsInput,
+    NeedsAnswer,
     Sleep,
     Suspended,
     SuspendedCall,
 )
 from stepwell.core.loop.transition import Reply
-from stepwell.core.loop.waits import INPUT_TIMER, put_waits, sleep_timer, waits_of, wake
+from stepwell.core.loop.waits import QUESTION_TIMER, put_waits, sleep_timer, waits_of, wake
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Execution, Failure, InputRequest, Payload
+from stepwell.core.records.model import Execution, Failure, Payload, Question
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
-    InputStatus,
+    QuestionStatus,
     TaskStatus,
     WaitKind,
 )
@@ -52,7 +52,7 @@ def refusal(draft: Draft, execution: Execution, result: Suspended) -> Failure | 
             message="an AT_MOST_ONCE task that has begun can't be suspended: it would run again from its beginning",
             retryable=False,
         )
-    new = {one.call for one in result.waits if isinstance(one.wait, NeedsInput)}
+    new = {one.call for one in result.waits if isinstance(one.wait, NeedsAnswer)}
     count = len(new | _asked(draft, execution.task_id).keys())
     if count <= limits.WAITS_MAX:
         return None
@@ -103,21 +103,21 @@ def _kind(call: SuspendedCall) -> WaitKind:
     match call.wait:
         case Sleep():
             return WaitKind.SLEEP
-        case NeedsInput():
-            return WaitKind.INPUT
+        case NeedsAnswer():
+            return WaitKind.QUESTION
         case BudgetSpent():
             return WaitKind.BUDGET
 
 
 def _wait(call: SuspendedCall, asked: dict[str, str]) -> Wait:
-    return Wait(key=call.call, kind=_kind(call), input_id=asked.get(call.call, ""))
+    return Wait(key=call.call, kind=_kind(call), question_id=asked.get(call.call, ""))
 
 
 def _is_over(draft: Draft, call: SuspendedCall, answered: list[str]) -> bool:
     match call.wait:
         case Sleep(remaining_ms=ms):
             return ms == 0
-        case NeedsInput():
+        case NeedsAnswer():
             return call.call in answered
         case BudgetSpent():
             # The run is paused by its own rule; the step goes on when it is resumed.
@@ -125,62 +125,65 @@ def _is_over(draft: Draft, call: SuspendedCall, answered: list[str]) -> bool:
 
 
 def _ask(draft: Draft, execution: Execution, calls: list[SuspendedCall]) -> dict[str, str]:
-    """Ask what is not asked yet, an event for each; return the request of each call that asks."""
+    """Ask what is not asked yet, an event for each; return the question of each call that asks."""
     asked = _asked(draft, execution.task_id)
     for number, call in enumerate(calls, 1):
-        if not isinstance(call.wait, NeedsInput) or call.call in asked:
+        if not isinstance(call.wait, NeedsAnswer) or call.call in asked:
             continue
-        request = request_of(execution, call.wait, draft.context.now_us)
-        input_id = asked[call.call] = f"{request.input_id}.{number}"
-        put_request(
-            draft, replace(request, input_id=input_id, call=call.call, arguments=call.arguments)
+        question = question_of(execution, call.wait, draft.context.now_us)
+        question_id = asked[call.call] = f"{question.question_id}.{number}"
+        ask_person(
+            draft,
+            replace(question, question_id=question_id, call=call.call, arguments=call.arguments),
         )
     return asked
 
 
 def _asked(draft: Draft, task_id: str) -> dict[str, str]:
-    """Return the open requests of a step's calls, by call."""
+    """Return the open questions of a step's calls, by call."""
     return {
-        one.call: one.input_id for one in draft.open_inputs() if one.call and one.task_id == task_id
+        one.call: one.question_id
+        for one in draft.open_questions()
+        if one.call and one.task_id == task_id
     }
 
 
-def request_of(execution: Execution, question: NeedsInput, now_us: int) -> InputRequest:
-    """Return the input request for a question of an execution."""
-    return InputRequest(
-        input_id=f"input:{execution.execution_id}",
+def question_of(execution: Execution, asked: NeedsAnswer, now_us: int) -> Question:
+    """Return the question that an attempt asks, open from now on."""
+    return Question(
+        question_id=f"question:{execution.execution_id}",
         task_id=execution.task_id,
         execution_id=execution.execution_id,
-        kind=question.kind,
-        prompt=question.prompt,
-        schema=question.schema,
-        choices=question.choices,
-        expires_ms=question.expires_ms,
-        on_expiry=question.on_expiry,
+        kind=asked.kind,
+        prompt=asked.prompt,
+        schema=asked.schema,
+        choices=asked.choices,
+        expires_ms=asked.expires_ms,
+        on_expiry=asked.on_expiry,
         created_us=now_us,
-        status=InputStatus.OPEN,
+        status=QuestionStatus.OPEN,
     )
 
 
-def put_request(draft: Draft, request: InputRequest) -> None:
-    """Write a new input request with an event of its own, and the timer of its expiry."""
+def ask_person(draft: Draft, question: Question) -> None:
+    """Write a new question with an event of its own, and the timer of its expiry."""
     draft.event(
-        EventType.INPUT_REQUESTED,
-        task_id=request.task_id,
-        execution_id=request.execution_id,
-        input_id=request.input_id,
-        message=request.prompt,
+        EventType.QUESTION_ASKED,
+        task_id=question.task_id,
+        execution_id=question.execution_id,
+        question_id=question.question_id,
+        message=question.prompt,
     )
-    draft.put_input(request)
-    if request.expires_ms:
-        name = INPUT_TIMER + request.input_id
-        draft.timers[name] = Timer(name=name, delay_ms=request.expires_ms)
+    draft.put_question(question)
+    if question.expires_ms:
+        name = QUESTION_TIMER + question.question_id
+        draft.timers[name] = Timer(name=name, delay_ms=question.expires_ms)
 
 
-def answer_call(draft: Draft, request: InputRequest, answer: Payload) -> None:
+def answer_call(draft: Draft, question: Question, answer: Payload) -> None:
     """Make an answer the value of the call that asked, within the current event; wake the step if it waits for it."""
-    task_id, call = request.task_id, request.call
-    entry = Entry(key=call, name=ASK, arguments=request.arguments, value=answer)
+    task_id, call = question.task_id, question.call
+    entry = Entry(key=call, name=ASK, arguments=question.arguments, value=answer)
     write_end(draft, task_id, entry)
     if any(one.key == call for one in waits_of(draft, task_id)):
         wake(draft, task_id, call)
@@ -197,12 +200,12 @@ def _is_step_leased(draft: Draft, task_id: str) -> bool:
     )
 
 
-def fail_asking_step(draft: Draft, request: InputRequest, failure: Failure) -> None:
+def fail_asking_step(draft: Draft, question: Question, failure: Failure) -> None:
     """Fail the step of a call that has no answer; an attempt that goes on without it ends."""
-    if not request.task_id:
+    if not question.task_id:
         fail_run(draft, failure)
         return
     for execution in tuple(draft.open_executions()):
-        if execution.task_id == request.task_id:
+        if execution.task_id == question.task_id:
             close(draft, execution, ExecutionStatus.CANCELLED, reason=failure.message)
-    fail_task(draft, request.task_id, failure)
+    fail_task(draft, question.task_id, failure)

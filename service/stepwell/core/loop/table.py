@@ -117,7 +117,7 @@ EXECUTION_MOVES: dict[E, frozenset[E]] = {
             E.LOST,
             E.RELEASED,
             E.CANCELLED,
-            E.NEEDS_INPUT,
+            E.NEEDS_ANSWER,
             E.UNKNOWN_OUTCOME,
             E.SUSPENDED,
         }
@@ -129,7 +129,7 @@ EXECUTION_MOVES: dict[E, frozenset[E]] = {
             E.TIMED_OUT,
             E.CANCELLED,
             E.RELEASED,
-            E.NEEDS_INPUT,
+            E.NEEDS_ANSWER,
             E.SUSPENDED,
         }
     ),
@@ -139,7 +139,7 @@ EXECUTION_MOVES: dict[E, frozenset[E]] = {
     E.LOST: frozenset(),
     E.RELEASED: frozenset(),
     E.CANCELLED: frozenset(),
-    E.NEEDS_INPUT: frozenset(),
+    E.NEEDS_ANSWER: frozenset(),
     E.SUSPENDED: frozenset(),
 }
 

@@ -14,7 +14,7 @@ from stepwell.core.loop.journals import count_tries_anew
 from stepwell.core.loop.renewals import renew
 from stepwell.core.loop.signals import RetryTask, SkipTask
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
-from stepwell.core.loop.waits import withdraw_inputs
+from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import (
     SETTLED,
@@ -45,9 +45,9 @@ def skip_task(draft: Draft, command: SkipTask) -> Reply:
     draft.event(EventType.TASK_SKIPPED, task_id=task_id, message=command.reason)
     for execution in _open_of(draft, task_id):
         close(draft, execution, ExecutionStatus.CANCELLED, reason="the task was skipped")
-    withdraw_inputs(draft, task_id)
+    withdraw_questions(draft, task_id)
     ended_us = draft.context.now_us
-    draft.change_task(task_id, status=TaskStatus.SKIPPED, input_id="", ended_us=ended_us)
+    draft.change_task(task_id, status=TaskStatus.SKIPPED, question_id="", ended_us=ended_us)
     drop_total_timer(draft, task_id)
     if command.skip_dependents:
         skip_dependents(draft, task_id)

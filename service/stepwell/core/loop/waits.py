@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from stepwell.core.loop import budgets, journals
 from stepwell.core.loop.draft import Draft
 from stepwell.core.port import Timer
-from stepwell.core.records.model import InputRequest
+from stepwell.core.records.model import Question
 from stepwell.core.records.states import (
     EventType,
-    InputStatus,
+    QuestionStatus,
     TaskStatus,
     WaitKind,
 )
 from stepwell.core.records.step_journal import Wait
 
-INPUT_TIMER = "input:"
-"""Prefix of an input request's expiry; the request's id follows."""
+QUESTION_TIMER = "question:"
+"""Prefix of a question's expiry; the question's id follows."""
 WAIT_TIMER = "wait:"
 """Prefix of a sleep's end; the journal's name, a colon and the call's key follow."""
 
@@ -105,25 +105,25 @@ def _is_spent(draft: Draft) -> bool:
     return bool(budgets.used_up(budgets.with_open_leases(draft.run, rows)))
 
 
-def withdraw_inputs(draft: Draft, task_id: str) -> bool:
+def withdraw_questions(draft: Draft, task_id: str) -> bool:
     """End a step's questions and waits, within the current event; return whether the task itself had asked.
 
     A call asks for its step, by its key; the task itself asks by ending its attempt.
     """
     own = False
-    for request in tuple(draft.open_inputs()):
-        if request.task_id == task_id:
-            own = own or not request.call
-            _cancel(draft, request)
+    for question in tuple(draft.open_questions()):
+        if question.task_id == task_id:
+            own = own or not question.call
+            _cancel(draft, question)
     if waits_of(draft, task_id):
         _end_waits(draft, task_id)
     return own
 
 
-def _cancel(draft: Draft, request: InputRequest) -> None:
+def _cancel(draft: Draft, question: Question) -> None:
     ended_us = draft.context.now_us
-    draft.put_input(replace(request, status=InputStatus.CANCELLED, ended_us=ended_us))
-    drop_timer(draft, INPUT_TIMER + request.input_id)
+    draft.put_question(replace(question, status=QuestionStatus.CANCELLED, ended_us=ended_us))
+    drop_timer(draft, QUESTION_TIMER + question.question_id)
 
 
 def _end_waits(draft: Draft, task_id: str) -> None:

@@ -1,7 +1,7 @@
 """Checkpoints: the commits of a run that have a name, each with the run as it was then.
 
 Some of them have a base besides: all rows that can still change, in a few bytes each. Folding starts there
-instead of from the first event. An execution or an input request that has ended never changes again, so no
+instead of from the first event. An execution or a question that has ended never changes again, so no
 base repeats it, and no base has a result: both are read by their ids where they stand.
 """
 
@@ -20,7 +20,7 @@ from stepwell.core.records.model import (
     AttemptCounts,
     Counts,
     Execution,
-    InputRequest,
+    Question,
     Run,
     RunSpec,
     Task,
@@ -98,7 +98,7 @@ class _Base(Record, frozen=True, kw_only=True):
     format: int
     tasks: tuple[Task, ...] = ()
     executions: tuple[Execution, ...] = ()
-    inputs: tuple[InputRequest, ...] = ()
+    questions: tuple[Question, ...] = ()
 
 
 class _Format(Record, frozen=True, kw_only=True):
@@ -113,13 +113,13 @@ _format = msgspec.json.Decoder(_Format).decode
 def base_of(rows: Rows) -> bytes:
     """Return the base of these rows: JSON in the records' own form, compressed by zlib.
 
-    The rows are all tasks, and the executions and input requests that are open.
+    The rows are all tasks, and the executions and questions that are open.
     """
     base = _Base(
         format=BASE_FORMAT,
         tasks=tuple(task for _, task in sorted(rows.tasks.items())),
         executions=tuple(one for _, one in sorted(rows.executions.items())),
-        inputs=tuple(one for _, one in sorted(rows.inputs.items())),
+        questions=tuple(one for _, one in sorted(rows.questions.items())),
     )
     return zlib.compress(_encode(base), level=1)
 
@@ -127,7 +127,7 @@ def base_of(rows: Rows) -> bytes:
 def rows_of(spec: RunSpec, checkpoint: Checkpoint) -> Rows | None:
     """Return the rows of a checkpoint's base; None: it has none, or one of another form.
 
-    They have no execution and no input request that had ended by then.
+    They have no execution and no question that had ended by then.
     """
     if not checkpoint.base:
         return None
@@ -139,7 +139,7 @@ def rows_of(spec: RunSpec, checkpoint: Checkpoint) -> Rows | None:
         run_of(spec, checkpoint),
         {task.task_id: task for task in base.tasks},
         {one.execution_id: one for one in base.executions},
-        {one.input_id: one for one in base.inputs},
+        {one.question_id: one for one in base.questions},
     )
 
 

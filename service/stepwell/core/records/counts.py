@@ -31,7 +31,7 @@ class AttemptCounts(Record, frozen=True, kw_only=True):
     lost: int = 0
     released: int = 0
     cancelled: int = 0
-    needs_input: int = 0
+    needs_answer: int = 0
     suspended: int = 0
 
 

@@ -13,9 +13,9 @@ from stepwell.core.records.model import (
     Budget,
     Counts,
     Failure,
-    InputRequest,
     Losses,
     Previous,
+    Question,
     Record,
     Session,
     Tally,
@@ -115,7 +115,7 @@ class TaskChange(Record, frozen=True, kw_only=True, rename=SHORT):
     held_key: str | UnsetType = UNSET
     key_run_id: str | UnsetType = UNSET
     failure: Failure | UnsetType = UNSET
-    input_id: str | UnsetType = UNSET
+    question_id: str | UnsetType = UNSET
     messages: int | UnsetType = UNSET
     previous: Previous | UnsetType = UNSET
     journal: Journal | UnsetType = UNSET
@@ -174,7 +174,7 @@ class Event(Record, frozen=True, kw_only=True, rename=SHORT):
     """The moment, for people; events are ordered by number."""
     task_id: str = ""
     execution_id: str = ""
-    input_id: str = ""
+    question_id: str = ""
     message: str = ""
     """A reason for people, if there is one."""
     actor: str = ""
@@ -184,7 +184,7 @@ class Event(Record, frozen=True, kw_only=True, rename=SHORT):
     run: RunChange | UnsetType = UNSET
     tasks: tuple[TaskChange, ...] = ()
     executions: tuple[ExecutionChange, ...] = ()
-    inputs: tuple[InputRequest, ...] = ()
-    """Changed input requests, whole."""
+    questions: tuple[Question, ...] = ()
+    """Changed questions, whole."""
     plan_revision: int = 0
     """PLAN_ACCEPTED: the plan whose tasks are the run's from now on, besides earlier ones."""

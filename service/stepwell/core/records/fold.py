@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple, replace
 
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.records.model import Execution, InputRequest, Plan, Record, Run, RunSpec, Task
+from stepwell.core.records.model import Execution, Plan, Question, Record, Run, RunSpec, Task
 from stepwell.core.records.states import StepKind
 
 R = TypeVar("R", bound=Record)
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     run: Run
     tasks: dict[str, Task]
     executions: dict[str, Execution]
-    inputs: dict[str, InputRequest]
+    questions: dict[str, Question]
 
 
 def empty_rows(spec: RunSpec) -> Rows:
@@ -34,7 +34,7 @@ def empty_rows(spec: RunSpec) -> Rows:
 
 def copy_of(rows: Rows) -> Rows:
     """Return a copy of rows, to fold further events into."""
-    return Rows(rows.run, dict(rows.tasks), dict(rows.executions), dict(rows.inputs))
+    return Rows(rows.run, dict(rows.tasks), dict(rows.executions), dict(rows.questions))
 
 
 def fold(spec: RunSpec, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
@@ -67,9 +67,9 @@ def _apply(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
         if before is None:
             before = Execution(execution_id=change.execution_id, kind=_kind(change))
         rows.executions[change.execution_id] = _changed(before, change)
-    for request in event.inputs:
-        rows.inputs[request.input_id] = request
-    return Rows(run, rows.tasks, rows.executions, rows.inputs)
+    for question in event.questions:
+        rows.questions[question.question_id] = question
+    return Rows(run, rows.tasks, rows.executions, rows.questions)
 
 
 def _kind(change: ExecutionChange) -> StepKind:

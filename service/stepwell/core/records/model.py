@@ -21,13 +21,13 @@ from stepwell.core.records.states import (
     ExecutionStatus,
     ExpiryAction,
     FinishReason,
-    InputKind,
-    InputStatus,
     LogKind,
     OnFailure,
     PauseReason,
     Phase,
     PlanTrigger,
+    QuestionKind,
+    QuestionStatus,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -341,8 +341,8 @@ class Task(StoredRecord, frozen=True, kw_only=True):
     key_run_id: str = ""
     """The run that has its idempotency key, while it waits for it. Empty: it doesn't wait."""
     failure: Failure = Failure()
-    input_id: str = ""
-    """The task's last input request: its attempts receive the answer."""
+    question_id: str = ""
+    """The task's last question: its attempts receive the answer."""
     messages: int = 0
     """Number of messages in its conversation."""
     previous: Previous = Previous()
@@ -406,18 +406,18 @@ class Execution(StoredRecord, frozen=True, kw_only=True):
     ended_us: int = 0
 
 
-class InputRequest(StoredRecord, frozen=True, kw_only=True):
+class Question(StoredRecord, frozen=True, kw_only=True):
     """A question to a person."""
 
-    input_id: str
+    question_id: str
     task_id: str
     execution_id: str = ""
-    kind: InputKind = InputKind.INPUT
+    kind: QuestionKind = QuestionKind.VALUE
     prompt: str = ""
     schema: str = ""
     """A JSON schema for the answer; empty: anything."""
     choices: tuple[str, ...] = ()
-    status: InputStatus = InputStatus.OPEN
+    status: QuestionStatus = QuestionStatus.OPEN
     expires_ms: int = 0
     on_expiry: ExpiryAction = ExpiryAction.WAIT
     answer: Payload | None = None

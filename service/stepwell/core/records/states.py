@@ -85,7 +85,7 @@ class ExecutionStatus(StrEnum):
     RELEASED = "RELEASED"
     """The step was handed back, or withdrawn before a worker had it; spends no attempt."""
     CANCELLED = "CANCELLED"
-    NEEDS_INPUT = "NEEDS_INPUT"
+    NEEDS_ANSWER = "NEEDS_ANSWER"
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
     """An AT_MOST_ONCE step was begun and its worker lost; a late delivery may still settle it. Or an AT_MOST_ONCE
     call within the step was begun, and nobody knows what became of it."""
@@ -93,8 +93,8 @@ class ExecutionStatus(StrEnum):
     """The step was handed back to wait for a person, a time or a budget; spends no attempt."""
 
 
-class InputStatus(StrEnum):
-    """The status of an input request."""
+class QuestionStatus(StrEnum):
+    """The status of a question."""
 
     OPEN = "OPEN"
     ANSWERED = "ANSWERED"
@@ -102,17 +102,17 @@ class InputStatus(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-class InputKind(StrEnum):
-    """The kind of answer that an input request asks for."""
+class QuestionKind(StrEnum):
+    """The kind of answer that a question asks for."""
 
     APPROVAL = "APPROVAL"
-    INPUT = "INPUT"
+    VALUE = "VALUE"
     CHOICE = "CHOICE"
     AUTH = "AUTH"
 
 
 class ExpiryAction(StrEnum):
-    """The consequence of an input request that expires unanswered."""
+    """The consequence of a question that expires unanswered."""
 
     WAIT = "WAIT"
     DENY = "DENY"
@@ -195,7 +195,7 @@ class BlockedKind(StrEnum):
     """A step is ready and no connected worker of its queue and version does it."""
     CAPACITY = "CAPACITY"
     """A step is ready and every worker that does it is busy."""
-    INPUT = "INPUT"
+    QUESTION = "QUESTION"
     BUDGET = "BUDGET"
     TIMER = "TIMER"
     """Every ready step waits for a back-off or a start delay to end, and every suspended one for a sleep."""
@@ -212,7 +212,7 @@ class PauseReason(StrEnum):
     REQUESTED = "REQUESTED"
     BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
     NO_PROGRESS = "NO_PROGRESS"
-    INPUT_EXPIRED = "INPUT_EXPIRED"
+    QUESTION_EXPIRED = "QUESTION_EXPIRED"
 
 
 class JournalMark(StrEnum):
@@ -232,7 +232,7 @@ class WaitKind(StrEnum):
     """The thing that a suspended step waits for."""
 
     SLEEP = "SLEEP"
-    INPUT = "INPUT"
+    QUESTION = "QUESTION"
     BUDGET = "BUDGET"
 
 
@@ -310,9 +310,9 @@ class EventType(StrEnum):
     JOURNAL_FORGOTTEN = "JOURNAL_FORGOTTEN"
     REFLECTION_ACCEPTED = "REFLECTION_ACCEPTED"
     ITERATION_COMPLETED = "ITERATION_COMPLETED"
-    INPUT_REQUESTED = "INPUT_REQUESTED"
-    INPUT_ANSWERED = "INPUT_ANSWERED"
-    INPUT_EXPIRED = "INPUT_EXPIRED"
+    QUESTION_ASKED = "QUESTION_ASKED"
+    QUESTION_ANSWERED = "QUESTION_ANSWERED"
+    QUESTION_EXPIRED = "QUESTION_EXPIRED"
     REPLAN_REQUESTED = "REPLAN_REQUESTED"
     STOP_REQUESTED = "STOP_REQUESTED"
     BUDGET_RAISED = "BUDGET_RAISED"

@@ -42,8 +42,8 @@ class Wait(Record, frozen=True, kw_only=True):
     key: str
     """The call that waits."""
     kind: WaitKind
-    input_id: str = ""
-    """The request that an INPUT waits for."""
+    question_id: str = ""
+    """The question that a QUESTION waits for."""
 
 
 def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> str:

@@ -15,12 +15,12 @@ from stepwell.rpc.orchestrator import (
     connected,
     effects,
     forks,
-    inputs,
     journals,
     lists,
     logs,
     plans,
     purge,
+    questions,
     reads,
     results,
     start,
@@ -167,15 +167,15 @@ class Servicer(OrchestratorServicer):
     ) -> pb.RaiseBudgetResponse:
         return await commands.raise_budget(self._parts, self._presenter, request)
 
-    async def ListInputs(
-        self, request: pb.ListInputsRequest, context: Context
-    ) -> pb.ListInputsResponse:
-        return await inputs.list_inputs(self._parts, request)
+    async def ListQuestions(
+        self, request: pb.ListQuestionsRequest, context: Context
+    ) -> pb.ListQuestionsResponse:
+        return await questions.list_questions(self._parts, request)
 
-    async def AnswerInput(
-        self, request: pb.AnswerInputRequest, context: Context
-    ) -> pb.AnswerInputResponse:
-        return await inputs.answer_input(self._parts, self._presenter, request)
+    async def AnswerQuestion(
+        self, request: pb.AnswerQuestionRequest, context: Context
+    ) -> pb.AnswerQuestionResponse:
+        return await questions.answer_question(self._parts, self._presenter, request)
 
     async def ListWorkers(
         self, request: pb.ListWorkersRequest, context: Context

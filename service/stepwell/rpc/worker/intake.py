@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsInput, Suspended
+from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsAnswer, Suspended
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Runtime
 from stepwell.core.records import errors
@@ -100,7 +100,9 @@ class Intake:
             # The execution is unknown, so there is none to fail.
             rejected = waiting.receipt(pb.ACK_STATUS_REJECTED, failure)
             asyncio.get_running_loop().call_soon(answered, rejected)
-        elif isinstance(delivery, Delivery) and isinstance(delivery.result, NeedsInput | Suspended):
+        elif isinstance(delivery, Delivery) and isinstance(
+            delivery.result, NeedsAnswer | Suspended
+        ):
             pass_on = partial(self._executor.pass_on, self._tenant_id, item.run_id)
             _ask(delivery, _questions(delivery.result), pass_on, waiting)
         else:
@@ -140,15 +142,15 @@ class _Waiting(NamedTuple):
         return self.receipt(pb.ACK_STATUS_REJECTED, failure)
 
 
-def _questions(result: NeedsInput | Suspended) -> tuple[NeedsInput, ...]:
-    if isinstance(result, NeedsInput):
+def _questions(result: NeedsAnswer | Suspended) -> tuple[NeedsAnswer, ...]:
+    if isinstance(result, NeedsAnswer):
         return (result,)
-    return tuple(one.wait for one in result.waits if isinstance(one.wait, NeedsInput))
+    return tuple(one.wait for one in result.waits if isinstance(one.wait, NeedsAnswer))
 
 
 def _ask(
     delivery: Delivery,
-    questions: tuple[NeedsInput, ...],
+    questions: tuple[NeedsAnswer, ...],
     pass_on: Callable[[Delivery, Callable[[Reply | Exception], None]], None],
     waiting: _Waiting,
 ) -> None:

@@ -21,7 +21,7 @@ from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.decisions import (
     Done,
     Failure,
-    NeedsInput,
+    NeedsAnswer,
     NonRetryable,
     NotDone,
     ReconcileDecision,
@@ -118,14 +118,14 @@ class CallRun:
                 await self._journal.write(self._entry(END, value=payload, took=took))
                 return value
             failure = failure_of(error)
-            if self._at_most_once or not isinstance(error, Release | NeedsInput):
+            if self._at_most_once or not isinstance(error, Release | NeedsAnswer):
                 await self._journal.write(
                     self._entry(TRY, number=number, failure=failure, took=took)
                 )
             else:
                 self._count_above()
             retry = self._request.retry
-            is_over = isinstance(error, Release | NeedsInput | SystemExit)
+            is_over = isinstance(error, Release | NeedsAnswer | SystemExit)
             if retry is None or is_over or self._is_last(made, failure):
                 raise error
             pause = retry.pause_seconds(made, self._runtime.random())

@@ -16,10 +16,10 @@ from stepwell_client.agent.scopes import CURRENT, frame_of
 from stepwell_client.agent.step_output import AttemptRecord
 from stepwell_client.agent.step_services import StepServices
 from stepwell_client.agent.threads import Threads, WaitingThread
-from stepwell_client.enums import Effect, ExpiryAction, InputKind, StepKind
+from stepwell_client.enums import Effect, ExpiryAction, QuestionKind, StepKind
 from stepwell_client.errors import JournalError, LeaseLost
 from stepwell_client.link.runtime import Runtime
-from stepwell_client.records.decisions import NeedsInput
+from stepwell_client.records.decisions import NeedsAnswer
 from stepwell_client.records.plans import Retry, Span
 from stepwell_client.v1 import worker_pb2
 
@@ -224,7 +224,7 @@ class JournalContext:
         self,
         prompt: str,
         *,
-        kind: InputKind = InputKind.INPUT,
+        kind: QuestionKind = QuestionKind.VALUE,
         schema: str | Mapping[str, Any] = "",
         choices: Sequence[str] = (),
         expires: Span | None = None,
@@ -232,7 +232,7 @@ class JournalContext:
         key: str | None = None,
         as_: Any = Any,
     ) -> Any:
-        """Ask a person, and return the answer as `as_` wants it. The fields are those of NeedsInput.
+        """Ask a person, and return the answer as `as_` wants it. The fields are those of NeedsAnswer.
 
         The step is suspended, once nothing but waits is left of it, and spends no attempt. The attempt after the
         answer goes on from here. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call, or in an
@@ -245,7 +245,7 @@ class JournalContext:
         self,
         prompt: str,
         *,
-        kind: InputKind = InputKind.INPUT,
+        kind: QuestionKind = QuestionKind.VALUE,
         schema: str | Mapping[str, Any] = "",
         choices: Sequence[str] = (),
         expires: Span | None = None,
@@ -322,12 +322,12 @@ in_thread: Callable[[JournalContext], Callable[[Callable[[], Coroutine[Any, Any,
 
 def _question(
     prompt: str,
-    kind: InputKind,
+    kind: QuestionKind,
     schema: str | Mapping[str, Any],
     choices: Sequence[str],
     expires: Span | None,
     on_expiry: ExpiryAction,
-) -> NeedsInput:
-    return NeedsInput(
+) -> NeedsAnswer:
+    return NeedsAnswer(
         prompt, kind=kind, schema=schema, choices=choices, expires=expires, on_expiry=on_expiry
     )

@@ -30,7 +30,7 @@ from stepwell_client.agent.threads import InThread
 from stepwell_client.enums import Effect
 from stepwell_client.errors import JournalError, LeaseLost, Suspended
 from stepwell_client.link.runtime import Runtime
-from stepwell_client.records.decisions import NeedsInput
+from stepwell_client.records.decisions import NeedsAnswer
 from stepwell_client.records.plans import Span, duration
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -133,7 +133,7 @@ class Calls:
         elif left > 0:
             await self.waits.rest(left, frame.activity)
 
-    async def ask(self, question: NeedsInput, key: str | None, returns: Any) -> Any:
+    async def ask(self, question: NeedsAnswer, key: str | None, returns: Any) -> Any:
         """Return a person's answer. Raises Suspended where there is none yet."""
         message = question.outcome()
         choices = list(message.choices)

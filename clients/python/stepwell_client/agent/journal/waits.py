@@ -43,7 +43,7 @@ class Wait:
         key: str,
         *,
         until: float = math.inf,
-        ask: worker_pb2.Outcome.NeedsInput | None = None,
+        ask: worker_pb2.Outcome.NeedsAnswer | None = None,
         arguments: str = "",
         is_pause: bool = False,
     ) -> None:

@@ -180,22 +180,22 @@ CREATE INDEX commits_fed ON commits (xid, seq);
 
 CREATE INDEX commits_fed_of_tenant ON commits (tenant_id, xid, seq) WHERE tenant_id >= '';
 
-CREATE TABLE inputs (
+CREATE TABLE questions (
   seq BIGSERIAL NOT NULL,
   run_key BIGINT NOT NULL,
-  input_id TEXT COLLATE "C" DEFAULT '' NOT NULL,
+  question_id TEXT COLLATE "C" DEFAULT '' NOT NULL,
   status TEXT COLLATE "C" DEFAULT '' NOT NULL,
   tenant_id TEXT COLLATE "C",
   body JSON DEFAULT '{}' NOT NULL,
   PRIMARY KEY (seq),
-  UNIQUE (run_key, input_id)
+  UNIQUE (run_key, question_id)
 );
 
-CREATE INDEX inputs_in_order ON inputs (run_key, seq) WHERE run_key >= 0;
+CREATE INDEX questions_in_order ON questions (run_key, seq) WHERE run_key >= 0;
 
-CREATE INDEX inputs_open ON inputs (run_key) WHERE status = 'OPEN';
+CREATE INDEX questions_open ON questions (run_key) WHERE status = 'OPEN';
 
-CREATE INDEX inputs_waiting ON inputs (tenant_id, seq) WHERE status = 'OPEN';
+CREATE INDEX questions_waiting ON questions (tenant_id, seq) WHERE status = 'OPEN';
 
 CREATE TABLE checkpoints (
   run_key BIGINT NOT NULL,
@@ -417,13 +417,13 @@ SELECT
     WHERE s.run_key = e.run_key AND s.task_id = coalesce(e.event ->> 't', '')
   ) AS task_id,
   coalesce(e.event ->> 'y', '') AS type,
-  CAST(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(CAST(e.event AS text), '"y":', '"type":'), '"at":', '"time_us":'), '"t":', '"task_id":'), '"x":', '"execution_id":'), '"T":', '"tasks":'), '"X":', '"executions":'), '"s":', '"status":'), '"k":', '"kind":'), '"i":', '"iteration":'), '"a":', '"attempt":'), '"A":', '"attempts":'), '"g":', '"allowance":'), '"q":', '"queue":'), '"w":', '"worker_id":'), '"r":', '"result_id":'), '"h":', '"has_result":'), '"o":', '"offered_us":'), '"l":', '"leased_us":'), '"b":', '"started_us":'), '"e":', '"ended_us":') AS jsonb) - ARRAY['type', 'time_us', 'task_id', 'execution_id', 'input_id', 'message', 'actor', 'on_behalf_of', 'plan_revision'] AS payload,
+  CAST(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(CAST(e.event AS text), '"y":', '"type":'), '"at":', '"time_us":'), '"t":', '"task_id":'), '"x":', '"execution_id":'), '"T":', '"tasks":'), '"X":', '"executions":'), '"s":', '"status":'), '"k":', '"kind":'), '"i":', '"iteration":'), '"a":', '"attempt":'), '"A":', '"attempts":'), '"g":', '"allowance":'), '"q":', '"queue":'), '"w":', '"worker_id":'), '"r":', '"result_id":'), '"h":', '"has_result":'), '"o":', '"offered_us":'), '"l":', '"leased_us":'), '"b":', '"started_us":'), '"e":', '"ended_us":') AS jsonb) - ARRAY['type', 'time_us', 'task_id', 'execution_id', 'question_id', 'message', 'actor', 'on_behalf_of', 'plan_revision'] AS payload,
   e.tenant_id, e.number, r.run_id AS run_name,
   coalesce(e.event ->> 't', '') AS task_name,
   e.run_key, e.version,
   coalesce(CAST(e.event ->> 'at' AS bigint), 0) AS time_us,
   coalesce(e.event ->> 'x', '') AS execution_id,
-  coalesce(e.event ->> 'input_id', '') AS input_id,
+  coalesce(e.event ->> 'question_id', '') AS question_id,
   coalesce(e.event ->> 'message', '') AS message,
   coalesce(e.event ->> 'actor', '') AS actor,
   coalesce(e.event ->> 'on_behalf_of', '') AS on_behalf_of,

@@ -37,7 +37,7 @@ CREATE TYPE stepwell_outcome_0008 AS (
 
 CREATE TYPE stepwell_timer_0008 AS (at bigint, name text, version bigint, due_us bigint);
 
-CREATE TYPE stepwell_input_0008 AS (at bigint, input_id text, status text, tenant_id text, body text);
+CREATE TYPE stepwell_question_0008 AS (at bigint, question_id text, status text, tenant_id text, body text);
 
 CREATE TYPE stepwell_message_0008 AS (at bigint, task_id text, role text, body text);
 
@@ -69,7 +69,7 @@ CREATE FUNCTION stepwell_commit_0008(
   new_plans stepwell_plan_0008[], new_task_specs stepwell_task_spec_0008[], new_tasks stepwell_task_0008[],
   dropped_tasks stepwell_name_0008[], new_executions stepwell_execution_0008[],
   new_outcomes stepwell_outcome_0008[], new_timers stepwell_timer_0008[], dropped_timers stepwell_name_0008[],
-  new_inputs stepwell_input_0008[], new_messages stepwell_message_0008[], new_requests stepwell_request_0008[],
+  new_questions stepwell_question_0008[], new_messages stepwell_message_0008[], new_requests stepwell_request_0008[],
   new_sessions stepwell_session_0008[], new_checkpoints stepwell_checkpoint_0008[],
   new_commits stepwell_commit_row_0008[], journal_writes stepwell_journal_write_0008[],
   OUT verdicts text[], OUT now_us bigint
@@ -331,11 +331,11 @@ BEGIN
   IF dropped_timers IS NOT NULL THEN
     DELETE FROM timers AS t USING unnest(dropped_timers) AS d WHERE t.run_key = keys[d.at] AND t.name = d.name;
   END IF;
-  IF new_inputs IS NOT NULL THEN
-    INSERT INTO inputs (run_key, input_id, status, tenant_id, body)
-    SELECT keys[i.at], i.input_id, i.status, i.tenant_id, i.body::json
-    FROM unnest(new_inputs) AS i WHERE keys[i.at] IS NOT NULL
-    ON CONFLICT (run_key, input_id) DO UPDATE SET
+  IF new_questions IS NOT NULL THEN
+    INSERT INTO questions (run_key, question_id, status, tenant_id, body)
+    SELECT keys[i.at], i.question_id, i.status, i.tenant_id, i.body::json
+    FROM unnest(new_questions) AS i WHERE keys[i.at] IS NOT NULL
+    ON CONFLICT (run_key, question_id) DO UPDATE SET
       status = excluded.status, tenant_id = excluded.tenant_id, body = excluded.body;
   END IF;
   IF new_messages IS NOT NULL THEN

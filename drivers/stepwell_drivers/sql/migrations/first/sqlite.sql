@@ -169,22 +169,22 @@ CREATE INDEX commits_by_event ON commits (run_key, last_event);
 
 CREATE INDEX commits_of_tenant ON commits (tenant_id);
 
-CREATE TABLE inputs (
+CREATE TABLE questions (
   seq INTEGER NOT NULL,
   run_key BIGINT NOT NULL,
-  input_id TEXT DEFAULT '' NOT NULL,
+  question_id TEXT DEFAULT '' NOT NULL,
   status TEXT DEFAULT '' NOT NULL,
   tenant_id TEXT,
   body TEXT DEFAULT '{}' NOT NULL,
   PRIMARY KEY (seq),
-  UNIQUE (run_key, input_id)
+  UNIQUE (run_key, question_id)
 );
 
-CREATE INDEX inputs_in_order ON inputs (run_key);
+CREATE INDEX questions_in_order ON questions (run_key);
 
-CREATE INDEX inputs_open ON inputs (run_key) WHERE status = 'OPEN';
+CREATE INDEX questions_open ON questions (run_key) WHERE status = 'OPEN';
 
-CREATE INDEX inputs_waiting ON inputs (tenant_id) WHERE status = 'OPEN';
+CREATE INDEX questions_waiting ON questions (tenant_id) WHERE status = 'OPEN';
 
 CREATE TABLE checkpoints (
   run_key BIGINT NOT NULL,
@@ -390,13 +390,13 @@ SELECT
     WHERE s.run_key = e.run_key AND s.task_id = coalesce(json_extract(e.event, '$.t'), '')
   ) AS task_id,
   coalesce(json_extract(e.event, '$.y'), '') AS type,
-  json_remove(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(e.event, '"y":', '"type":'), '"at":', '"time_us":'), '"t":', '"task_id":'), '"x":', '"execution_id":'), '"T":', '"tasks":'), '"X":', '"executions":'), '"s":', '"status":'), '"k":', '"kind":'), '"i":', '"iteration":'), '"a":', '"attempt":'), '"A":', '"attempts":'), '"g":', '"allowance":'), '"q":', '"queue":'), '"w":', '"worker_id":'), '"r":', '"result_id":'), '"h":', '"has_result":'), '"o":', '"offered_us":'), '"l":', '"leased_us":'), '"b":', '"started_us":'), '"e":', '"ended_us":'), '$.type', '$.time_us', '$.task_id', '$.execution_id', '$.input_id', '$.message', '$.actor', '$.on_behalf_of', '$.plan_revision') AS payload,
+  json_remove(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(e.event, '"y":', '"type":'), '"at":', '"time_us":'), '"t":', '"task_id":'), '"x":', '"execution_id":'), '"T":', '"tasks":'), '"X":', '"executions":'), '"s":', '"status":'), '"k":', '"kind":'), '"i":', '"iteration":'), '"a":', '"attempt":'), '"A":', '"attempts":'), '"g":', '"allowance":'), '"q":', '"queue":'), '"w":', '"worker_id":'), '"r":', '"result_id":'), '"h":', '"has_result":'), '"o":', '"offered_us":'), '"l":', '"leased_us":'), '"b":', '"started_us":'), '"e":', '"ended_us":'), '$.type', '$.time_us', '$.task_id', '$.execution_id', '$.question_id', '$.message', '$.actor', '$.on_behalf_of', '$.plan_revision') AS payload,
   e.tenant_id, e.number, r.run_id AS run_name,
   coalesce(json_extract(e.event, '$.t'), '') AS task_name,
   e.run_key, e.version,
   coalesce(json_extract(e.event, '$.at'), 0) AS time_us,
   coalesce(json_extract(e.event, '$.x'), '') AS execution_id,
-  coalesce(json_extract(e.event, '$.input_id'), '') AS input_id,
+  coalesce(json_extract(e.event, '$.question_id'), '') AS question_id,
   coalesce(json_extract(e.event, '$.message'), '') AS message,
   coalesce(json_extract(e.event, '$.actor'), '') AS actor,
   coalesce(json_extract(e.event, '$.on_behalf_of'), '') AS on_behalf_of,

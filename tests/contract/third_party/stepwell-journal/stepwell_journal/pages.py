@@ -14,8 +14,7 @@ from stepwell.core.port import (
     ExecutionQuery,
     FeedEntry,
     FeedQuery,
-    FoundInput,
-    InputQuery,
+    FoundQuestion,
     JournalQuery,
     LeaseQuery,
     LogQuery,
@@ -23,13 +22,14 @@ from stepwell.core.port import (
     Page,
     PresenceQuery,
     Query,
+    QuestionQuery,
     RunQuery,
     TaskQuery,
     WorkerLease,
 )
 from stepwell.core.records.errors import InvalidArgument, StoreRefused
 from stepwell.core.records.model import Run
-from stepwell.core.records.states import InputStatus
+from stepwell.core.records.states import QuestionStatus
 from stepwell_journal.state import State
 
 T = TypeVar("T")
@@ -46,8 +46,8 @@ def page_of(state: State, query: Query[Any], now_us: int, store_id: str) -> Page
             return _runs(state, query)
         case TaskQuery() | ExecutionQuery() | MessageQuery() | CheckpointQuery():
             return _rows_of_run(state, query)
-        case InputQuery():
-            return _inputs(state, query)
+        case QuestionQuery():
+            return _questions(state, query)
         case EndedQuery():
             return _ended(state, query, now_us)
         case LeaseQuery():
@@ -123,19 +123,20 @@ def _place(cursor: str) -> int:
     return int(cursor)
 
 
-def _inputs(state: State, query: InputQuery) -> Page[FoundInput]:
+def _questions(state: State, query: QuestionQuery) -> Page[FoundQuestion]:
     after = _place(query.cursor) if query.cursor else 0
     found = [
-        (rows.asked[input_id], run_id, request)
+        (rows.asked[question_id], run_id, request)
         for (tenant_id, run_id), rows in state.runs.items()
         if tenant_id == query.tenant_id and query.run_id in {"", run_id}
-        for input_id, request in rows.inputs.items()
-        if rows.asked[input_id] > after and (query.run_id or request.status is InputStatus.OPEN)
+        for question_id, request in rows.questions.items()
+        if rows.asked[question_id] > after
+        and (query.run_id or request.status is QuestionStatus.OPEN)
     ]
     found.sort(key=lambda it: it[0])
     page = found[: max(query.limit, 1)]
     return Page(
-        items=tuple(FoundInput(run_id=run_id, request=it) for _, run_id, it in page),
+        items=tuple(FoundQuestion(run_id=run_id, question=it) for _, run_id, it in page),
         cursor=str(page[-1][0]) if len(page) < len(found) else "",
     )
 

@@ -31,11 +31,11 @@ from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import (
     Execution,
-    InputRequest,
     Message,
     Outcome,
     Payload,
     Plan,
+    Question,
     RequestRecord,
     Run,
     Session,
@@ -130,9 +130,9 @@ class Rows:
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     executions: dict[str, Execution] = field(default_factory=dict[str, Execution])
     """In the order of their birth: a dictionary keeps a key's first place."""
-    inputs: dict[str, InputRequest] = field(default_factory=dict[str, InputRequest])
+    questions: dict[str, Question] = field(default_factory=dict[str, Question])
     asked: dict[str, int] = field(default_factory=dict[str, int])
-    """When each input request was born: a number that no other has."""
+    """When each question was born: a number that no other has."""
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
     events: list[Event] = field(default_factory=list[Event])
@@ -242,10 +242,10 @@ class State:
         if commit.plan is not None:
             rows.plans[commit.plan.revision] = commit.plan
         rows.tasks.update((task.task_id, task) for task in commit.tasks)
-        for request in commit.inputs:
-            rows.inputs[request.input_id] = request
+        for question in commit.questions:
+            rows.questions[question.question_id] = question
             self._order += 1
-            rows.asked.setdefault(request.input_id, self._order)
+            rows.asked.setdefault(question.question_id, self._order)
         rows.events += commit.events
         rows.messages += commit.messages
         if commit.checkpoint is not None:

@@ -34,8 +34,8 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
-from stepwell.core.records.model import Execution, InputRequest, LogEntry, Plan, Run
-from stepwell.core.records.states import OPEN, Durability, InputStatus, Verdict
+from stepwell.core.records.model import Execution, LogEntry, Plan, Question, Run
+from stepwell.core.records.states import OPEN, Durability, QuestionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
 from stepwell_journal.journal import Journal
@@ -202,7 +202,9 @@ class JournalStore:
                 for it in rows.executions.values()
                 if it.status in OPEN
             ),
-            inputs=tuple(it for it in rows.inputs.values() if it.status is InputStatus.OPEN),
+            questions=tuple(
+                it for it in rows.questions.values() if it.status is QuestionStatus.OPEN
+            ),
             requests=tuple(rows.requests),
             checkpoint=replace(rows.checkpoints[-1], base=b"") if rows.checkpoints else None,
             commit_id=rows.commit_ids[-1],
@@ -263,12 +265,12 @@ class JournalStore:
         self._require_open()
         return page_of(self._state, query, self._clock.now_us(), self._journal.store_id)
 
-    async def read_inputs(
-        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
-    ) -> Sequence[InputRequest]:
+    async def read_questions(
+        self, tenant_id: str, run_id: str, question_ids: Sequence[str]
+    ) -> Sequence[Question]:
         rows = self._rows(tenant_id, run_id)
-        kept = rows.inputs if rows is not None else {}
-        return [kept[name] for name in input_ids if name in kept]
+        kept = rows.questions if rows is not None else {}
+        return [kept[name] for name in question_ids if name in kept]
 
     # --- the store itself ---
 

@@ -1,11 +1,11 @@
-"""ListInputs, AnswerInput: the questions of runs, and their answers."""
+"""ListQuestions, AnswerQuestion: the questions of runs, and their answers."""
 
 from __future__ import annotations
 
 from stepwell.app.questions import give_answer
 from stepwell.app.runs import read_run
 from stepwell.core.loop.signals import Answer
-from stepwell.core.port import FoundInput, InputQuery
+from stepwell.core.port import FoundQuestion, QuestionQuery
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.commands import as_called, common_fields
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
@@ -15,32 +15,36 @@ from stepwell.wire import fill, to_message, to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
-async def list_inputs(parts: Parts, request: pb.ListInputsRequest) -> pb.ListInputsResponse:
-    """Return a page of a run's input requests, or of the open ones of all runs."""
+async def list_questions(
+    parts: Parts, request: pb.ListQuestionsRequest
+) -> pb.ListQuestionsResponse:
+    """Return a page of a run's questions, or of the open ones of all runs."""
     tenant_id = tenant()
     cursor = cursor_of(tenant_id, request)
     if request.run_id:
         await read_run(parts.store, tenant(), request.run_id)
 
-    query = InputQuery(tenant_id=tenant_id, run_id=request.run_id, cursor=cursor)
+    query = QuestionQuery(tenant_id=tenant_id, run_id=request.run_id, cursor=cursor)
 
-    async def show(one: FoundInput) -> pb.RunInput:
-        message = pb.RunInput(run_id=one.run_id)
-        fill(one.request, message.request)
+    async def show(one: FoundQuestion) -> pb.RunQuestion:
+        message = pb.RunQuestion(run_id=one.run_id)
+        fill(one.question, message.question)
         return message
 
-    inputs, after = await read_page(rows_of(parts.store, query), show, size_of(request))
-    return pb.ListInputsResponse(inputs=inputs, next_page_token=token_of(tenant_id, request, after))
+    questions, after = await read_page(rows_of(parts.store, query), show, size_of(request))
+    return pb.ListQuestionsResponse(
+        questions=questions, next_page_token=token_of(tenant_id, request, after)
+    )
 
 
-async def answer_input(
-    parts: Parts, presenter: RunPresenter, request: pb.AnswerInputRequest
-) -> pb.AnswerInputResponse:
+async def answer_question(
+    parts: Parts, presenter: RunPresenter, request: pb.AnswerQuestionRequest
+) -> pb.AnswerQuestionResponse:
     """Answer a request, once."""
     run_id = request.run_id
     await read_run(parts.store, tenant(), run_id)
     command = Answer(
-        input_id=request.input_id,
+        question_id=request.question_id,
         payload=to_record(request.answer),
         answered_by=request.answered_by or caller().subject,
         replan=request.replan,
@@ -50,8 +54,8 @@ async def answer_input(
     answered = await give_answer(
         parts.executor, tenant(), run_id, command, validate_only=request.validate_only
     )
-    return pb.AnswerInputResponse(
+    return pb.AnswerQuestionResponse(
         run=await presenter.message(answered.run),
-        input=to_message(answered.question),
+        question=to_message(answered.question),
         changed=answered.changed,
     )
