@@ -151,9 +151,9 @@ docs: $(DOCS_READY) ## the site of the documents, in build/site: every link lead
 format: $(READY) ## format the code and mend what ruff can mend
 	@$(PY) -m ruff check --fix-only $(SOURCES)
 	@$(PY) -m ruff format $(SOURCES)
-	@if compgen -G 'proto/stepwell/v1/*.proto' >/dev/null; then $(VENV)/bin/buf format -w; fi
+	@$(VENV)/bin/buf format -w
 
-generate: $(GENERATE_READY) ## make the Python code in stepwell_client/v1 from proto/
+generate: $(GENERATE_READY) ## make the Python code in stepwell_client/{v1,store/v1} from proto/
 	@$(GENERATE_PY) scripts/generate.py
 
 console: $(READY) ## build the web console's page from console/ (needs Node and npm)

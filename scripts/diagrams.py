@@ -217,7 +217,9 @@ def scope_rows() -> str:
     by_scope: dict[tuple[str, str], list[str]] = {}
     for method, scope in scopes.SCOPES.items():
         _, service, name = method.split("/")
-        by_scope.setdefault((service.removeprefix("stepwell.v1."), scope), []).append(name)
+        by_scope.setdefault(
+            (service.rpartition(".")[2] if service.startswith("stepwell.") else service, scope), []
+        ).append(name)
     said = {scopes.ANY: "any valid token", scopes.NONE: "no token"}
     body = [
         (service, said.get(scope) or f"`{scope}`", "all" if scope == scopes.STORE else code(names))

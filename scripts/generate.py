@@ -1,4 +1,4 @@
-"""Makes the Python code in stepwell_client/v1 from proto/, or proves that it is fresh.
+"""Makes the Python code in stepwell_client/{v1,store/v1} from proto/, or proves that it is fresh.
 
     make generate                            # writes it
     .venv-generate/bin/python scripts/generate.py --check   # says which files differ, exit code 1
@@ -19,27 +19,28 @@ from importlib import resources
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-PACKAGE = "stepwell_client.v1"
-INIT = '''"""Messages and stubs of the `stepwell.v1` protocol, generated from proto/: never edited."""
+PACKAGES = ("v1", "store/v1")
+"""The folders below proto/stepwell that are made, each into the folder of its name in stepwell_client."""
+INIT = '''"""Messages and stubs of the `stepwell.{}` protocol, generated from proto/: never edited."""
 '''
 
 # Imports, and the module's own name as the message classes carry it. Names of services and of proto
 # packages ("stepwell.v1.Orchestrator") have no _pb2 after them and stay.
-_IMPORT_FROM = re.compile(r"^(\s*)from stepwell\.v1 import ", re.MULTILINE)
-_MODULE_NAME = re.compile(r"\bstepwell\.v1\.(?=\w+_pb2)")
+_IMPORT_FROM = re.compile(r"^(\s*)from stepwell\.((?:store\.)?v1) import ", re.MULTILINE)
+_MODULE_NAME = re.compile(r"\bstepwell\.((?:store\.)?v1)\.(?=\w+_pb2)")
 
 
 def rewrite(text: str) -> str:
     """Moves generated imports from the proto package to the Python package that ships them."""
-    text = _IMPORT_FROM.sub(rf"\1from {PACKAGE} import ", text)
-    return _MODULE_NAME.sub(f"{PACKAGE}.", text)
+    text = _IMPORT_FROM.sub(r"\1from stepwell_client.\2 import ", text)
+    return _MODULE_NAME.sub(r"stepwell_client.\1.", text)
 
 
 def generate(proto_root: Path) -> dict[str, str]:
     """Returns the generated files, name to text."""
-    protos = sorted(path.relative_to(proto_root) for path in proto_root.glob("stepwell/v1/*.proto"))
+    protos = sorted(path.relative_to(proto_root) for path in proto_root.glob("stepwell/**/*.proto"))
     if not protos:
-        sys.exit(f"error: no stepwell/v1/*.proto below {proto_root}")
+        sys.exit(f"error: no stepwell/**/*.proto below {proto_root}")
     well_known = resources.files("grpc_tools") / "_proto"
     # The plugin of mypy-protobuf is found on the PATH: the one of this environment comes first.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -57,12 +58,14 @@ def generate(proto_root: Path) -> dict[str, str]:
         done = subprocess.run(command, check=False, env={**os.environ, "PATH": path})
         if done.returncode != 0:
             sys.exit(f"error: protoc refused the files below {proto_root}; its words are above")
-        files = {"__init__.py": INIT}
-        for made in sorted((Path(out) / "stepwell" / "v1").iterdir()):
-            text = made.read_text(encoding="utf-8")
-            if made.name.endswith(("_pb2_grpc.py", "_pb2_grpc.pyi")) and not _has_service(text):
-                continue  # a file of messages alone has no stubs worth shipping
-            files[made.name] = rewrite(text)
+        files: dict[str, str] = {}
+        for package in PACKAGES:
+            files[f"{package}/__init__.py"] = INIT.format(package.replace("/", "."))
+            for made in sorted((Path(out) / "stepwell" / package).glob("*.py*")):
+                text = made.read_text(encoding="utf-8")
+                if made.name.endswith(("_pb2_grpc.py", "_pb2_grpc.pyi")) and not _has_service(text):
+                    continue  # a file of messages alone has no stubs worth shipping
+                files[f"{package}/{made.name}"] = rewrite(text)
     return files
 
 
@@ -71,13 +74,11 @@ def _has_service(grpc_module: str) -> bool:
 
 
 def present(target: Path) -> dict[str, str]:
-    """Returns the files that stand in the target folder now, name to text."""
-    if not target.is_dir():
-        return {}
+    """Returns the generated files that stand below the target folder now, name to text."""
     return {
-        path.name: path.read_text(encoding="utf-8")
-        for path in sorted(target.iterdir())
-        if path.suffix in {".py", ".pyi"}
+        f"{package}/{path.name}": path.read_text(encoding="utf-8")
+        for package in PACKAGES
+        for path in sorted((target / package).glob("*.py*"))
     }
 
 
@@ -93,24 +94,26 @@ def differences(fresh: dict[str, str], old: dict[str, str]) -> list[str]:
 
 def write(target: Path, fresh: dict[str, str]) -> None:
     """Writes what changed, and removes what is generated no longer."""
-    target.mkdir(parents=True, exist_ok=True)
     old = present(target)
     for name in old.keys() - fresh.keys():
         (target / name).unlink()
     for name, text in fresh.items():
         if old.get(name) != text:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
             (target / name).write_text(text, encoding="utf-8")
 
 
 def main() -> None:
     """Reads the arguments, then writes or compares."""
-    parser = argparse.ArgumentParser(description="Generate stepwell_client/v1 from proto/.")
+    parser = argparse.ArgumentParser(
+        description="Generate stepwell_client/{v1,store/v1} from proto/."
+    )
     parser.add_argument("--proto-root", type=Path, default=TOP / "proto", help="default: proto/")
     parser.add_argument(
         "--target",
         type=Path,
-        default=TOP / "clients" / "python" / "stepwell_client" / "v1",
-        help="default: clients/python/stepwell_client/v1",
+        default=TOP / "clients" / "python" / "stepwell_client",
+        help="default: clients/python/stepwell_client",
     )
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     arguments = parser.parse_args()

@@ -22,7 +22,7 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.signals import Start
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import ClaimRequest, Commit, Store, Want
+from stepwell.core.port import Claim, Commit, Store, Want
 from stepwell.core.records.model import RunSpec, TaskSpec
 from stepwell.core.records.states import StepKind, Verdict
 from stepwell.runtime import SystemRuntime
@@ -103,7 +103,7 @@ def _claiming(store: Store) -> Callable[[], Awaitable[float]]:
 
     async def claim() -> float:
         begun = time.perf_counter()
-        await store.claim(ClaimRequest(wants=(_WANT,)))
+        await store.claim(Claim(wants=(_WANT,)))
         return time.perf_counter() - begun
 
     return claim

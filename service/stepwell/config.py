@@ -90,7 +90,7 @@ class GrpcSettings(Group):
     insecure_allow_remote: bool = False
     """Listen on addresses that other machines reach, although nothing is encrypted."""
     calls_max: Annotated[int, Field(ge=1, le=50_000)] = 2_000
-    """Short calls that are served at once; Heartbeat, Complete and Append are not counted."""
+    """Short calls that are served at once; Heartbeat, ReportOutcomes and AppendOutput are not counted."""
     streams_max: Annotated[int, Field(ge=1, le=50_000)] = 4_000
     """Streams that are open at once: watches, logs, workers, and calls of WaitRun."""
     keepalive_ms: _Ms = 10_000

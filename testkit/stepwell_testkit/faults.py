@@ -20,7 +20,7 @@ from stepwell_testkit.proxy import StoreProxy
 
 T = TypeVar("T")
 
-_MAY_BE_UNKNOWN = frozenset({"commit", "record"})
+_MAY_BE_UNKNOWN = frozenset({"commit", "write_journal"})
 
 
 class Mode(StrEnum):
@@ -31,7 +31,7 @@ class Mode(StrEnum):
     TIME_OUT = "time_out"
     """Done, or for a commit done in part or not at all, and nobody is notified: OutcomeUnknown.
 
-    From the other methods but `record`, which may be repeated without harm, StoreUnavailable.
+    From the other methods but `write_journal`, which may be repeated without harm, StoreUnavailable.
     """
     DELAY = "delay"
     """Slow before it is done, or after."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stepwell.core.port import ClaimRequest, LogsOfExecution, OldLogs, Store
+from stepwell.core.port import Claim, LogsOfExecution, OldLogs, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import LogKind
 from stepwell.runtime import SystemRuntime
@@ -27,7 +27,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
         LogsOfExecution(tenant_id=RUN[0], run_id=RUN[1], execution_id="x", kind=LogKind.CHUNK)
     ),
     "purge_logs": lambda store: store.remove_logs(OldLogs(older_ms=1, limit=1)),
-    "claim": lambda store: store.claim(ClaimRequest(wants=(b.want(),))),
+    "claim": lambda store: store.claim(Claim(wants=(b.want(),))),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.port import ClaimRequest, FeedQuery, Store
+from stepwell.core.port import Claim, FeedQuery, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.sql.postgres import links, writer
@@ -77,7 +77,7 @@ async def test_pool_of_two_serves_64_runs(server: Server, database: str) -> None
                 run = await store.get_run(TENANT, chain.first.run_id)
                 assert run is not None
                 assert run.version == chain.version
-                await store.claim(ClaimRequest(wants=(want(),)))
+                await store.claim(Claim(wants=(want(),)))
 
         watching = asyncio.create_task(watch())
         async with asyncio.timeout(PATIENCE_S):
@@ -123,7 +123,7 @@ async def test_stranger_idle_in_a_transaction_stops_only_its_own_run(
             assert page is not None
             assert page.latest == 1
             assert await store.renew([renewal("leased")]) == [True]
-            claimed = await store.claim(ClaimRequest(wants=(want(),)))
+            claimed = await store.claim(Claim(wants=(want(),)))
             assert [one.run_id for one in claimed.ready[0]] == ["waits"]
         await held.grow(store, 2)
 
@@ -275,7 +275,7 @@ async def test_store_works_behind_a_pooler_in_transaction_mode(
                 )
             await stores[0].commit([created_leased("led"), created("waits", executions=[ready()])])
             assert await stores[1].renew([renewal("led")]) == [True]
-            asked = ClaimRequest(wants=(want(),), hold_ms=600_000)
+            asked = Claim(wants=(want(),), hold_ms=600_000)
             claimed = await stores[1].claim(asked)
             assert [one.run_id for one in claimed.ready[0]] == ["waits"]
             again = await stores[0].claim(asked)

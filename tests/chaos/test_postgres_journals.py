@@ -26,10 +26,10 @@ async def test_J1_recording_whose_connection_is_cut_is_unknown_until_it_is_sent_
         cut = proxy.lose_reply_to if arrives else proxy.cut_before
         cut(b"charge#1")
         with pytest.raises(OutcomeUnknown):
-            await store.record([b.recording(entry)])
+            await store.write_journal([b.recording(entry)])
         await proxy.settled()
         assert await kept(store) == ([entry] if arrives else [])
-        (answer,) = await store.record([b.recording(entry)])
+        (answer,) = await store.write_journal([b.recording(entry)])
         assert [one.accepted for one in answer.written] == [True]
         assert answer.totals.entries == 1
         assert await kept(store) == [entry]

@@ -36,13 +36,13 @@ async def test_J1_entries_whose_answer_was_lost_are_written_once(server: Redis) 
             recording = b.recording(b.entry("a"), b.entry("last-one"))
             proxy.cut_before(b"last-one")
             with pytest.raises(OutcomeUnknown):
-                await store.record([recording])
+                await store.write_journal([recording])
             assert await keys_in(store) == []
             proxy.lose_reply_to(b"last-one")
             with pytest.raises(OutcomeUnknown):
-                await store.record([recording])
+                await store.write_journal([recording])
             await proxy.settled()
-            (answer,) = await store.record([recording])
+            (answer,) = await store.write_journal([recording])
             assert [one.accepted for one in answer.written] == [True, True]
             assert answer.totals.entries == 2
             assert await keys_in(store) == ["a", "last-one"]
@@ -54,10 +54,10 @@ async def test_D4_full_memory_refuses_entries_until_there_is_room(backends: None
             await ask.must(store, b.created_leased())
             server.configure(maxmemory="1mb")
             with pytest.raises(StoreFull, match="maxmemory"):
-                await store.record([b.recording(b.entry("a"))])
+                await store.write_journal([b.recording(b.entry("a"))])
             assert await keys_in(store) == []
             server.configure(maxmemory="0")
-            (answer,) = await store.record([b.recording(b.entry("a"))])
+            (answer,) = await store.write_journal([b.recording(b.entry("a"))])
             assert answer.totals.entries == 1
 
 
@@ -71,7 +71,9 @@ async def test_J1_acknowledged_entries_outlive_kills_of_the_server(
             for number in range(5):
                 keys = [f"{number}.{at}" for at in range(10)]
                 for key in keys:
-                    await insisting(lambda key=key: store.record([b.recording(b.entry(key))]))
+                    await insisting(
+                        lambda key=key: store.write_journal([b.recording(b.entry(key))])
+                    )
                 server.restart(kill=True)
                 found = await insisting(lambda: keys_in(store))
                 assert found[-10:] == keys
@@ -95,14 +97,14 @@ async def test_S4_entries_recorded_in_a_part_of_the_partitions_are_unknown(backe
                 for name, body in zip(names, bodies, strict=True)
             ]
             # The script is there: what follows is sent once.
-            await store.record([b.recording(run_id=names[0])])
+            await store.write_journal([b.recording(run_id=names[0])])
             # Room for all of them but the last.
             used = int(server.execute("INFO", "memory")["used_memory"])
             server.configure(maxmemory=str(used + 4_000_000))
             with pytest.raises(OutcomeUnknown, match="only a part"):
-                await store.record(together)
+                await store.write_journal(together)
             server.configure(maxmemory="0")
             assert await keys_in(store, names[0]) == ["a"]
             assert await keys_in(store, names[-1]) == []
-            answers = await store.record(together)
+            answers = await store.write_journal(together)
             assert [one.totals.entries for one in answers] == [1] * 8

@@ -8,8 +8,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from stepwell.core.port import (
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     EventPage,
@@ -78,8 +78,8 @@ def claims(change: Callable[[Claimed], Claimed]) -> StorePort:
     """Return a store that changes what each claim returns."""
 
     class Changed(MutantStore):
-        async def claim(self, request: ClaimRequest) -> Claimed:
-            return change(await self.inner.claim(request))
+        async def claim(self, claim: Claim) -> Claimed:
+            return change(await self.inner.claim(claim))
 
     return _named(Changed, change)
 

@@ -30,12 +30,12 @@ class EntriesAcknowledgedEarly(MutantStore):
         super().__init__(inner, runtime)
         self._count = 0
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         self._count += 1
         if self._count % 3:
-            return await self.inner.record(recordings)
+            return await self.inner.write_journal(recordings)
         empty = [replace(one, entries=()) for one in recordings]
-        answers = await self.inner.record(empty)
+        answers = await self.inner.write_journal(empty)
         return [
             replace(answer, written=tuple(Written() for _ in one.entries))
             if answer.live
@@ -62,8 +62,8 @@ class EntriesMisplaced(MutantStore):
 class StaleEntriesTaken(MutantStore):
     """Takes entries of whoever had the lease once."""
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        answers = await self.inner.record(recordings)
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        answers = await self.inner.write_journal(recordings)
         return [
             replace(answer, live=True, written=tuple(Written() for _ in one.entries))
             for one, answer in zip(recordings, answers, strict=True)
@@ -73,8 +73,10 @@ class StaleEntriesTaken(MutantStore):
 class LateEntriesTaken(MutantStore):
     """Takes a copy of an entry that comes after its call was dropped: the dropped value is back."""
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        return await self.inner.record([replace(one, forget_number=2**31) for one in recordings])
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        return await self.inner.write_journal(
+            [replace(one, forget_number=2**31) for one in recordings]
+        )
 
 
 _NOT_DONE = (ExecutionStatus.LOST, ExecutionStatus.RELEASED, ExecutionStatus.SUSPENDED)
@@ -90,14 +92,14 @@ class _ForgetsWithTheLease(MutantStore):
         super().__init__(inner, runtime)
         self._recorded: dict[str, list[JournalWrite]] = {}
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         for one in recordings:
             self._recorded.setdefault(one.execution_id, []).extend(
                 JournalWrite(journal=one.journal, generation=one.generation, entry=entry)
                 for entry in one.entries
                 if entry.mark is self.mark
             )
-        return await self.inner.record(recordings)
+        return await self.inner.write_journal(recordings)
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         return await self.inner.commit(

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from stepwell.core.port import (
     NOBODY,
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     Due,
@@ -280,12 +280,12 @@ class ClaimsWhenNotified(MutantStore):
     def _notify(self, _tenant_id: str, _run_id: str, _version: int) -> None:
         self.notified = True
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
+    async def claim(self, claim: Claim) -> Claimed:
         if not self.notified:
-            nothing = await self.inner.claim(replace(request, wants=(), due_limit=0))
-            return replace(nothing, ready=tuple(() for _ in request.wants), next_due_ms=-1)
+            nothing = await self.inner.claim(replace(claim, wants=(), due_limit=0))
+            return replace(nothing, ready=tuple(() for _ in claim.wants), next_due_ms=-1)
         self.notified = False
-        return await self.inner.claim(request)
+        return await self.inner.claim(claim)
 
 
 class FeedByNumber(MutantStore):
@@ -348,8 +348,8 @@ class WallClock(MutantStore):
                 self.until_us[due] = now_us + lease.lease_ms * 1_000
         return results
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
-        claimed = await self.inner.claim(request)
+    async def claim(self, claim: Claim) -> Claimed:
+        claimed = await self.inner.claim(claim)
         now_us = self.runtime.now_us()
         early = [due for due, until_us in self.until_us.items() if until_us <= now_us]
         for due in early:
@@ -384,11 +384,11 @@ class TenantForgotten(MutantStore):
         ]
         return replace(pages[0], items=tuple(run for page in pages for run in page.items))
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
-        claimed = await self.inner.claim(request)
+    async def claim(self, claim: Claim) -> Claimed:
+        claimed = await self.inner.claim(claim)
         for tenant_id in self.tenants:
-            wants = tuple(replace(want, tenant_id=tenant_id) for want in request.wants)
-            more = await self.inner.claim(replace(request, wants=wants, due_limit=0))
+            wants = tuple(replace(want, tenant_id=tenant_id) for want in claim.wants)
+            more = await self.inner.claim(replace(claim, wants=wants, due_limit=0))
             ready = tuple(a + b for a, b in zip(claimed.ready, more.ready, strict=True))
             claimed = replace(claimed, ready=ready)
         return claimed

@@ -20,7 +20,7 @@ from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.scopes import STORE
 from stepwell.rpc.store import StoreService
 from stepwell.runtime import SystemRuntime
-from stepwell_client.v1 import store_pb2_grpc
+from stepwell_client.store.v1 import store_pb2_grpc
 
 TOKEN = "stw_of-the-store-service"
 FOREIGN_TOKEN = "stw_of-a-worker-of-acme"

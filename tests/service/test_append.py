@@ -22,21 +22,21 @@ def said(*texts: str) -> list[types_pb2.Message]:
 
 
 async def append(client: Client, *items: wpb.Appended, metadata: Any = ME) -> list[int]:
-    response = await client.ask("Append", appended=items, metadata=metadata)
+    response = await client.ask("AppendOutput", appended=items, metadata=metadata)
     return [state.status for state in response.leases]
 
 
 async def lines(client: Client, run_id: str, **fields: Any) -> list[types_pb2.LogEntry]:
     found: list[types_pb2.LogEntry] = []
-    async for message in client.ask("ReadLogs", run_id=run_id, **fields):
+    async for message in client.ask("WatchLogs", run_id=run_id, **fields):
         found += message.entries.entries
         if message.HasField("end"):
             assert message.end.reason == opb.WATCH_END_REASON_FINISHED
     return found
 
 
-async def messages(client: Client, run_id: str, **fields: Any) -> opb.GetMessagesResponse:
-    return await client.ask("GetMessages", run_id=run_id, **fields)
+async def messages(client: Client, run_id: str, **fields: Any) -> opb.ListMessagesResponse:
+    return await client.ask("ListMessages", run_id=run_id, **fields)
 
 
 async def test_entries_are_kept_in_order_with_the_time_they_were_written(client: Client) -> None:
@@ -95,10 +95,10 @@ async def test_a_follower_of_one_execution_ends_with_it(client: Client) -> None:
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         await append(client, appended(got, "one"))
-        request = opb.ReadLogsRequest(
+        request = opb.WatchLogsRequest(
             run_id=got.run.run_id, execution_id=got.execution.execution_id, follow=True
         )
-        call: Any = client.runs.ReadLogs(request, metadata=ME)
+        call: Any = client.runs.WatchLogs(request, metadata=ME)
         first = await call.read()
         assert [entry.text for entry in first.entries.entries] == ["one"]
         await worker.complete(got)

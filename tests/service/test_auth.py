@@ -25,11 +25,11 @@ from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
 from stepwell_testkit.runtime import ManualRuntime
 from tests.service.conftest import ME, Client, World, bearer, refusal, settings_for
-from tests.support.methods import SERVED, STORE
+from tests.support.methods import SERVED, STORE, path_of
 
 
 def test_every_method_of_the_protocol_has_a_scope() -> None:
-    assert {f"/stepwell.v1.{name}" for name in (*SERVED, *STORE)} <= scopes.SCOPES.keys()
+    assert {path_of(name) for name in (*SERVED, *STORE)} <= scopes.SCOPES.keys()
     assert {name for name, scope in scopes.SCOPES.items() if scope == scopes.NONE} == {
         "/grpc.health.v1.Health/Check",
         "/grpc.health.v1.Health/Watch",

@@ -45,7 +45,7 @@ def recording(got: wpb.Assignment, *entries: types_pb2.JournalEntry, **fields: A
 
 
 async def write(client: Client, got: wpb.Assignment, *entries: Any, **fields: Any) -> wpb.Recorded:
-    answer = await client.ask("Record", recordings=[recording(got, *entries, **fields)])
+    answer = await client.ask("WriteJournal", recordings=[recording(got, *entries, **fields)])
     return answer.recorded[0]
 
 
@@ -187,7 +187,7 @@ async def test_usage_and_messages_of_entries_are_added_once_whatever_ends_the_at
         assert not got.journal.entries[0].entry.messages
         await worker.complete(got)
     run = await client.wait(run_id)
-    messages = (await client.ask("GetMessages", run_id=run_id)).messages
+    messages = (await client.ask("ListMessages", run_id=run_id)).messages
     assert run.usage.input_tokens == 7
     assert [one.content for one in messages] == ["hello"]
 
@@ -222,7 +222,7 @@ async def test_entry_that_breaks_a_limit_is_refused_alone(
         unnamed = await write(client, got, entry("k"), execution_id="")
         assert (unnamed.lease.status, list(unnamed.entries)) == (LOST, [])
         many = [recording(got, *[entry("k")] * 501)] * 2
-        refused = await refusal(client.ask("Record", recordings=many))
+        refused = await refusal(client.ask("WriteJournal", recordings=many))
         assert refused.fields == ["recordings"]
 
 
@@ -409,7 +409,7 @@ async def test_messages_of_a_forgotten_call_go_unless_the_conversation_has_them(
         await forget(client, got, "k")
         await worker.complete(got)
     run = await client.wait(run.spec.run_id)
-    messages = (await client.ask("GetMessages", run_id=run.spec.run_id)).messages
+    messages = (await client.ask("ListMessages", run_id=run.spec.run_id)).messages
     assert run.usage.input_tokens == 7
     assert [one.content for one in messages] == (["of k", "of l"] if later else ["of l"])
 

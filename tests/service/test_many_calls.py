@@ -61,7 +61,7 @@ async def test_short_call_beyond_the_limit_is_refused_but_a_report_is_not(world:
     await entered.wait()
 
     assert (await refusal(client.ask("GetServerInfo"))).reason == "TOO_MANY_CALLS"
-    for report in ("Heartbeat", "Complete", "Append"):
+    for report in ("Heartbeat", "ReportOutcomes", "AppendOutput"):
         await client.ask(report)
     leave.set()
     assert await asked

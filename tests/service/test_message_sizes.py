@@ -22,7 +22,7 @@ from stepwell_client.v1 import types_pb2 as tpb
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import ME, Client, RawWorker, World, completed, lease_of, outcome
 from tests.service.tenants.rows import SERVED_ROWS, Names
-from tests.support.methods import SERVED
+from tests.support.methods import SERVED, path_of
 from tests.support.patience import PATIENCE_S
 
 SILENCE_S = 0.5
@@ -71,7 +71,7 @@ class Listener:
             return kind.FromString(raw)
 
         call: Any = self.channel.stream_stream(
-            f"/stepwell.v1.{name}",
+            path_of(name),
             request_serializer=_serialize,
             response_deserializer=read,
         )(iter([request, *more]), metadata=ME)
@@ -201,7 +201,7 @@ async def test_answers_about_a_run_of_largest_values_find_room(
         await refused(listener, names)
         await start_others(client)
         await listener.ask("Orchestrator/ListRuns", opb.ListRunsRequest(page_size=1_000))
-        await listener.ask("Orchestrator/ReadLogs", opb.ReadLogsRequest(run_id=names.run_id))
+        await listener.ask("Orchestrator/WatchLogs", opb.WatchLogsRequest(run_id=names.run_id))
         await listener.ask_all(names)
     check(listener)
     print({k: max(v, default=0) for k, v in listener.sizes.items()})
@@ -219,10 +219,12 @@ async def fill_log(client: Client, got: wpb.Assignment) -> None:
     line = wpb.LogLine(text=WIDE * 4_000, level="l" * 128)
     said = tpb.Message(role="r" * 128, content=WIDE * (limits.RESPONSE_BYTES_MAX // 4))
     for _ in range(2):
-        await client.ask("Append", appended=[wpb.Appended(**lease_of(got), logs=[line] * 120)])
+        await client.ask(
+            "AppendOutput", appended=[wpb.Appended(**lease_of(got), logs=[line] * 120)]
+        )
     for after in range(5):
         item = wpb.Appended(**lease_of(got), messages=[said], after=after)
-        await client.ask("Append", appended=[item])
+        await client.ask("AppendOutput", appended=[item])
 
 
 async def refused(listener: Listener, names: Names) -> None:
@@ -235,8 +237,8 @@ async def refused(listener: Listener, names: Names) -> None:
         messages=[fault] * 256,
         completed={},
     )
-    request = wpb.CompleteRequest(outcomes=[bad] * 1_000)
-    (answer,) = await listener.ask("Worker/Complete", request)
+    request = wpb.ReportOutcomesRequest(outcomes=[bad] * 1_000)
+    (answer,) = await listener.ask("Worker/ReportOutcomes", request)
     assert len(answer.acks) == 1_000
     hello = wpb.Hello(worker_id="w2", instance_id="i")
     outcomes = wpb.WorkRequest(outcomes=[bad] * 1_000)

@@ -376,10 +376,10 @@ async def _with_results(client: Client, sizes: list[int]) -> str:
 async def test_results_come_with_their_bytes_or_by_reference(client: Client) -> None:
     sizes = [1_000_000, 0, 1_000_000, 1_000_000, 1_000_000, 5]
     run_id = await _with_results(client, sizes)
-    page = await client.ask("GetResults", run_id=run_id)
+    page = await client.ask("ListResults", run_id=run_id)
 
     async def of(**fields: Any) -> Any:
-        return (await client.ask("GetResults", run_id=run_id, **fields)).results
+        return (await client.ask("ListResults", run_id=run_id, **fields)).results
 
     assert [result.task_id for result in page.results] == [f"t{i}" for i in range(6)]
     assert page.ByteSize() < 4 * 1024 * 1024
@@ -400,8 +400,8 @@ async def test_results_come_by_pages(client: Client) -> None:
     run_id = await _with_results(client, [1] * 5)
     of: Any = {"run_id": run_id, "page_size": 2}
 
-    every = await pages(client, "GetResults", "results", **of)
-    named = await pages(client, "GetResults", "results", **of, task_ids=["t4", "t0", "t2"])
+    every = await pages(client, "ListResults", "results", **of)
+    named = await pages(client, "ListResults", "results", **of, task_ids=["t4", "t0", "t2"])
 
     assert [one.task_id for one in every] == [f"t{i}" for i in range(5)]
     assert [one.task_id for one in named] == ["t4", "t0", "t2"]
@@ -413,7 +413,7 @@ async def test_a_failed_task_shows_why(client: Client) -> None:
         why = types_pb2.Failure(kind="Boom", message="no", retryable=False)
         failed = wpb.Outcome.Failed(failure=why)
         await worker.report(outcome(await worker.assignment(), failed=failed))
-    (found,) = (await client.ask("GetResults", run_id=run.spec.run_id)).results
+    (found,) = (await client.ask("ListResults", run_id=run.spec.run_id)).results
 
     assert (found.status, found.failure.kind) == (types_pb2.TASK_STATUS_FAILED, "Boom")
 

@@ -175,8 +175,8 @@ async def test_while_it_drains_health_says_no_and_outcomes_are_still_taken(world
     assert await _health(client, "liveness") == SERVING
     error = await refusal(client.start(goal="g"))
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "DRAINING")
-    request = wpb.CompleteRequest(outcomes=[completed(got)])
-    reply = await client.work.Complete(request, metadata=ME)
+    request = wpb.ReportOutcomesRequest(outcomes=[completed(got)])
+    reply = await client.work.ReportOutcomes(request, metadata=ME)
     assert reply.acks[0].status == wpb.ACK_STATUS_ACCEPTED
 
 

@@ -287,7 +287,7 @@ async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
     assert len(reader.written) == 3
 
 
-@pytest.mark.parametrize("method", ["WatchRun", "ReadLogs"])
+@pytest.mark.parametrize("method", ["WatchRun", "WatchLogs"])
 async def test_E1_reader_that_stalls_at_the_end_gets_no_second_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -299,7 +299,7 @@ async def test_E1_reader_that_stalls_at_the_end_gets_no_second_end(
         seen = (await bench.call("Orchestrator/GetRun", opb.GetRunRequest(run_id=run_id))).run
         request = {
             "WatchRun": opb.WatchRunRequest(run_id=run_id, after=seen.last_event),
-            "ReadLogs": opb.ReadLogsRequest(run_id=run_id),
+            "WatchLogs": opb.WatchLogsRequest(run_id=run_id),
         }[method]
         with pytest.raises(grpc.aio.AbortError):
             await bench.serve(f"Orchestrator/{method}", [request], reader)

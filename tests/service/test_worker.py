@@ -125,7 +125,7 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
         ack = await worker.complete(got)
         beat = await client.ask("Heartbeat", heartbeats=[wpb.LeaseHeartbeat(**lease_of(got))])
         late = wpb.Appended(**lease_of(got), logs=[wpb.LogLine(text="late")])
-        kept = await client.ask("Append", appended=[late])
+        kept = await client.ask("AppendOutput", appended=[late])
 
     assert (cancellation.run_id, cancellation.execution_id) == (run_id, got.execution.execution_id)
     assert ack.status == LOST
@@ -224,10 +224,10 @@ async def test_outcome_with_undecodable_text_is_rejected_alone(client: Client) -
         got = {one.execution.task_id: one for one in [await worker.assignment() for _ in range(2)]}
         failure = types_pb2.Failure(kind="k", message="???")
         failed = outcome(got["bad"], failed=wpb.Outcome.Failed(failure=failure))
-        request = wpb.CompleteRequest(outcomes=[failed, completed(got["good"])])
+        request = wpb.ReportOutcomesRequest(outcomes=[failed, completed(got["good"])])
         raw = request.SerializeToString().replace(b"???", b"\xed\xa0\xbd")
-        read: Any = wpb.CompleteResponse.FromString
-        call = client.channel.unary_unary("/stepwell.v1.Worker/Complete", None, read)
+        read: Any = wpb.ReportOutcomesResponse.FromString
+        call = client.channel.unary_unary("/stepwell.v1.Worker/ReportOutcomes", None, read)
         bad, good = (await call(raw, metadata=ME)).acks
 
     assert (bad.status, good.status) == (REJECTED, ACCEPTED)
@@ -286,7 +286,7 @@ async def test_an_outcome_that_does_not_fit_is_rejected_with_its_fields(
     assert [one.field for one in ack.failure.violations] == paths
 
 
-@pytest.mark.parametrize("by", ["Work", "Complete"])
+@pytest.mark.parametrize("by", ["Work", "ReportOutcomes"])
 async def test_text_that_no_store_can_hold_is_kept_with_escapes(client: Client, by: str) -> None:
     odd, kept, kept_in_a_line = "a\x00\n", "a\\x00\n", "a\\x00\\x0a"
     session = types_pb2.Session(backend=odd, session_id=odd)
@@ -304,7 +304,7 @@ async def test_text_that_no_store_can_hold_is_kept_with_escapes(client: Client, 
         if by == "Work":
             ack = await worker.report(last)
         else:
-            (ack,) = (await client.ask("Complete", outcomes=[last])).acks
+            (ack,) = (await client.ask("ReportOutcomes", outcomes=[last])).acks
     assert ack.status == ACCEPTED
     assert [line.text for line in await lines(client, run.spec.run_id)] == [kept]
     (row,) = (await client.ask("ListExecutions", run_id=run.spec.run_id)).executions
@@ -352,16 +352,16 @@ async def test_outcomes_are_taken_without_a_stream(client: Client) -> None:
         got = [await worker.assignment() for _ in range(2)]
     bad = completed(got[0], bytes(1024 * 1024 + 1))
     other = completed(got[1], b"other")
-    request = wpb.CompleteRequest(outcomes=[completed(got[1]), bad, completed(got[1]), other])
+    request = wpb.ReportOutcomesRequest(outcomes=[completed(got[1]), bad, completed(got[1]), other])
 
-    reply = await client.work.Complete(request, metadata=ME)
+    reply = await client.work.ReportOutcomes(request, metadata=ME)
 
     statuses = [ack.status for ack in reply.acks]
     assert statuses == [ACCEPTED, REJECTED, ACCEPTED, LOST]
     assert [ack.execution_id for ack in reply.acks] == [
         one.execution.execution_id for one in (got[1], got[0], got[1], got[1])
     ]
-    again = await client.work.Complete(request, metadata=ME)
+    again = await client.work.ReportOutcomes(request, metadata=ME)
     assert again == reply, "an outcome that is sent again gets its first answer again"
 
 
@@ -382,11 +382,11 @@ async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(world:
         error = await refusal(worker.until_end())
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE")
     assert error.retry
-    error = await refusal(client.ask("Complete", outcomes=[completed(got)]))
+    error = await refusal(client.ask("ReportOutcomes", outcomes=[completed(got)]))
     assert error.code is grpc.StatusCode.UNAVAILABLE
 
     store.commit = commit
-    reply = await client.ask("Complete", outcomes=[completed(got)])
+    reply = await client.ask("ReportOutcomes", outcomes=[completed(got)])
     assert reply.acks[0].status == ACCEPTED
 
 

@@ -39,7 +39,7 @@ HAPPENS = (
     *("OUTCOME_UNKNOWN", "OUTCOME_RESOLVED", "PLAN_REJECTED", "RUN_FAILED", "RUN_PAUSED"),
     *("RUN_RESUMED", "TASK_DEDUPLICATED", "MESSAGES_APPENDED", "run forked"),
     *("STEP_SUSPENDED", "STEP_WOKEN", "JOURNAL_RENEWED", "JOURNAL_FORGOTTEN"),
-    *(REPLAYED, STALE_ENTRY, LATE_ENTRY, "record:twice", "record:time_out"),
+    *(REPLAYED, STALE_ENTRY, LATE_ENTRY, "write_journal:twice", "write_journal:time_out"),
     *("commit:CONFLICT:r0", "commit:CONFLICT:r1", "foreign delivery refused"),
     *(f"{method}:{mode}" for method in ("commit", "claim", "load") for mode in MODES),
     *("commit:cut_before", "commit:cut_off", "commit:cut_after", "hint:cut"),

@@ -6,7 +6,8 @@ from typing import Any
 
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
+from stepwell_client.store.v1 import store_pb2
+from stepwell_client.v1 import orchestrator_pb2, worker_pb2
 
 
 def methods(*modules: Any) -> dict[str, MethodDescriptor]:
@@ -21,3 +22,9 @@ def methods(*modules: Any) -> dict[str, MethodDescriptor]:
 
 SERVED = methods(orchestrator_pb2, worker_pb2)
 STORE = methods(store_pb2)
+
+
+def path_of(name: str) -> str:
+    """Return the path of a call of `Service/Method`."""
+    method = (SERVED | STORE)[name]
+    return f"/{method.containing_service.full_name}/{method.name}"

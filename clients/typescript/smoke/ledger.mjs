@@ -137,7 +137,7 @@ export class Ledger {
     held.reported = true;
     /** @type {Message} */
     let outcome = { deliveryId: this.#nextId(), ...held.lease, ...result };
-    let size = sizeOf('Complete', { outcomes: [outcome] });
+    let size = sizeOf('ReportOutcomes', { outcomes: [outcome] });
     if (size > OUTCOME_BYTES_MAX) {
       const failure = { kind: 'RESULT_TOO_LARGE', message: `${size} bytes`, retryable: false };
       outcome = { deliveryId: outcome.deliveryId, ...held.lease, failed: { failure } };

@@ -73,7 +73,7 @@ async function follow(client, runId, after = 0n) {
 
 /** @param {Client} client @param {string} runId @param {string[]} [taskIds] default: all */
 async function printResults(client, runId, taskIds = []) {
-  const { results, runResult } = await client.call('GetResults', { runId, taskIds });
+  const { results, runResult } = await client.call('ListResults', { runId, taskIds });
   const byTask = Object.fromEntries(
     results.map((/** @type {Message} */ each) => [each.taskId, value(each.payload)]),
   );
@@ -147,7 +147,7 @@ async function handOver(client, worker) {
   await follow(client, runId);
   await printResults(client, runId);
   // An outcome may be sent twice, by whichever way: the second time it changes nothing.
-  const { acks } = await client.call('Complete', { outcomes });
+  const { acks } = await client.call('ReportOutcomes', { outcomes });
   fact('sent-again', { statuses: acks.map((/** @type {Message} */ { status }) => status) });
   await second.drain(1_000);
   await working;

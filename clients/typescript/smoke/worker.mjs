@@ -244,7 +244,7 @@ export class Worker extends EventEmitter {
       result = await perform(this.#client, this.#steps, held, (progress) =>
         this.#heartbeats.report(held, progress),
       );
-      checked('Complete', { outcomes: [result] });
+      checked('ReportOutcomes', { outcomes: [result] });
     } catch (error) {
       result = failureOf(error);
     }
@@ -264,7 +264,7 @@ export class Worker extends EventEmitter {
     held.signal.throwIfAborted();
   }
 
-  /** @param {Message} ack @param {'stream' | 'Complete'} way */
+  /** @param {Message} ack @param {'stream' | 'ReportOutcomes'} way */
   #settle(ack, way) {
     const outcome = this.#ledger.settle(ack);
     if (outcome) {
@@ -290,9 +290,9 @@ export class Worker extends EventEmitter {
     for (const request of this.#ledger.completeRequests()) {
       try {
         const options = { timeoutMs: ACK_MS, patienceMs: 0 };
-        const { acks } = await this.#client.call('Complete', request, options);
+        const { acks } = await this.#client.call('ReportOutcomes', request, options);
         for (const ack of acks) {
-          this.#settle(ack, 'Complete');
+          this.#settle(ack, 'ReportOutcomes');
         }
       } catch {
         return;

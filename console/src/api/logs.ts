@@ -1,6 +1,6 @@
 // A run's log, as it comes.
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type ReadLogsResponse, WatchEndReason } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import { type WatchLogsResponse, WatchEndReason } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { type LogEntry, LogKind } from "../gen/stepwell/v1/types_pb.ts";
 import { Changing } from "../ui/store.ts";
 import { api, type Problem, problem } from "./client.ts";
@@ -33,9 +33,9 @@ export class LogStore extends Changing {
   }
 
   start(): () => void {
-    return follow<ReadLogsResponse>({
+    return follow<WatchLogsResponse>({
       open: (signal) =>
-        api.readLogs(
+        api.watchLogs(
           {
             runId: this.runId,
             taskId: this.taskId,
@@ -54,7 +54,7 @@ export class LogStore extends Changing {
     });
   }
 
-  private take(message: ReadLogsResponse["message"]): Taken {
+  private take(message: WatchLogsResponse["message"]): Taken {
     if (message.case === undefined) return "more";
     if (message.case === "entries") for (const entry of message.value.entries) this.put(entry);
     this.cursor = message.value.cursor;

@@ -36,7 +36,7 @@ async function readSide(runId: string): Promise<Side> {
       if (spec) side.specs.push(spec);
     }
   }
-  for await (const page of pages((pageToken) => api.getResults({ runId, pageToken }))) {
+  for await (const page of pages((pageToken) => api.listResults({ runId, pageToken }))) {
     side.result ??= page.runResult;
     for (const one of page.results) side.results.set(one.taskId, one);
   }

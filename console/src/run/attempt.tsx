@@ -98,7 +98,7 @@ function RecordView({ runId, executionId }: { runId: string; executionId: string
     let pageToken = "";
     try {
       do {
-        const page = await api.getRecord({ runId, executionId, pageToken });
+        const page = await api.readTranscript({ runId, executionId, pageToken });
         result.prompt += prompt.decode(page.prompt, { stream: true });
         result.response += response.decode(page.response, { stream: true });
         pageToken = page.nextPageToken;

@@ -20,7 +20,7 @@ export function MessagesTab({ store, taskId }: { store: RunStore; taskId: string
   }, [store.changes, taskId]);
   const { value, problem } = useLoad(key, async () => {
     const found: Message[] = [];
-    const list = (pageToken: string) => api.getMessages({ runId: store.runId, taskId, pageSize: 1_000n, pageToken });
+    const list = (pageToken: string) => api.listMessages({ runId: store.runId, taskId, pageSize: 1_000n, pageToken });
     for await (const page of pages(list)) {
       found.push(...page.messages);
       if (found.length >= MESSAGES_MAX) break;

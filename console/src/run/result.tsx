@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, type Problem, problem } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
-import type { GetResultsResponse, Result } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import type { ListResultsResponse, Result } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { Empty, Problems, TaskMark, useLoad } from "../ui/parts.tsx";
 import { PayloadView } from "../ui/payload.tsx";
@@ -14,8 +14,8 @@ const PAGE = 50n;
 export function ResultTab({ store }: { store: RunStore; taskId: string }) {
   const { run } = store.view!;
   const settled = `${run.status}/${run.counts?.completed}/${run.counts?.failed}`;
-  const first = useLoad(settled, () => api.getResults({ runId: store.runId, pageSize: PAGE }));
-  const [more, setMore] = useState<GetResultsResponse[]>([]);
+  const first = useLoad(settled, () => api.listResults({ runId: store.runId, pageSize: PAGE }));
+  const [more, setMore] = useState<ListResultsResponse[]>([]);
   const [failed, setFailed] = useState<Problem>();
   if (first.problem) return <Problems of={first.problem} />;
   if (!first.value) return <Empty>Reading the results …</Empty>;
@@ -23,7 +23,7 @@ export function ResultTab({ store }: { store: RunStore; taskId: string }) {
   const token = all.at(-1)!.nextPageToken;
   const readMore = async () => {
     try {
-      const page = await api.getResults({ runId: store.runId, pageSize: PAGE, pageToken: token });
+      const page = await api.listResults({ runId: store.runId, pageSize: PAGE, pageToken: token });
       setMore([...more, page]);
     } catch (error) {
       setFailed(problem(error));
@@ -74,7 +74,7 @@ function ResultView({ runId, result, name }: { runId: string; result: Result; na
   const show = async () => {
     try {
       const executionIds = [result.executionId];
-      setRead((await api.getResults({ runId: result.runId || runId, executionIds })).results[0]);
+      setRead((await api.listResults({ runId: result.runId || runId, executionIds })).results[0]);
     } catch (error) {
       setFailed(problem(error));
     }

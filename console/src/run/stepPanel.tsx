@@ -19,7 +19,7 @@ export function StepPanel({ store, step }: { store: RunStore; step: string }) {
   const done = executions.find((one) => one.status === ExecutionStatus.COMPLETED && one.hasResult);
   const result = useLoad(done?.executionId ?? "", async () => {
     if (!done) return undefined;
-    const { results } = await api.getResults({ runId: store.runId, executionIds: [done.executionId] });
+    const { results } = await api.listResults({ runId: store.runId, executionIds: [done.executionId] });
     return results[0];
   });
   return (

@@ -166,7 +166,7 @@ function Attempts({ store, task }: { store: RunStore; task: Task }) {
 export function TaskResult({ runId, task }: { runId: string; task: Task }) {
   const { value, problem } = useLoad(task.resultId, async () => {
     if (!task.resultId) return undefined;
-    const { results } = await api.getResults({ runId, taskIds: [task.taskId] });
+    const { results } = await api.listResults({ runId, taskIds: [task.taskId] });
     return results[0];
   });
   if (problem) return <Problems of={problem} />;

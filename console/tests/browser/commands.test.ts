@@ -161,7 +161,7 @@ test("a run is started with a plan, an input of exact numbers, labels and a budg
   const runId = page.url().split("/").at(-1)!;
   const { run } = await world.api.getRun({ runId });
   assert.deepEqual([run?.spec?.goal, run?.spec?.labels, run?.budget?.inputTokens], ["Started by hand", { team: "ink" }, 1_000n]);
-  const { results } = await world.api.getResults({ runId, taskIds: ["a"] });
+  const { results } = await world.api.listResults({ runId, taskIds: ["a"] });
   assert.equal(new TextDecoder().decode(results[0]!.payload!.data), "1.0");
 });
 
@@ -180,7 +180,7 @@ test("the input's form is the one that the queue's worker gives", async () => {
   await page.getByLabel("Tasks, as JSON").fill('[{"id": "a", "type": "given"}]');
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await stands("succeeded");
-  const { results } = await world.api.getResults({ runId: page.url().split("/").at(-1)!, taskIds: ["a"] });
+  const { results } = await world.api.listResults({ runId: page.url().split("/").at(-1)!, taskIds: ["a"] });
   assert.equal(new TextDecoder().decode(results[0]!.payload!.data), '{"author":"Ada","how_many":3}');
 });
 

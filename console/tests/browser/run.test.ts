@@ -218,7 +218,7 @@ test("the views follow the run to its end: answer, another plan, its difference 
   await world.shot(page, "run-plans");
   await tab("Result");
   await page.locator("pre.json", { hasText: '"exact": 9007199254740993' }).waitFor();
-  const { results } = await world.api.getResults({ runId, taskIds: ["ask"] });
+  const { results } = await world.api.listResults({ runId, taskIds: ["ask"] });
   const answer = new TextDecoder().decode(results[0]!.payload!.data);
   assert.deepEqual(JSON.parse(answer), { name: "Ada", age: 36, colour: "blue" });
   assert.deepEqual(page.errors, []);

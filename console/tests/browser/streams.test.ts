@@ -9,7 +9,7 @@ before(async () => {
 });
 after(() => world.stop());
 
-const STREAMS = /\/(WatchRun|WatchRuns|ReadLogs)$/;
+const STREAMS = /\/(WatchRun|WatchRuns|WatchLogs)$/;
 
 /** Follows which streams a page holds. */
 function streamsOf(page: Watched): Set<Request> {

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Protocol
 
-from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.port import Claim, Claimed, Due, ReadyStep, Want
 from stepwell.core.records.states import DueKind, StepKind
 
 _COMPACT_AT = 64
@@ -168,14 +168,14 @@ class Agenda:
             self.drop(item)
             self._place(item, now_us)
 
-    def claim(self, request: ClaimRequest, now_us: int) -> Claimed:
+    def claim(self, claim: Claim, now_us: int) -> Claimed:
         """Return ready steps and due items, and hold them."""
         self._wake(now_us)
         taken: list[Item] = []
-        ready = tuple(self._pop_ready(want, now_us, taken) for want in request.wants)
-        due = self._pop_due(request.due_limit, taken)
+        ready = tuple(self._pop_ready(want, now_us, taken) for want in claim.wants)
+        due = self._pop_due(claim.due_limit, taken)
         for item in taken:
-            item.held_until_us = now_us + request.hold_ms * 1_000
+            item.held_until_us = now_us + claim.hold_ms * 1_000
             self._place(item, now_us)
         next_us = self._next_wake_us()
         next_due_ms = -1 if next_us is None else -((now_us - next_us) // 1_000)

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from stepwell.core.port import (
     INPUT_KEY,
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     EventPage,
@@ -79,7 +79,7 @@ class MemoryStore:
         state = self._state
         return [state.renew(renewal) for renewal in renewals]
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         state = self._state
         return [state.record(recording) for recording in recordings]
 
@@ -111,9 +111,9 @@ class MemoryStore:
         keys = self._state.tenants.setdefault(tenant_id, Tenant()).keys
         return [keys.swap(pipeline_id, swap) for swap in swaps]
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
+    async def claim(self, claim: Claim) -> Claimed:
         state = self._state
-        return state.agenda.claim(request, state.clock.now_us())
+        return state.agenda.claim(claim, state.clock.now_us())
 
     # --- reading ---
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.port import Claim, Claimed, Due, ReadyStep, Want
 from stepwell.core.records.routing import ANY, TYPED, version_key
 from stepwell.core.records.states import DueKind
 from stepwell_drivers.redis.base import Base, number
@@ -58,25 +58,25 @@ class Claims:
         self._base = base
         self._keys = [(one.book, one.wake, one.ready, one.due) for one in base.keys.partitions]
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
+    async def claim(self, claim: Claim) -> Claimed:
         """Return ready steps and due timers, and hold them."""
-        limits = _limits(request.wants)
-        due_limit = max(request.due_limit, 0)
+        limits = _limits(claim.wants)
+        due_limit = max(claim.due_limit, 0)
         asked = [_share(limit, len(self._keys)) for limit in limits]
         asked_due = _share(due_limit, len(self._keys))
-        looks = await self._search(request.wants, asked, asked_due)
+        looks = await self._search(claim.wants, asked, asked_due)
         if _cut_short(looks, asked, limits) or _due_cut_short(looks, asked_due, due_limit):
             # One partition has more than its share: search again, without a share.
-            looks = await self._search(request.wants, limits, due_limit)
-        steps = _choose(request.wants, looks)
+            looks = await self._search(claim.wants, limits, due_limit)
+        steps = _choose(claim.wants, looks)
         due = sorted(one for look in looks for one in look.due)[:due_limit]
         held: set[tuple[int, bytes]] | None = None
-        if request.hold_ms > 0:
-            held = await self._hold([*(one for few in steps for one in few), *due], request.hold_ms)
+        if claim.hold_ms > 0:
+            held = await self._hold([*(one for few in steps for one in few), *due], claim.hold_ms)
         now_us = self._base.observe(max(look.now_us for look in looks))
         moments = [look.next_us - look.now_us for look in looks if look.next_us is not None]
         if held:
-            moments.append(micros(request.hold_ms))
+            moments.append(micros(claim.hold_ms))
         return Claimed(
             ready=tuple(
                 tuple(_step(one, now_us) for one in few if _is_held(one, held)) for few in steps

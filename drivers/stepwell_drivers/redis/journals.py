@@ -33,7 +33,7 @@ class Journals:
     def __init__(self, base: Base) -> None:
         self._base = base
 
-    async def record(self, recordings: Sequence[Recording]) -> list[Recorded]:
+    async def write(self, recordings: Sequence[Recording]) -> list[Recorded]:
         """Send the recordings to their partitions; one result each, in order.
 
         Raises:

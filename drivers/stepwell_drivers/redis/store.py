@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from stepwell.core.port import (
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     EventPage,
@@ -85,8 +85,8 @@ class RedisStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         return await self._commits.renew(renewals)
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        return await self._journals.record(recordings)
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        return await self._journals.write(recordings)
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         self._network.check_open()
@@ -113,8 +113,8 @@ class RedisStore:
         self._network.check_open()
         return await self._reservations.swap(tenant_id, pipeline_id, swaps)
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
-        return await self._claims.claim(request)
+    async def claim(self, claim: Claim) -> Claimed:
+        return await self._claims.claim(claim)
 
     # --- reading ---
 

@@ -20,7 +20,7 @@ from grpc.aio import (
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell_client.v1 import store_pb2, store_pb2_grpc
+from stepwell_client.store.v1 import store_pb2, store_pb2_grpc
 from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.errors import Fault, fault_of
 from stepwell_drivers.remote.url import Place
@@ -130,9 +130,9 @@ class Link:
 
     def subscribe(
         self,
-    ) -> UnaryStreamCall[store_pb2.StoreSubscribeRequest, store_pb2.StoreSubscribeResponse]:
+    ) -> UnaryStreamCall[store_pb2.SubscribeRequest, store_pb2.SubscribeResponse]:
         """Open the stream of hints, without a deadline. The caller cancels it."""
-        request = store_pb2.StoreSubscribeRequest()
+        request = store_pb2.SubscribeRequest()
         return self.stub.Subscribe(request, metadata=self._access.metadata)
 
     def fault_of(self, error: AioRpcError) -> Fault:

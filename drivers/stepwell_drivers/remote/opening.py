@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.core.port import Runtime, Store
-from stepwell_client.v1 import store_pb2
+from stepwell_client.store.v1 import store_pb2
 from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.errors import Fault, refusal_at_open
 from stepwell_drivers.remote.link import Link
@@ -24,9 +24,9 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
     link = Link(place, access, runtime)
     answer: object = None
     try:
-        answer = await link.ask(link.stub.Describe, store_pb2.StoreDescribeRequest())
+        answer = await link.ask(link.stub.Describe, store_pb2.DescribeRequest())
     finally:
-        if not isinstance(answer, store_pb2.StoreDescribeResponse):
+        if not isinstance(answer, store_pb2.DescribeResponse):
             await link.close()
     if isinstance(answer, Fault):
         raise refusal_at_open(answer)

@@ -77,8 +77,8 @@ class RemoteStore(RoutedStore):
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         return await self._write("commit", commits)
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        return await self._write("record", recordings)
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        return await self._write("write_journal", recordings)
 
     async def _write(self, name: str, items: Sequence[Any]) -> list[Any]:
         """Send what is written once, however many messages that takes; return a result for each item.

@@ -22,7 +22,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.port import Claim, Claimed, Due, ReadyStep, Want
 from stepwell.core.records.states import DueKind, StepKind
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values
@@ -269,13 +269,13 @@ class _Claim:
             place = dict(zip(place, rows[-1], strict=False))
 
 
-def claim(connection: Link, request: ClaimRequest, holds: Holds, now_us: int) -> Claimed:
+def claim(connection: Link, claim: Claim, holds: Holds, now_us: int) -> Claimed:
     """Return ready steps and due timers, and hold them. One claim at a time."""
     search = _Claim(connection, holds, now_us)
-    steps = [search.pick(search.ready(want), want.limit) for want in request.wants]
-    due = search.pick(search.due(), request.due_limit)
+    steps = [search.pick(search.ready(want), want.limit) for want in claim.wants]
+    due = search.pick(search.due(), claim.due_limit)
     found = [one for several in (*steps, due) for one in several]
-    search.hold(found, request.hold_ms)
+    search.hold(found, claim.hold_ms)
     wanted = dict.fromkeys(one.key[:1] for one in found)
     runs: dict[int, Values] = {row[0]: row[1:] for row in _pick_runs.run(connection, list(wanted))}
     return Claimed(

@@ -33,7 +33,7 @@ _entry_of = msgspec.json.Decoder(Entry).decode
 
 
 class RecordWork(NamedTuple):
-    """`Store.record`; answers with a list of Recorded."""
+    """`Store.write_journal`; answers with a list of Recorded."""
 
     recordings: Sequence[Recording]
 

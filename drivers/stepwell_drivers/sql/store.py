@@ -10,8 +10,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from stepwell.core.port import (
     INPUT_KEY,
     CheckpointQuery,
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     EndedQuery,
@@ -127,7 +127,7 @@ class SqlStore:
         writer: Writing,
         beats: Writing,
         readers: Reading,
-        claim: Callable[[ClaimRequest], Awaitable[Claimed]],
+        claim: Callable[[Claim], Awaitable[Claimed]],
         hints: HintBus,
         clock: Clock,
         runtime: Runtime,
@@ -199,7 +199,7 @@ class SqlStore:
         answers: Sequence[bool] = await _written(self._beats, RenewWork(tuple(renewals)))
         return answers
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         self._check()
         answers: Sequence[Recorded] = await self._writer.do(RecordWork(tuple(recordings)))
         return answers
@@ -236,9 +236,9 @@ class SqlStore:
         stands: Sequence[Reservation] = await _written(self._writer, work)
         return stands
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
+    async def claim(self, claim: Claim) -> Claimed:
         self._check()
-        return await self._claim(request)
+        return await self._claim(claim)
 
     # --- reading ---
 

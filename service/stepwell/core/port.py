@@ -10,7 +10,7 @@ by names that match `NAME_PATTERN`, of at most 128 characters. Ids, keys and all
 characters but NUL and halves of surrogate pairs.
 
 **Errors.** Every method may raise `StoreUnavailable` (nothing was done). `commit` and
-`record` may also raise `OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A
+`write_journal` may also raise `OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A
 store that was closed is unavailable. A cursor that no store made raises `InvalidArgument`.
 
 **Time.** A store has one clock. Durations come in, moments go out, and only the store compares
@@ -258,7 +258,7 @@ class Want(Record, frozen=True, kw_only=True):
         )
 
 
-class ClaimRequest(Record, frozen=True, kw_only=True):
+class Claim(Record, frozen=True, kw_only=True):
     """A question for what may be done now."""
 
     wants: tuple[Want, ...] = ()
@@ -704,7 +704,7 @@ class Store(Protocol):
         """
         ...
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         """Keep journal entries, each under its lease; make all that were kept durable together.
 
         One result per recording, in order. The check of the token and the write are atomic against
@@ -758,7 +758,7 @@ class Store(Protocol):
         """Remove log entries and return how many. Cursors stay good."""
         ...
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
+    async def claim(self, claim: Claim) -> Claimed:
         """Return what may be done now, and hold it back from everyone for `hold_ms`. Changes no run.
 
         For each want: READY executions of its tenant and queues that it `takes`, whose delay is over,
@@ -966,7 +966,7 @@ class Assignment(Record, frozen=True, kw_only=True):
     previous_messages: tuple[Message, ...] = ()
     """The newest of the task's conversation so far, as far as they find room."""
     conversation: int = 0
-    """The number of messages in the task's conversation; GetMessages returns those that are not in
+    """The number of messages in the task's conversation; ListMessages returns those that are not in
     `previous_messages`."""
     answer: Payload | None = None
     """To the question that the attempt before it made."""

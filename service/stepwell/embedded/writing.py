@@ -91,7 +91,7 @@ class Scribe:
             async with self._kept:
                 self._kept.notify_all()
 
-    async def _keep(self, request: worker_pb2.AppendRequest) -> None:
+    async def _keep(self, request: worker_pb2.AppendOutputRequest) -> None:
         """Store a batch, and try again until the store takes it."""
         now_us = self._executor.now_us()
         written = [_written(appended, now_us) for appended in request.appended]

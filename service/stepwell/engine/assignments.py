@@ -2,7 +2,7 @@
 
 No assignment is larger than `ASSIGNMENT_BYTES_MAX`. Its parts find room in this order: the fixed part (the
 run, the task, inputs, what the attempts before left), entries of results, bytes of results, the first page of
-the journal, messages. What finds no room is read by the worker (ReadResults, ReadJournal, GetMessages). If the fixed part alone finds none, the step
+the journal, messages. What finds no room is read by the worker (ReadResults, ReadJournal, ListMessages). If the fixed part alone finds none, the step
 can't be done and fails.
 """
 

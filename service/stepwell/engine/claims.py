@@ -14,7 +14,7 @@ from stepwell.core.loop.leases import SUSPECT
 from stepwell.core.loop.losses import AWAITED
 from stepwell.core.loop.signals import LeaseExpired, Signal, TimerDue
 from stepwell.core.loop.transition import Reply
-from stepwell.core.port import ClaimRequest, Due, ReadyStep, Runtime, Store, Want
+from stepwell.core.port import Claim, Due, ReadyStep, Runtime, Store, Want
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.states import DueKind
 from stepwell.engine.alone import SuspectSteps
@@ -138,9 +138,7 @@ class Claims:
         """Claim once; return the milliseconds until the next claim, if nothing happens before."""
         self._lease_held()
         groups = self._groups() if self._demand.more_ready else []
-        request = ClaimRequest(
-            wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms
-        )
+        request = Claim(wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms)
         held_until = self._runtime.monotonic() + self._timing.hold_ms / 1_000
         claimed = await self._store.claim(request)
         self._clock.observe(claimed.now_us)

@@ -104,7 +104,7 @@ class Recorder:
 
     async def _keep(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         # Looked up only now: a driver without it serves all steps that record nothing.
-        return await self._store.record(recordings)
+        return await self._store.write_journal(recordings)
 
     def close(self) -> None:
         """Accept no further entries; those on their way may end."""

@@ -30,11 +30,11 @@ _METADATA_OVERHEAD_BYTES = 32
 """The bytes that HTTP/2 counts for each entry besides its key and value."""
 _REPORTS = frozenset(
     {
-        "/stepwell.v1.Worker/Complete",
+        "/stepwell.v1.Worker/ReportOutcomes",
         "/stepwell.v1.Worker/Heartbeat",
-        "/stepwell.v1.Worker/Append",
+        "/stepwell.v1.Worker/AppendOutput",
         "/stepwell.v1.Worker/ReadResults",
-        "/stepwell.v1.Worker/Record",
+        "/stepwell.v1.Worker/WriteJournal",
         "/stepwell.v1.Worker/ReadJournal",
     }
 )

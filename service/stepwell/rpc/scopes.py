@@ -26,7 +26,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "ListRuns": RUN_READ,
     "ListTasks": RUN_READ,
     "ListExecutions": RUN_READ,
-    "GetResults": RUN_READ,
+    "ListResults": RUN_READ,
     "WaitRun": RUN_READ,
     "WatchRun": RUN_READ,
     "WatchRuns": RUN_READ,
@@ -44,9 +44,9 @@ _ORCHESTRATOR: dict[str, str] = {
     "RetryTask": RUN_WRITE,
     "SkipTask": RUN_WRITE,
     "StopRun": RUN_WRITE,
-    "ReadLogs": RUN_READ,
-    "GetMessages": RUN_READ,
-    "GetRecord": RUN_READ,
+    "WatchLogs": RUN_READ,
+    "ListMessages": RUN_READ,
+    "ReadTranscript": RUN_READ,
     "ListJournal": RUN_READ,
     "PurgeRuns": ADMIN,
     "ListWorkers": RUN_READ,
@@ -55,11 +55,11 @@ _ORCHESTRATOR: dict[str, str] = {
 }
 _WORKER: dict[str, str] = {
     "Work": WORKER,
-    "Complete": WORKER,
+    "ReportOutcomes": WORKER,
     "Heartbeat": WORKER,
-    "Append": WORKER,
+    "AppendOutput": WORKER,
     "ReadResults": WORKER,
-    "Record": WORKER,
+    "WriteJournal": WORKER,
     "ReadJournal": WORKER,
 }
 _STORE = ("Subscribe", *(method.rpc for method in METHODS.values()))
@@ -67,7 +67,7 @@ _STORE = ("Subscribe", *(method.rpc for method in METHODS.values()))
 SCOPES: Mapping[str, str] = {
     **{f"/stepwell.v1.Orchestrator/{name}": scope for name, scope in _ORCHESTRATOR.items()},
     **{f"/stepwell.v1.Worker/{name}": scope for name, scope in _WORKER.items()},
-    **{f"/stepwell.v1.Store/{name}": STORE for name in _STORE},
+    **{f"/stepwell.store.v1.Store/{name}": STORE for name in _STORE},
     "/grpc.health.v1.Health/Check": NONE,
     "/grpc.health.v1.Health/Watch": NONE,
     "/grpc.health.v1.Health/List": NONE,

@@ -21,15 +21,15 @@ from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.wire import to_message, to_record
 from stepwell.wire.store import METHODS, UNTYPED, WRITES, Method
-from stepwell_client.v1 import store_pb2 as pb
-from stepwell_client.v1 import store_pb2_grpc
+from stepwell_client.store.v1 import store_pb2 as pb
+from stepwell_client.store.v1 import store_pb2_grpc
 
 HINTS_MAX = 1_000
 """Runs in one message of hints; beyond that the message says that any run may have changed."""
 ANSWER_BYTES_MAX = STORE_MESSAGE_BYTES_MAX - 64 * 1024
 """With room for what surrounds the message."""
 
-SERVICE_NAME = "stepwell.v1.Store"
+SERVICE_NAME = "stepwell.store.v1.Store"
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -83,15 +83,15 @@ class StoreService(UNTYPED):
         return _fitting(to_message(method.response_of(asked, result)))
 
     async def Subscribe(
-        self, request: pb.StoreSubscribeRequest, context: Context
-    ) -> AsyncIterator[pb.StoreSubscribeResponse]:
+        self, request: pb.SubscribeRequest, context: Context
+    ) -> AsyncIterator[pb.SubscribeResponse]:
         subscriber = _Subscriber()
         stop = self._store.subscribe(subscriber.hint)
         self._subscribers.add(subscriber)
         try:
             if self._closed:
                 return
-            yield pb.StoreSubscribeResponse()
+            yield pb.SubscribeResponse()
             while (response := await subscriber.next()) is not None:
                 yield response
         finally:
@@ -132,13 +132,13 @@ class _Subscriber:
         self._ended = True
         self._wake.set()
 
-    async def next(self) -> pb.StoreSubscribeResponse | None:
+    async def next(self) -> pb.SubscribeResponse | None:
         """Wait for hints and return all of them; None: the stream is to end."""
         await self._wake.wait()
         if self._ended:
             return None
         self._wake.clear()
-        response = pb.StoreSubscribeResponse()
+        response = pb.SubscribeResponse()
         for (tenant_id, run_id), version in self._runs.items():
             response.hints.add(tenant_id=tenant_id, run_id=run_id, version=version)
         self._runs.clear()

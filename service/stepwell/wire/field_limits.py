@@ -192,7 +192,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "task_id": name(limits.TASK_ID_CHARS_MAX),
         **_PAGE,
     },
-    "GetResultsRequest": {
+    "ListResultsRequest": {
         "run_id": _RUN_ID,
         "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
         "execution_ids": many(limits.PAYLOAD_KEYS_MAX, _EXECUTION_ID),
@@ -249,7 +249,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "RetryTaskRequest": {**_CALLED, "task_id": _TASK_ID},
     "SkipTaskRequest": {**_CALLED, "task_id": _TASK_ID},
     "StopRunRequest": _CALLED,
-    "ReadLogsRequest": {
+    "WatchLogsRequest": {
         "run_id": _RUN_ID,
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
         "task_id": name(limits.TASK_ID_CHARS_MAX),
@@ -257,7 +257,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "kinds": many(10),
         "progress_interval": _PROGRESS_INTERVAL,
     },
-    "GetMessagesRequest": {"run_id": _RUN_ID, "task_id": name(limits.TASK_ID_CHARS_MAX), **_PAGE},
+    "ListMessagesRequest": {"run_id": _RUN_ID, "task_id": name(limits.TASK_ID_CHARS_MAX), **_PAGE},
     "ListJournalRequest": {
         "run_id": _RUN_ID,
         "task_id": name(limits.TASK_ID_CHARS_MAX),
@@ -265,7 +265,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
         **_PAGE,
     },
-    "GetRecordRequest": {
+    "ReadTranscriptRequest": {
         "run_id": _RUN_ID,
         "execution_id": _EXECUTION_ID,
         "page_size": number(0, limits.RECORD_PAGE_BYTES_MAX),
@@ -329,15 +329,15 @@ _WORKER: dict[str, dict[str, Limit]] = {
     "Outcome.Sleep": {"remaining": _SPAN},
     "Outcome.UnknownCall": {"call": _CALL, "reason": _WHY},
     "Begin": {**_LEASE, "delivery_id": _TOKEN},
-    "CompleteRequest": {"outcomes": _ITEMS},
+    "ReportOutcomesRequest": {"outcomes": _ITEMS},
     "HeartbeatRequest": {"heartbeats": _ITEMS},
     "LeaseHeartbeat": {
         **_LEASE,
         "progress": data(limits.PROGRESS_BYTES_MAX),
         "idle": _SPAN,
     },
-    "AppendRequest": {"appended": _ITEMS},
-    "RecordRequest": {"recordings": _ITEMS},
+    "AppendOutputRequest": {"appended": _ITEMS},
+    "WriteJournalRequest": {"recordings": _ITEMS},
     "Recording": {
         **_LEASE,
         "delivery_id": chars(limits.TOKEN_CHARS_MAX),
@@ -365,27 +365,27 @@ _WORKER: dict[str, dict[str, Limit]] = {
 }
 
 _STORE: dict[str, dict[str, Limit]] = {
-    "StoreCommitRequest": {"commits": _STORE_ITEMS},
-    "StoreRenewRequest": {"renewals": _STORE_ITEMS},
-    "StoreRecordRequest": {"recordings": _STORE_ITEMS},
-    "StorePutPresenceRequest": {"presences": _STORE_ITEMS, "ttl": _SPAN},
-    "StoreAppendLogsRequest": {**_STORE_RUN, "entries": _STORE_ITEMS},
-    "StoreDeleteRunRequest": {**_STORE_RUN, "version": number(0)},
-    "StoreGetRunRequest": _STORE_RUN,
-    "StoreLoadRequest": {**_STORE_RUN, "since": number(0)},
-    "StoreReadPayloadsRequest": {**_STORE_RUN, "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT)},
-    "StoreReadPlanRequest": {**_STORE_RUN, "revision": number(0)},
-    "StoreReadBaseRequest": {**_STORE_RUN, "version": number(0)},
-    "StoreReadEventsRequest": {**_STORE_RUN, "after": number(0), "limit": _STORE_LIMIT},
-    "StoreReadQuestionsRequest": {
+    "CommitRequest": {"commits": _STORE_ITEMS},
+    "RenewRequest": {"renewals": _STORE_ITEMS},
+    "WriteJournalRequest": {"recordings": _STORE_ITEMS},
+    "PutPresenceRequest": {"presences": _STORE_ITEMS, "ttl": _SPAN},
+    "AppendLogsRequest": {**_STORE_RUN, "entries": _STORE_ITEMS},
+    "DeleteRunRequest": {**_STORE_RUN, "version": number(0)},
+    "GetRunRequest": _STORE_RUN,
+    "LoadRequest": {**_STORE_RUN, "since": number(0)},
+    "ReadPayloadsRequest": {**_STORE_RUN, "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT)},
+    "ReadPlanRequest": {**_STORE_RUN, "revision": number(0)},
+    "ReadBaseRequest": {**_STORE_RUN, "version": number(0)},
+    "ReadEventsRequest": {**_STORE_RUN, "after": number(0), "limit": _STORE_LIMIT},
+    "ReadQuestionsRequest": {
         **_STORE_RUN,
         "question_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
     },
-    "StoreSwapKeysRequest": {"tenant_id": _NAME, "pipeline_id": _NAME, "swaps": _STORE_ITEMS},
-    "StoreRemoveLogsRequest": {"which": given()},
+    "SwapKeysRequest": {"tenant_id": _NAME, "pipeline_id": _NAME, "swaps": _STORE_ITEMS},
+    "RemoveLogsRequest": {"which": given()},
     "LogsOfExecution": {**_STORE_RUN, "execution_id": _STORE_TEXT, "kind": given()},
     "OldLogs": {"older": _AGE, "limit": _STORE_LIMIT},
-    "StorePageRequest": {"query": given()},
+    "PageRequest": {"query": given()},
     "RunQuery": {
         "tenant_id": _NAME,
         "statuses": _STORE_ITEMS,
@@ -426,8 +426,11 @@ _STORE: dict[str, dict[str, Limit]] = {
 }
 
 FIELD_LIMITS: Mapping[str, Limit] = {
-    f"stepwell.v1.{kind}.{field}": limit
-    for table in (_RECORDS, _ORCHESTRATOR, _WORKER, _STORE)
+    f"{package}.{kind}.{field}": limit
+    for package, table in (
+        ("stepwell.v1", {**_RECORDS, **_ORCHESTRATOR, **_WORKER}),
+        ("stepwell.store.v1", _STORE),
+    )
     for kind, fields in table.items()
     for field, limit in fields.items()
 }
@@ -439,9 +442,9 @@ NOT_ENTERED: frozenset[str] = frozenset(
         # One bad item fails its own execution: the servicer checks each by itself.
         "WorkRequest.outcomes",
         "WorkRequest.begins",
-        "CompleteRequest.outcomes",
+        "ReportOutcomesRequest.outcomes",
         "WorkRequest.recordings",
-        "RecordRequest.recordings",
+        "WriteJournalRequest.recordings",
         "Recording.entries",
         # Tasks are checked while they are read (`wire.plans`).
         "PlanDraft.tasks",
@@ -450,15 +453,15 @@ NOT_ENTERED: frozenset[str] = frozenset(
 """Fields whose messages are not walked into, by full name."""
 
 RECORDS: frozenset[str] = frozenset(
-    f"stepwell.v1.{field}"
+    f"stepwell.store.v1.{field}"
     for field in (
-        "StoreCommitRequest.commits",
-        "StoreRenewRequest.renewals",
-        "StoreRecordRequest.recordings",
-        "StorePutPresenceRequest.presences",
-        "StoreAppendLogsRequest.entries",
-        "StoreSwapKeysRequest.swaps",
-        "StoreClaimRequest.request",
+        "CommitRequest.commits",
+        "RenewRequest.renewals",
+        "WriteJournalRequest.recordings",
+        "PutPresenceRequest.presences",
+        "AppendLogsRequest.entries",
+        "SwapKeysRequest.swaps",
+        "ClaimRequest.claim",
     )
 )
 """Fields whose messages are records, by full name: `record_limit` stands for the table there."""

@@ -29,7 +29,8 @@ from stepwell.core.records.record import Record
 from stepwell.wire.codec import Pair, compile_pairs
 from stepwell.wire.store import METHODS
 from stepwell.wire.validate import COMPILER, Faults
-from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
+from stepwell_client.store.v1 import store_pb2
+from stepwell_client.v1 import types_pb2, worker_pb2
 
 _IS_SET_APART = "the servicer reads it and passes it along with the record"
 _EXCEPTIONS: tuple[Pair, ...] = (
@@ -42,9 +43,9 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(journal.Entry, types_pb2.JournalEntry, checked=True),
     Pair(journal.Totals, store_pb2.JournalTotals),
     # What a worker sends, and is answered, is shaped for it; these are the store's.
-    Pair(port.Recording, store_pb2.StoreRecording),
-    Pair(port.Written, store_pb2.StoreWritten),
-    Pair(port.Recorded, store_pb2.StoreRecorded),
+    Pair(port.Recording, store_pb2.Recording),
+    Pair(port.Written, store_pb2.Written),
+    Pair(port.Recorded, store_pb2.Recorded),
     Pair(model.TaskSpec, types_pb2.TaskSpec, checked=True),
     Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
     Pair(
@@ -106,7 +107,7 @@ def _records(module: ModuleType) -> list[type[Record]]:
 
 
 def _message_of(record: type[Record]) -> type[Message]:
-    for module in (types_pb2, store_pb2, worker_pb2):
+    for module in (store_pb2, types_pb2, worker_pb2):
         kind = getattr(module, record.__name__, None)
         if kind is not None:
             return kind

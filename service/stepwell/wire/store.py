@@ -2,7 +2,7 @@
 
 The remote driver, the servicer and the wrappers around a store all go by it: a method stands in the
 port and in the protocol, and nowhere else. The port's `read_plan` is the RPC `ReadPlan`; its parameters
-are the fields of `StoreReadPlanRequest`, and its result is the one field of `StoreReadPlanResponse`.
+are the fields of `ReadPlanRequest`, and its result is the one field of `ReadPlanResponse`.
 Where the two differ, `wire` fails at import, as it does for any record and its message.
 """
 
@@ -19,13 +19,21 @@ from msgspec import NODEFAULT, defstruct
 from stepwell.core import port
 from stepwell.core.port import Page, Query, Store
 from stepwell.core.records.model import Record
-from stepwell_client.v1 import store_pb2
+from stepwell_client.store.v1 import store_pb2
 
 NOT_UNARY = ("subscribe", "close")
 """Methods of the port without a request and a response: the stream of hints, and the end."""
 WRITES = frozenset(
     {
-        *("commit", "renew", "record", "put_presence", "append_logs", "delete_run", "remove_logs"),
+        *(
+            "commit",
+            "renew",
+            "write_journal",
+            "put_presence",
+            "append_logs",
+            "delete_run",
+            "remove_logs",
+        ),
         "swap_keys",
     }
 )
@@ -40,7 +48,7 @@ def _descriptor(message: str) -> Descriptor:
 
 
 def _kinds() -> dict[type[Record], str]:
-    arms = _descriptor("StorePageRequest").oneofs_by_name["query"].fields
+    arms = _descriptor("PageRequest").oneofs_by_name["query"].fields
     return {getattr(port, cast("Descriptor", arm.message_type).name): arm.name for arm in arms}
 
 
@@ -65,13 +73,13 @@ class Method:
         self.parameters = tuple(hints)
         self.many = next((it for it, kind in hints.items() if get_origin(kind) is Sequence), "")
         """The parameter that is a list; empty: none is."""
-        self.result = next((it.name for it in _descriptor(f"Store{self.rpc}Response").fields), "")
+        self.result = next((it.name for it in _descriptor(f"{self.rpc}Response").fields), "")
         """The response's field that holds the result; empty: there is none."""
         self.request = _record(
-            f"Store{self.rpc}Request",
+            f"{self.rpc}Request",
             {it: (kind, signature.parameters[it].default) for it, kind in hints.items()},
         )
-        self.response = _record(f"Store{self.rpc}Response", self._fields_of_response())
+        self.response = _record(f"{self.rpc}Response", self._fields_of_response())
 
     def _fields_of_response(self) -> dict[str, tuple[Any, Any]]:
         if self.returned is NoneType:

@@ -18,7 +18,8 @@ from google.protobuf.message import DecodeError, Message
 
 from stepwell.core.records.errors import INVALID_OUTCOME, InvalidArgument, Violation
 from stepwell.core.records.limits import VIOLATIONS_MAX
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
+from stepwell_client.store.v1 import store_pb2
+from stepwell_client.v1 import orchestrator_pb2, worker_pb2
 
 _WHAT = "no UTF-8; limit: text of whole characters"
 _SOMEWHERE = "no UTF-8, here or behind it; limit: text of whole characters"

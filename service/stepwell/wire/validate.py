@@ -27,7 +27,8 @@ from stepwell.core.records.limits import STORE_ITEMS_MAX, VIOLATIONS_MAX
 from stepwell.wire.constraints import HELPERS, Limit, mapping, shown
 from stepwell.wire.field_limits import FIELD_LIMITS, NOT_ENTERED, RECORDS, record_limit
 from stepwell.wire.sources import Functions
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb2
+from stepwell_client.store.v1 import store_pb2
+from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
 
 SOURCE_NAME = "<stepwell.wire.validate, generated>"
 _DURATION = "google.protobuf.Duration"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepwell.core.port import (
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     Due,
@@ -39,7 +39,7 @@ async def claimed(
     store: Store, *wants: Want, due_limit: int = 256, hold_ms: int = 2_000
 ) -> Claimed:
     """Claim what is wanted, and what is due."""
-    return await store.claim(ClaimRequest(wants=wants, due_limit=due_limit, hold_ms=hold_ms))
+    return await store.claim(Claim(wants=wants, due_limit=due_limit, hold_ms=hold_ms))
 
 
 async def ready_steps(store: Store, one: Want | None = None) -> list[ReadyStep]:

@@ -237,9 +237,7 @@ class TestHolds(Cases):
     """Holds: a returned item is not returned to any caller for a while."""
 
     @promises("claim", "Return what may be done now, and hold it back from everyone for `hold_ms`.")
-    @promises(
-        "ClaimRequest.hold_ms", "For how long what is returned is not returned to anyone again."
-    )
+    @promises("Claim.hold_ms", "For how long what is returned is not returned to anyone again.")
     async def test_what_was_returned_is_held_from_everyone(
         self, store: Store, open_store: StoreFactory
     ) -> None:

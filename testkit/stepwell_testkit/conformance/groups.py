@@ -54,7 +54,7 @@ GROUPS: Mapping[str, Group] = {
     ),
     "journal": Group(
         ("TestRecord", "TestRecordRaces", "TestRecorded", "TestCommitEntries", "TestJournals"),
-        "`record`, and `page` for a JournalQuery, raise StoreRefused; calls within a step fail, and steps"
+        "`write_journal`, and `page` for a JournalQuery, raise StoreRefused; calls within a step fail, and steps"
         " that make none go on as ever.",
     ),
     "retention": Group(

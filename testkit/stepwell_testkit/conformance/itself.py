@@ -11,7 +11,7 @@ import pytest
 from stepwell.core.port import (
     INPUT_KEY,
     CheckpointQuery,
-    ClaimRequest,
+    Claim,
     EndedQuery,
     ExecutionQuery,
     FeedQuery,
@@ -156,7 +156,7 @@ class TestStore(Cases):
             lambda: store.put_presence([b.presence()], ttl_ms=1),
             lambda: store.append_logs(b.TENANT, b.RUN, [b.line("x")]),
             lambda: store.delete_run(b.TENANT, b.RUN, version=1),
-            lambda: store.claim(ClaimRequest(wants=(b.want(),))),
+            lambda: store.claim(Claim(wants=(b.want(),))),
             lambda: store.get_run(b.TENANT, b.RUN),
             lambda: store.load(b.TENANT, b.RUN),
             lambda: store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY]),

@@ -32,7 +32,8 @@ class TestRecordRaces(Cases):
     """A recording beside the commit that ends its lease: before it, or not at all."""
 
     @promises(
-        "record", "The check of the token and the write are atomic against whatever ends the lease"
+        "write_journal",
+        "The check of the token and the write are atomic against whatever ends the lease",
     )
     @promises("commit", "or a fence's lease has `recorded` another number of journal entries.")
     async def test_J1_J4_record_at_the_end_of_its_lease_is_known_to_it_or_refused(
@@ -63,9 +64,10 @@ class TestRecordRaces(Cases):
             late = b.recording(b.entry("c"), run_id=run_id)
             assert [answer.live for answer in await recorded(door, late)] == [False]
 
-    @promises("record", "The same entry again is accepted and written once.")
+    @promises("write_journal", "The same entry again is accepted and written once.")
     @promises(
-        "record", "Another one under that name is not accepted, and stops none of the others."
+        "write_journal",
+        "Another one under that name is not accepted, and stops none of the others.",
     )
     async def test_J2_of_values_recorded_at_once_under_one_name_one_is_kept(
         self, store: Store, open_store: StoreFactory
@@ -84,7 +86,7 @@ class TestRecordRaces(Cases):
             taken = values[answers.index([True])]
             assert [entry for entry in await kept(store) if entry.key == f"k{at}"] == [taken]
 
-    @promises("record", "and is counted in the `recorded` of the lease.")
+    @promises("write_journal", "and is counted in the `recorded` of the lease.")
     async def test_J1_entries_recorded_at_once_are_all_kept_and_counted(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -106,7 +108,8 @@ class TestRecordRaces(Cases):
             assert row.recorded.entries == 10
 
     @promises(
-        "record", "The check of the token and the write are atomic against whatever ends the lease"
+        "write_journal",
+        "The check of the token and the write are atomic against whatever ends the lease",
     )
     async def test_J4_record_during_a_deletion_writes_before_it_or_not_at_all(
         self, store: Store, open_store: StoreFactory
@@ -124,7 +127,7 @@ class TestRecordRaces(Cases):
             assert [answer.live for answer in late] == [False]
 
     @promises(
-        "record",
+        "write_journal",
         "That check and the write are atomic, too, against the commit that raises the number.",
     )
     async def test_J3_copy_during_the_commit_that_drops_its_call_brings_nothing_back(
@@ -234,7 +237,7 @@ class TestCommitEntries(Cases):
     @promises("Recording.forget_number", "as the worker knew it when it sent this.")
     @promises("Recorded.late", "Calls were dropped since it was sent, and nothing was written.")
     @promises(
-        "record",
+        "write_journal",
         "One whose `forget_number` is below that of its execution, as the last commit left it, writes nothing:",
     )
     async def test_J3_copy_that_comes_after_its_call_was_dropped_writes_nothing(
@@ -263,7 +266,7 @@ class TestCommitEntries(Cases):
         assert await kept(store) == [other]
 
     @promises(
-        "record",
+        "write_journal",
         "One whose `forget_number` is below that of its execution, as the last commit left it, writes nothing:",
     )
     async def test_J3_copy_under_a_lease_that_only_dropped_a_call_writes_nothing(

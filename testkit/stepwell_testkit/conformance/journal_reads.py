@@ -60,7 +60,7 @@ class TestRecorded(Cases):
             assert [answer.totals for answer in await recorded(store, b.recording(paid))] == [total]
             store = await open_store.reopen(store)
 
-    @promises("record", "A new lease begins with nothing recorded.")
+    @promises("write_journal", "A new lease begins with nothing recorded.")
     async def test_new_lease_begins_with_nothing_recorded(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -75,7 +75,7 @@ class TestRecorded(Cases):
         assert answer.totals.entries == 1
         assert (await _sums(store)).entries == 1
 
-    @promises("record", "and is counted in the `recorded` of the lease.")
+    @promises("write_journal", "and is counted in the `recorded` of the lease.")
     @promises("Commit", "Rows are whole and replace those of the same key")
     async def test_leased_row_written_again_keeps_its_sums(
         self, store: Store, open_store: StoreFactory
@@ -332,7 +332,7 @@ class TestJournals(Cases):
         assert (one.size, two.size, two.entry) == (len(full.value.data), 0, nothing)
 
     @promises("Names", "Ids, keys and all other texts hold any characters but NUL")
-    @promises("record", "an entry that was accepted is in every read after that")
+    @promises("write_journal", "an entry that was accepted is in every read after that")
     async def test_D2_every_field_of_an_entry_comes_back_unchanged(
         self, store: Store, open_store: StoreFactory
     ) -> None:

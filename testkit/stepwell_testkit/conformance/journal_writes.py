@@ -23,7 +23,7 @@ ROUNDS = 20
 
 async def recorded(store: Store, *recordings: Recording) -> list[Recorded]:
     """Record in one call."""
-    answers = await store.record(recordings)
+    answers = await store.write_journal(recordings)
     assert len(answers) == len(recordings)
     return list(answers)
 
@@ -51,11 +51,11 @@ async def kept(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> 
 class TestRecord(Cases):
     """A worker that holds a lease writes entries; nobody else does."""
 
-    @promises("record", "Keep journal entries, each under its lease;")
+    @promises("write_journal", "Keep journal entries, each under its lease;")
     @promises("Recording.journal", "The journal of the execution's step")
-    @promises("record", "One result per recording, in order.")
+    @promises("write_journal", "One result per recording, in order.")
     @promises("Recorded.written", "One for each entry, in order.")
-    @promises("record", "an entry that was accepted is in every read after that")
+    @promises("write_journal", "an entry that was accepted is in every read after that")
     async def test_J1_an_accepted_entry_is_in_every_later_read(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -77,7 +77,7 @@ class TestRecord(Cases):
             assert await kept(store, "other") == [first]
             store = await open_store.reopen(store)
 
-    @promises("record", "make all that were kept durable together.")
+    @promises("write_journal", "make all that were kept durable together.")
     async def test_J1_S3_entries_are_there_after_a_restart_with_what_was_stamped(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -119,7 +119,8 @@ class TestRecord(Cases):
             assert await kept(store, tenant=tenant) == []
 
     @promises(
-        "record", "The check of the token and the write are atomic against whatever ends the lease"
+        "write_journal",
+        "The check of the token and the write are atomic against whatever ends the lease",
     )
     async def test_J4_a_lease_that_a_commit_ended_writes_no_more(
         self, store: Store, open_store: StoreFactory
@@ -140,7 +141,8 @@ class TestRecord(Cases):
         assert [entry.key for entry in await kept(store)] == ["a", "c"]
 
     @promises(
-        "record", "An expired lease still records in its holder's favour until a commit ends it;"
+        "write_journal",
+        "An expired lease still records in its holder's favour until a commit ends it;",
     )
     async def test_J1_C1_an_expired_lease_still_records(
         self, store: Store, open_store: StoreFactory
@@ -151,7 +153,7 @@ class TestRecord(Cases):
         assert await accepts(store, b.recording(b.entry())) == [True]
         assert await kept(store) == [b.entry()]
 
-    @promises("record", "one that makes its outcome unknown does.")
+    @promises("write_journal", "one that makes its outcome unknown does.")
     async def test_J4_lease_of_an_unknown_outcome_writes_no_more(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -167,7 +169,8 @@ class TestRecord(Cases):
         await ask.must(store, b.step(second, fences=[b.fence(recorded=1)]))
 
     @promises(
-        "record", "Changes no version, makes no event and no feed entry, and moves no deadline."
+        "write_journal",
+        "Changes no version, makes no event and no feed entry, and moves no deadline.",
     )
     async def test_recording_is_no_commit(self, store: Store, open_store: StoreFactory) -> None:
         await ask.must(store, b.created_leased(lease_ms=10_000))
@@ -182,9 +185,10 @@ class TestRecord(Cases):
         await open_store.advance(1_000)
         assert [due.token for due in await ask.due_now(store)] == ["t1"]
 
-    @promises("record", "The same entry again is accepted and written once.")
+    @promises("write_journal", "The same entry again is accepted and written once.")
     @promises(
-        "record", "OutcomeUnknown: each of them may or may not have been; send the same ones again."
+        "write_journal",
+        "OutcomeUnknown: each of them may or may not have been; send the same ones again.",
     )
     @promises("Written.accepted", "It is kept, now or before.")
     async def test_J2_the_same_entry_again_is_accepted_and_written_once(
@@ -206,7 +210,8 @@ class TestRecord(Cases):
         assert [entry.key for entry in await kept(store)] == ["a", "b"]
 
     @promises(
-        "record", "Another one under that name is not accepted, and stops none of the others."
+        "write_journal",
+        "Another one under that name is not accepted, and stops none of the others.",
     )
     @promises(
         "Written.accepted",
@@ -242,7 +247,7 @@ class TestRecord(Cases):
         assert await kept(store) == [mine, b.entry("b"), b.entry("c"), b.entry("d")]
 
     @promises(
-        "record",
+        "write_journal",
         "An entry's name (`key`, `mark`, `number`) is unique in its journal and generation;",
     )
     async def test_J2_entries_of_other_names_and_generations_are_all_kept(
@@ -268,7 +273,7 @@ class TestRecord(Cases):
             ) == [False]
         assert len(await kept(store)) == 10
 
-    @promises("record", "that of an AT_MOST_ONCE call in all generations of its journal.")
+    @promises("write_journal", "that of an AT_MOST_ONCE call in all generations of its journal.")
     async def test_J2_name_of_an_at_most_once_call_is_taken_in_all_generations(
         self, store: Store
     ) -> None:
@@ -314,7 +319,7 @@ class TestRecord(Cases):
         assert [(one.accepted, one.until_us) for one in answer.written] == [(False, until_us)]
         assert [one.until_us for one in await journal(store)] == [until_us, 0]
 
-    @promises("record", "One result per recording, in order.")
+    @promises("write_journal", "One result per recording, in order.")
     async def test_recording_without_entries_tells_of_the_lease(self, store: Store) -> None:
         assert await recorded(store) == []
         await ask.must(store, b.created_leased())
@@ -323,7 +328,7 @@ class TestRecord(Cases):
         assert (alive.live, alive.written, alive.totals.entries) == (True, (), 1)
         assert not stale.live
 
-    @promises("record", "StoreUnavailable: nothing of it was written.")
+    @promises("write_journal", "StoreUnavailable: nothing of it was written.")
     @promises("Errors", "A store that was closed is unavailable.")
     async def test_closed_store_records_nothing(
         self, store: Store, open_store: StoreFactory
@@ -331,7 +336,7 @@ class TestRecord(Cases):
         await ask.must(store, b.created_leased())
         again = await open_store.reopen(store)
         with pytest.raises(StoreUnavailable):
-            await store.record([b.recording(b.entry())])
+            await store.write_journal([b.recording(b.entry())])
         assert await kept(again) == []
 
     @promises("delete_run", "Remove a run with all that belongs to it")

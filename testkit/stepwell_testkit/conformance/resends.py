@@ -23,7 +23,7 @@ class TestSentAgain(Cases):
 
     @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
     @promises("commit", "OutcomeUnknown: each of them may or may not have been")
-    @promises("Errors", "`commit` and `record` may also raise `OutcomeUnknown`.")
+    @promises("Errors", "`commit` and `write_journal` may also raise `OutcomeUnknown`.")
     async def test_S4_a_commit_sent_again_answers_committed(self, store: Store) -> None:
         first = await ask.must(store, b.created())
         assert await ask.verdicts(store, first) == [COMMITTED]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepwell.core.port import (
     INPUT_KEY,
     CheckpointQuery,
-    ClaimRequest,
+    Claim,
     EventPage,
     ExecutionQuery,
     FeedQuery,
@@ -213,7 +213,7 @@ class TestTenants(Cases):
             for noise in range(5):
                 name = f"r{at}" if noise == 0 else f"n{at}-{noise}"
                 await ask.must(store, b.created(name, tenant="b", executions=[b.ready()]))
-        await store.claim(ClaimRequest(wants=(b.want(tenant="b"),)))
+        await store.claim(Claim(wants=(b.want(tenant="b"),)))
         for at in range(6):
             for each in (store, alone):
                 assert await ask.version_of(each, f"r{at}") == 2

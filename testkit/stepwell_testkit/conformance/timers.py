@@ -98,7 +98,7 @@ class TestDue(Cases):
         assert await ask.due_names(store) == ["first", b.STEP, "third", "fourth"]
 
     @promises("claim", "at most `due_limit`, of every tenant.")
-    @promises("ClaimRequest.due_limit", "The most expired leases and timers to return.")
+    @promises("Claim.due_limit", "The most expired leases and timers to return.")
     async def test_no_more_than_the_limit_is_due_at_once(
         self, store: Store, open_store: StoreFactory
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stepwell.core.port import Claimed, ClaimRequest, Store
+from stepwell.core.port import Claim, Claimed, Store
 from stepwell_testkit.proxy import StoreProxy
 
 
@@ -16,8 +16,8 @@ class WatchedStore(StoreProxy):
         self.last = Claimed()
         self._claimed = asyncio.Event()
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
-        claimed = await self.inner.claim(request)
+    async def claim(self, claim: Claim) -> Claimed:
+        claimed = await self.inner.claim(claim)
         self.last = claimed
         self._claimed.set()
         return claimed

@@ -113,11 +113,11 @@ class ManualWorker:
         assert late, "there is nothing to report"
         for name in self._cluster.names:
             async with grpc.aio.insecure_channel(self._cluster.target(name)) as channel:
-                request = worker_pb2.CompleteRequest(outcomes=late)
+                request = worker_pb2.ReportOutcomesRequest(outcomes=late)
                 for outcome in request.outcomes:
                     outcome.completed.result.data = b'"something else"'
                 stub = worker_pb2_grpc.WorkerStub(channel)
-                response = await stub.Complete(request, metadata=self._cluster.metadata)
+                response = await stub.ReportOutcomes(request, metadata=self._cluster.metadata)
                 for ack in response.acks:
                     assert ack.status == worker_pb2.ACK_STATUS_LEASE_LOST, f"S8: {name}: {ack}"
                     self.refused += 1

@@ -111,7 +111,7 @@ class Player:
                 generation=step.journal.generation,
                 entries=(Entry(key=f"{what.token}.{number}", value=value),),
             )
-            await self._store.record([recording])
+            await self._store.write_journal([recording])
 
     async def _renew(self, run_id: str, what: GrantLease | Delivery) -> None:
         """Now and then give a sign of life of a lease; of one that is over nobody takes any (S8)."""

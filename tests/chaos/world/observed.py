@@ -22,8 +22,8 @@ import msgspec
 
 from stepwell.__main__ import main
 from stepwell.core.port import (
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     Hint,
@@ -137,16 +137,16 @@ class Scribe(StoreProxy):
         self._write([{"commit_id": c.commit_id, "result": r} for c, r in pairs])
         return results
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         asked = time.monotonic()
         self._write([{"recording": one} for one in recordings])
-        answers = await super().record(recordings)
+        answers = await super().write_journal(recordings)
         pairs = zip(recordings, answers, strict=True)
         self._write([{"recording": r, "recorded": a, "asked": asked} for r, a in pairs])
         return answers
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
-        claimed = await self.inner.claim(request)
+    async def claim(self, claim: Claim) -> Claimed:
+        claimed = await self.inner.claim(claim)
         due = [(one.run_id, one.token) for one in claimed.due if one.kind is not DueKind.TIMER]
         if due:
             self._write([{"due": due}])

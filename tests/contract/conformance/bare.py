@@ -21,7 +21,7 @@ from stepwell.core.records.errors import StoreRefused
 from stepwell_testkit.proxy import StoreProxy
 
 ANSWERS = {"put_presence": None, "remove_logs": 0}
-REFUSED = ("delete_run", "append_logs", "record")
+REFUSED = ("delete_run", "append_logs", "write_journal")
 
 
 class BareStore(StoreProxy):

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from stepwell.core.port import (
     INPUT_KEY,
     NOBODY,
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     EndedQuery,
     ExecutionQuery,
@@ -199,7 +199,7 @@ class Calls:
         )
 
         async def recorded(store: Store) -> object:
-            (answer,) = await store.record([recording])
+            (answer,) = await store.write_journal([recording])
             accepted = [(one.accepted, bool(one.until_us)) for one in answer.written]
             return answer.live, answer.late, accepted, answer.totals
 
@@ -286,7 +286,7 @@ class Calls:
         self, wants: tuple[tuple[int, Want], ...], due_limit: int, *, hold: bool
     ) -> None:
         named = [replace(want, tenant_id=self.known.tenants[tenant]) for tenant, want in wants]
-        request = ClaimRequest(
+        request = Claim(
             wants=await self._without_ties(named),
             due_limit=await self._due_limit(due_limit),
             hold_ms=HOLD_MS if hold else 0,
@@ -303,9 +303,7 @@ class Calls:
         """Widen each limit that falls between equals, any of which a store may return."""
         wide: list[Want] = []
         for want in wants:
-            asked = ClaimRequest(
-                wants=(*wide, replace(want, limit=LIMIT_MAX)), due_limit=0, hold_ms=0
-            )
+            asked = Claim(wants=(*wide, replace(want, limit=LIMIT_MAX)), due_limit=0, hold_ms=0)
             places = [
                 self.known.place_of(one) for one in (await self.reference.claim(asked)).ready[-1]
             ]
@@ -313,7 +311,7 @@ class Calls:
         return tuple(wide)
 
     async def _due_limit(self, limit: int) -> int:
-        asked = ClaimRequest(due_limit=LIMIT_MAX, hold_ms=0)
+        asked = Claim(due_limit=LIMIT_MAX, hold_ms=0)
         moments = [self.known.moment_of(one) for one in (await self.reference.claim(asked)).due]
         return _widened(limit, moments)
 

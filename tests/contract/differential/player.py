@@ -10,7 +10,7 @@ import msgspec
 
 from stepwell.core.port import (
     CheckpointQuery,
-    ClaimRequest,
+    Claim,
     EndedQuery,
     ExecutionQuery,
     FeedQuery,
@@ -156,9 +156,7 @@ class Player(Calls):
             for tenant_id in self.known.tenants
             for version in ("v", "9")
         )
-        claimed = await (await self.subject.connection(0)).claim(
-            ClaimRequest(wants=wants, hold_ms=0)
-        )
+        claimed = await (await self.subject.connection(0)).claim(Claim(wants=wants, hold_ms=0))
         return [*(one for steps in claimed.ready for one in steps), *claimed.due]
 
     async def _shorten_logs(self) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from stepwell.core.port import (
-    ClaimRequest,
+    Claim,
     FeedQuery,
     KeySwap,
     LogsOfExecution,
@@ -200,7 +200,7 @@ async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postg
             assert {result.verdict for (result,) in answers} == {Verdict.COMMITTED}
             commits = [b.step(commit) for commit in commits]
         assert await doors[0].renew([b.renewal("run-3")]) == [True]
-        request = ClaimRequest(wants=(b.want(limit=100),), hold_ms=60_000)
+        request = Claim(wants=(b.want(limit=100),), hold_ms=60_000)
         claimed = await asyncio.gather(*[door.claim(request) for door in doors])
         assert sum(len(one.ready[0]) for one in claimed) == 20
         await doors[0].append_logs(b.TENANT, "run-3", [b.line("x")])

@@ -12,8 +12,8 @@ from sqlalchemy import ClauseElement
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 
 from stepwell.core.port import (
+    Claim,
     Claimed,
-    ClaimRequest,
     ExecutionQuery,
     KeySwap,
     LeaseQuery,
@@ -88,7 +88,7 @@ async def _cost(
 
 
 async def _few_and_many(
-    place: Place, rows: str, request: ClaimRequest, check: Callable[[Claimed], None]
+    place: Place, rows: str, wanted: Claim, check: Callable[[Claimed], None]
 ) -> tuple[int, int]:
     """Return a claim's cost with 100 and with 100,000 such rows."""
     store = await place.open(pool_size="2")
@@ -98,7 +98,7 @@ async def _few_and_many(
     client = await place.client()
 
     async def claim() -> None:
-        check(await store.claim(request))
+        check(await store.claim(wanted))
 
     try:
         await client.execute(rows.format(rows="generate_series(1, 100)", uuid=UUID))
@@ -112,7 +112,7 @@ async def _few_and_many(
 async def test_a_claim_costs_the_same_however_many_runs_are_parked(
     place: Place, plans: None
 ) -> None:
-    request = ClaimRequest(
+    request = Claim(
         wants=(b.want(kinds=[b.ready().kind], tasks=[TaskPattern(role="coder")], limit=1),),
         hold_ms=0,
     )
@@ -127,7 +127,7 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
 
 
 async def test_a_claim_costs_the_same_however_much_is_overdue(place: Place, plans: None) -> None:
-    request = ClaimRequest(wants=(), due_limit=4, hold_ms=0)
+    request = Claim(wants=(), due_limit=4, hold_ms=0)
 
     def check(claimed: Claimed) -> None:
         assert [due.run_id for due in claimed.due] == ["overdue-1"] * 2 + ["overdue-2"] * 2

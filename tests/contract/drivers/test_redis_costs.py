@@ -137,9 +137,9 @@ async def test_an_entry_of_a_journal_is_one_call_with_few_commands(
 ) -> None:
     await ask.must(store, begun("run-0"))
     # The first under a lease notes in the lease that there are some, too.
-    await store.record([b.recording(b.entry("first"), run_id="run-0")])
+    await store.write_journal([b.recording(b.entry("first"), run_id="run-0")])
     recording = b.recording(b.entry("a", RESULT), run_id="run-0")
-    cost = await cost_of(server, lambda: store.record([recording]))
+    cost = await cost_of(server, lambda: store.write_journal([recording]))
     assert cost.commands == ONE_ENTRY
     assert cost.log_bytes <= ENTRY_LOG_BYTES_MAX
 
@@ -149,9 +149,9 @@ async def test_entries_that_come_together_share_what_is_not_of_one_run(
 ) -> None:
     names = [f"run-{at}" for at in range(8)]
     await ask.must(store, *map(begun, names))
-    await store.record([b.recording(b.entry("first"), run_id=name) for name in names])
+    await store.write_journal([b.recording(b.entry("first"), run_id=name) for name in names])
     recordings = [b.recording(b.entry("a", RESULT), run_id=name) for name in names]
-    cost = await cost_of(server, lambda: store.record(recordings))
+    cost = await cost_of(server, lambda: store.write_journal(recordings))
     assert cost.commands == EIGHT_ENTRIES
     assert cost.log_bytes <= 8 * ENTRY_LOG_BYTES_MAX
 
@@ -170,9 +170,9 @@ async def test_step_s_journal_is_read_with_as_many_commands_among_many_other_ent
     costs: list[int] = []
     for others in (1, 1_000):
         entries = [b.entry(f"{others}.{at}") for at in range(others)]
-        await store.record([b.recording(*entries, run_id="run-0", journal="task:b@1")])
+        await store.write_journal([b.recording(*entries, run_id="run-0", journal="task:b@1")])
         mine = b.recording(*(b.entry(f"{at}") for at in range(50)), run_id="run-0", journal="mine")
-        await store.record([mine])
+        await store.write_journal([mine])
         query = JournalQuery(tenant_id=b.TENANT, run_id="run-0", journal="mine")
         await store.page(query)
         cost = await cost_of(server, lambda query=query: store.page(query))

@@ -177,9 +177,7 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
     (result,) = await store.commit([b.created(executions=[b.ready(role="coder")])])
     now_us = result.now_us
     effort = Effort(tmp_path / "a.db")
-    asked = claims.ClaimRequest(
-        wants=(b.want(kinds=[b.ready().kind], tasks=[TaskPattern(role="coder")]),)
-    )
+    asked = claims.Claim(wants=(b.want(kinds=[b.ready().kind], tasks=[TaskPattern(role="coder")]),))
 
     def read_once(connection: Link) -> None:
         found = claims.claim(connection, asked, claims.Holds(), now_us)

@@ -148,15 +148,15 @@ async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) ->
 
 async def test_a_recorded_entry_is_few_statements(place: File | Place, store: SqlStore) -> None:
     await ask.must(store, b.created_leased())
-    await store.record([b.recording(b.entry("before"))])
+    await store.write_journal([b.recording(b.entry("before"))])
     one = b.recording(b.entry("one"))
     if isinstance(place, Place):
-        assert len(await statements_of(store._writer, store.record([one]))) == 1
+        assert len(await statements_of(store._writer, store.write_journal([one]))) == 1
         return
     assert isinstance(store._writer, Writer)
     sent: list[str] = []
     store._writer._driver.set_trace_callback(sent.append)
-    await store.record([one])
+    await store.write_journal([one])
     store._writer._driver.set_trace_callback(None)
     assert [" ".join(sql.split()[:3]) for sql in sent] == RECORD_STATEMENTS
 
@@ -165,11 +165,11 @@ async def test_the_same_entry_again_writes_nothing(tmp_path: Path) -> None:
     store = await File(tmp_path).open()
     await ask.must(store, b.created_leased())
     again = b.recording(b.entry("one"))
-    await store.record([again])
+    await store.write_journal([again])
     assert isinstance(store._writer, Writer)
     sent: list[str] = []
     store._writer._driver.set_trace_callback(sent.append)
-    await store.record([again, b.recording()])
+    await store.write_journal([again, b.recording()])
     store._writer._driver.set_trace_callback(None)
     await store.close()
     assert [" ".join(sql.split()[:3]) for sql in sent] == [
@@ -184,7 +184,7 @@ async def test_a_file_grows_little_by_an_entry(tmp_path: Path) -> None:
     await ask.must(store, *[b.created_leased(name) for name in names])
     for at in range(50):
         entry = b.entry(f"search/{at:08x}#1", RESULT)
-        await store.record([b.recording(entry, run_id=name) for name in names])
+        await store.write_journal([b.recording(entry, run_id=name) for name in names])
     await store.close()
     grown = file.path.stat().st_size
     assert grown / (64 * 50) / 1_024 <= ENTRY_KIB_MAX

@@ -155,7 +155,7 @@ async def test_the_documented_queries_find_their_rows(place: File | Place, store
     (block,) = [
         one.text for one in blocks(TOP / "docs" / "operating.md", "sql") if "FROM runs" in one.text
     ]
-    await store.record([b.recording(b.entry(), tenant="default", run_id="nightly")])
+    await store.write_journal([b.recording(b.entry(), tenant="default", run_id="nightly")])
     of_pipeline, of_run, of_task, of_journal = [
         await rows(place, sql) for sql in block.split(";")[:-1]
     ]

@@ -31,10 +31,10 @@ async def test_a_record_is_read_by_pages_of_bytes_with_nothing_else(
     with pytest.raises(RunNotFound):
         await served.client.record(NO_RUN, "task:a#1")
 
-    read = served.client.calls.method("GetRecord")
+    read = served.client.calls.method("ReadTranscript")
     metadata = served.client.connection.access.metadata
-    request = pb.GetRecordRequest(run_id=run.id, execution_id="task:a#1", page_size=400_000)
-    pages: list[pb.GetRecordResponse] = []
+    request = pb.ReadTranscriptRequest(run_id=run.id, execution_id="task:a#1", page_size=400_000)
+    pages: list[pb.ReadTranscriptResponse] = []
     while not pages or pages[-1].next_page_token:
         request.page_token = pages[-1].next_page_token if pages else ""
         pages.append(await read(request, metadata=metadata))

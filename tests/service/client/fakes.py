@@ -91,15 +91,15 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         finally:
             self.open_watches -= 1
 
-    StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
+    StartRun = GetRun = ListRuns = ListTasks = ListExecutions = ListResults = WaitRun = answer
     ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
     ForkRun = ListPlans = ListCheckpoints = ListQuestions = AnswerQuestion = RaiseBudget = answer
     ListWorkers = ListQueues = answer
-    ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = GetRecord = ListJournal = (
-        answer
-    )
+    ResolveExecution = RetryTask = SkipTask = StopRun = ListMessages = ReadTranscript = (
+        ListJournal
+    ) = answer
     PurgeRuns = answer
-    WatchRun = WatchRuns = ReadLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
+    WatchRun = WatchRuns = WatchLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 
 @dataclass
@@ -266,13 +266,13 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
             for one in items
         ]
 
-    async def Append(self, request: Any, context: Any) -> worker_pb2.AppendResponse:
+    async def AppendOutput(self, request: Any, context: Any) -> worker_pb2.AppendOutputResponse:
         self.append_calls += 1
         if self.append_refusals:
             await self.append_refusals.popleft().reach(context)
         await self.append_gate.wait()
         self.appended += request.appended
-        return worker_pb2.AppendResponse(leases=self._states(request.appended))
+        return worker_pb2.AppendOutputResponse(leases=self._states(request.appended))
 
     async def ReadResults(self, request: Any, context: Any) -> worker_pb2.ReadResultsResponse:
         self.reads.append(list(request.task_ids))
@@ -283,11 +283,13 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         found = [known[each] for each in request.task_ids if each in known]
         return worker_pb2.ReadResultsResponse(lease=lease, results=found)
 
-    async def Record(self, request: Any, context: Any) -> worker_pb2.RecordResponse:
+    async def WriteJournal(self, request: Any, context: Any) -> worker_pb2.WriteJournalResponse:
         if not self.completes:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
         self.recorded += request.recordings
-        return worker_pb2.RecordResponse(recorded=[recorded_of(one) for one in request.recordings])
+        return worker_pb2.WriteJournalResponse(
+            recorded=[recorded_of(one) for one in request.recordings]
+        )
 
     async def ReadJournal(self, request: Any, context: Any) -> worker_pb2.ReadJournalResponse:
         self.cursors.append(request.cursor)
@@ -305,11 +307,11 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
             for line in one.logs
         ]
 
-    async def Complete(self, request: Any, context: Any) -> worker_pb2.CompleteResponse:
+    async def ReportOutcomes(self, request: Any, context: Any) -> worker_pb2.ReportOutcomesResponse:
         if not self.completes:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
         self.completed += request.outcomes
-        return worker_pb2.CompleteResponse(acks=[ack_of(item) for item in request.outcomes])
+        return worker_pb2.ReportOutcomesResponse(acks=[ack_of(item) for item in request.outcomes])
 
 
 @dataclass

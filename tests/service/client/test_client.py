@@ -212,16 +212,16 @@ async def test_a_run_that_failed_has_no_result_but_a_reason(
 async def test_results_without_room_are_fetched_by_themselves(
     server: FakeServer, client: Client
 ) -> None:
-    def answer(request: orchestrator_pb2.GetResultsRequest) -> Any:
+    def answer(request: orchestrator_pb2.ListResultsRequest) -> Any:
         result, done = orchestrator_pb2.Result, types_pb2.TASK_STATUS_COMPLETED
         if not request.execution_ids:
             entries = [
                 result(task_id=f"t{n}", execution_id=f"x{n}", status=done, by_reference=True)
                 for n in range(6)
             ]
-            return orchestrator_pb2.GetResultsResponse(results=entries)
+            return orchestrator_pb2.ListResultsResponse(results=entries)
         alone = len(request.execution_ids) == 1
-        return orchestrator_pb2.GetResultsResponse(
+        return orchestrator_pb2.ListResultsResponse(
             results=[
                 result(
                     execution_id=each,
@@ -232,7 +232,7 @@ async def test_results_without_room_are_fetched_by_themselves(
             ]
         )
 
-    server.runs.answers["GetResultsRequest"] = answer
+    server.runs.answers["ListResultsRequest"] = answer
 
     results = await client.results(RUN_ID)
 
@@ -391,15 +391,15 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
 # Logs and messages.
 
 
-def batch(cursor: str, *texts: str) -> orchestrator_pb2.ReadLogsResponse:
+def batch(cursor: str, *texts: str) -> orchestrator_pb2.WatchLogsResponse:
     entries = [types_pb2.LogEntry(execution_id="e1", text=text) for text in texts]
     found = orchestrator_pb2.LogBatch(entries=entries, cursor=cursor)
-    return orchestrator_pb2.ReadLogsResponse(entries=found)
+    return orchestrator_pb2.WatchLogsResponse(entries=found)
 
 
-def log_end(reason: orchestrator_pb2.WatchEndReason) -> orchestrator_pb2.ReadLogsResponse:
+def log_end(reason: orchestrator_pb2.WatchEndReason) -> orchestrator_pb2.WatchLogsResponse:
     end = orchestrator_pb2.LogEnd(reason=reason, cursor="4")
-    return orchestrator_pb2.ReadLogsResponse(end=end)
+    return orchestrator_pb2.WatchLogsResponse(end=end)
 
 
 async def test_a_log_over_lost_streams_goes_on_from_its_cursor(
@@ -409,7 +409,7 @@ async def test_a_log_over_lost_streams_goes_on_from_its_cursor(
     server.runs.watches.extend(
         [
             [batch("1", "one"), End()],
-            [batch("2", "two"), orchestrator_pb2.ReadLogsResponse(progress=progress), LOST],
+            [batch("2", "two"), orchestrator_pb2.WatchLogsResponse(progress=progress), LOST],
             [batch("4", "three"), log_end(DRAINING)],
             [log_end(FINISHED)],
         ]

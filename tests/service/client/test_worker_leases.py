@@ -367,9 +367,9 @@ async def test_a_begun_at_most_once_step_goes_on_though_its_lease_is_lost(
 class BlockingServicer(worker_pb2_grpc.WorkerServicer):
     """Synchronous, in threads of its own: a busy event loop doesn't stop it."""
 
-    Complete: Any = None  # Not called.
+    ReportOutcomes: Any = None  # Not called.
     ReadResults: Any = None
-    Record: Any = None
+    WriteJournal: Any = None
     ReadJournal: Any = None
 
     def __init__(self) -> None:
@@ -394,8 +394,8 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
             self.beats.release()
         return worker_pb2.HeartbeatResponse()
 
-    def Append(self, request: Any, context: Any) -> worker_pb2.AppendResponse:
-        return worker_pb2.AppendResponse()
+    def AppendOutput(self, request: Any, context: Any) -> worker_pb2.AppendOutputResponse:
+        return worker_pb2.AppendOutputResponse()
 
 
 async def test_heartbeats_go_on_while_the_event_loop_is_blocked() -> None:

@@ -67,7 +67,7 @@ async def test_errors_carry_the_status_and_details_that_grpc_has(
         ("StartRun", opb.StartRunRequest(goal="g" * (limits.GOAL_BYTES_MAX + 1), priority=1_000)),
         ("WatchRun", opb.WatchRunRequest(run_id=NO_RUN)),
         ("WatchRun", opb.WatchRunRequest(run_id=run.spec.run_id, after=1_000)),
-        ("ReadLogs", opb.ReadLogsRequest(run_id=run.spec.run_id, cursor="none")),
+        ("WatchLogs", opb.WatchLogsRequest(run_id=run.spec.run_id, cursor="none")),
         ("RetryTask", opb.RetryTaskRequest(run_id=run.spec.run_id, task_id="no-task")),
     ]
     for name, request in requests:
@@ -120,7 +120,13 @@ async def test_large_messages_travel_as_json_both_ways(console: Console) -> None
 
 
 async def test_methods_of_other_services_are_not_there(console: Console) -> None:
-    names = [*STORE, "Worker/Complete", "Worker/Heartbeat", "Worker/Work", "Orchestrator/Nothing"]
+    names = [
+        *STORE,
+        "Worker/ReportOutcomes",
+        "Worker/Heartbeat",
+        "Worker/Work",
+        "Orchestrator/Nothing",
+    ]
     paths = [*(f"/stepwell.v1.{name}" for name in names), "/stepwell.v1.", "/stepwell.v1.x/y"]
     for path in paths:
         known = await console.http.client.post(path, json={}, headers=dict(ME))
@@ -282,7 +288,7 @@ async def test_client_that_goes_away_cancels_its_call(console: Console) -> None:
     requests: list[tuple[str, Message]] = [
         ("WatchRun", opb.WatchRunRequest(run_id=run.spec.run_id)),
         ("WatchRuns", opb.WatchRunsRequest()),
-        ("ReadLogs", opb.ReadLogsRequest(run_id=run.spec.run_id, follow=True)),
+        ("WatchLogs", opb.WatchLogsRequest(run_id=run.spec.run_id, follow=True)),
     ]
     for name, request in requests:
         stream = console.http.stream(f"Orchestrator/{name}", request)

@@ -21,7 +21,7 @@ from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.server import SERVICES, Server
 from stepwell.runtime import SystemRuntime
 from tests.service.conftest import settings_for
-from tests.support.methods import SERVED, STORE
+from tests.support.methods import SERVED, STORE, path_of
 from tests.unit.engine.executor_world import TENANT, FakeWorker
 
 EXECUTOR = ExecutorSettings(lease_ms=60_000, poll_ms=100, hold_ms=50, presence_ms=60_000)
@@ -114,7 +114,7 @@ class Bench:
     async def serve(self, method: str, requests: Sequence[Message], context: Context) -> Any:
         """Do what gRPC does for a call, in the task of whoever awaits this."""
 
-        path = f"/stepwell.v1.{method}"
+        path = path_of(method)
 
         async def found(_details: Any) -> Any:
             return self._handlers[path]

@@ -9,12 +9,12 @@ import grpc
 from google.protobuf.message import Message
 
 from stepwell.core.loop.signals import Begin, Failed, NeedsAnswer, Result
-from stepwell.core.port import Assignment, ClaimRequest, Commit, LogsOfExecution, QuestionQuery
+from stepwell.core.port import Assignment, Claim, Commit, LogsOfExecution, QuestionQuery
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import LogKind
 from stepwell.wire import to_message
+from stepwell_client.store.v1 import store_pb2 as pb
 from stepwell_client.v1 import orchestrator_pb2 as opb
-from stepwell_client.v1 import store_pb2 as pb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from stepwell_testkit.conformance import builders as b
@@ -79,7 +79,7 @@ async def reported(bench: Bench, result: Result, **task: Any) -> str:
 async def furnish(bench: Bench) -> None:
     """Make the runs that reads are about."""
     lease = lease_of(await leased(bench))
-    for method in ("Worker/Append", "Worker/Complete"):
+    for method in ("Worker/AppendOutput", "Worker/ReportOutcomes"):
         await bench.call(method, SERVED_ROWS[method](lease))
     bench.ended = lease.run_id
     bench.live = await start(bench)
@@ -133,9 +133,9 @@ PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
     "Orchestrator/RaiseBudget": lambda bench: start(bench, budget=types_pb2.Budget(tasks=5)),
     "Orchestrator/ResolveExecution": _unknown,
     "Orchestrator/RetryTask": lambda bench: reported(bench, _BROKEN, retry=HOUR),
-    "Worker/Complete": _of_leased,
+    "Worker/ReportOutcomes": _of_leased,
     "Worker/Heartbeat": _of_leased,
-    "Worker/Append": _of_leased,
+    "Worker/AppendOutput": _of_leased,
 }
 """Methods that change a run, and what makes one that they can change."""
 
@@ -152,7 +152,7 @@ async def _purge(bench: Bench) -> Asked:
 async def _work(bench: Bench) -> Asked:
     queue = fresh()
     names = lease_of(await leased(bench, queue))
-    done: Any = SERVED_ROWS["Worker/Complete"](names)
+    done: Any = SERVED_ROWS["Worker/ReportOutcomes"](names)
     of: Any = SERVED_ROWS["Worker/Work"](names)
     hello = wpb.Hello(worker_id=f"of-{queue}", instance_id="one", queues=[queue])
     hello.held.extend(of.hello.held)
@@ -170,40 +170,40 @@ def _created(run_id: str) -> Commit:
 
 def _claim() -> Message:
     wants = (b.want(tenant=b.TENANT, queues=["none"]),)
-    return pb.StoreClaimRequest(request=to_message(ClaimRequest(wants=wants)))
+    return pb.ClaimRequest(claim=to_message(Claim(wants=wants)))
 
 
 def _presence() -> Message:
     presence = to_message(b.presence(worker_id=fresh()))
-    return pb.StorePutPresenceRequest(presences=[presence], ttl={"seconds": 1})
+    return pb.PutPresenceRequest(presences=[presence], ttl={"seconds": 1})
 
 
 def _commit(run_id: str) -> Message:
-    return pb.StoreCommitRequest(commits=[to_message(_created(run_id))])
+    return pb.CommitRequest(commits=[to_message(_created(run_id))])
 
 
 def _renew(run_id: str) -> Message:
     renewal = to_message(b.renewal(run_id, tenant=TENANT, lease_ms=DAY_MS))
-    return pb.StoreRenewRequest(renewals=[renewal])
+    return pb.RenewRequest(renewals=[renewal])
 
 
 def _record(run_id: str) -> Message:
     recording = to_message(b.recording(b.entry(), run_id=run_id, tenant=TENANT))
-    return pb.StoreRecordRequest(recordings=[recording])
+    return pb.WriteJournalRequest(recordings=[recording])
 
 
 def _append_logs(run_id: str) -> Message:
     entries = [to_message(b.line("a line"))]
-    return pb.StoreAppendLogsRequest(tenant_id=TENANT, run_id=run_id, entries=entries)
+    return pb.AppendLogsRequest(tenant_id=TENANT, run_id=run_id, entries=entries)
 
 
 def _remove_logs(run_id: str) -> Message:
     logs = LogsOfExecution(tenant_id=TENANT, run_id=run_id, execution_id=b.STEP, kind=LogKind.CHUNK)
-    return pb.StoreRemoveLogsRequest(of_execution=to_message(logs))
+    return pb.RemoveLogsRequest(of_execution=to_message(logs))
 
 
 def _delete(run_id: str) -> Message:
-    return pb.StoreDeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1)
+    return pb.DeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1)
 
 
 OF_MORE: dict[str, Callable[[Bench], Awaitable[Asked]]] = {
@@ -211,15 +211,15 @@ OF_MORE: dict[str, Callable[[Bench], Awaitable[Asked]]] = {
     "Worker/Work": _work,
 }
 OF_NONE: dict[str, Callable[[], Message]] = {
-    "Store/Subscribe": pb.StoreSubscribeRequest,
-    "Store/Describe": pb.StoreDescribeRequest,
+    "Store/Subscribe": pb.SubscribeRequest,
+    "Store/Describe": pb.DescribeRequest,
     "Store/Claim": _claim,
     "Store/PutPresence": _presence,
 }
 OF_ONE: dict[str, Callable[[str], Message]] = {
     "Store/Commit": _commit,
     "Store/Renew": _renew,
-    "Store/Record": _record,
+    "Store/WriteJournal": _record,
     "Store/AppendLogs": _append_logs,
     "Store/RemoveLogs": _remove_logs,
     "Store/DeleteRun": _delete,

@@ -30,6 +30,7 @@ from tests.service.leaks.bench import METHODS, Asked, Bench, serving
 from tests.service.leaks.requests import asked, furnish
 from tests.service.zombies.world import PLACES
 from tests.support.backends.shared import postgres_server, redis_server
+from tests.support.methods import path_of
 from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 from tests.support.proofs.sizes import size
@@ -89,7 +90,7 @@ class Caller:
         method = list(METHODS)[self._turn % len(METHODS)]
         self._turn += 1
         asked = self._rnd.choice(self._asked[method])
-        kind, path = METHODS[method], f"/stepwell.v1.{method}"
+        kind, path = METHODS[method], path_of(method)
         timeout = self._rnd.choice((0.001, 0.01, None, None))
         if kind.client_streaming:
             call: Any = channel.stream_stream(path)(metadata=ME, timeout=timeout)

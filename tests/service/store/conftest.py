@@ -32,8 +32,8 @@ class Faulty(StoreProxy):
     async def commit(self, commits: Sequence[Commit]) -> Any:
         return await self._write(self.inner.commit, commits)
 
-    async def record(self, recordings: Sequence[Recording]) -> Any:
-        return await self._write(self.inner.record, recordings)
+    async def write_journal(self, recordings: Sequence[Recording]) -> Any:
+        return await self._write(self.inner.write_journal, recordings)
 
     async def _write(self, write: Callable[[Any], Awaitable[Any]], items: Sequence[Any]) -> Any:
         before, self.before = self.before, None

@@ -12,10 +12,7 @@ from stepwell.core.records.errors import StoreRefused
 from stepwell.rpc import store as store_rpc
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from stepwell_client.v1 import (
-    store_pb2,
-    store_pb2_grpc,
-)
+from stepwell_client.store.v1 import store_pb2, store_pb2_grpc
 from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.errors import Fault
 from stepwell_drivers.remote.link import Link
@@ -124,12 +121,12 @@ async def test_a_token_that_was_changed_is_read_again(world: World) -> None:
     place = parse(world.server.url)
     link = Link(place, Access(place.token_file), SystemRuntime())
     for method in (link.ask, link.ask_once):
-        refused = await method(link.stub.Describe, store_pb2.StoreDescribeRequest())
+        refused = await method(link.stub.Describe, store_pb2.DescribeRequest())
         assert isinstance(refused, Fault)
         assert (refused.refused, refused.certain) == (True, True)
     world.server.token_file.write_text(TOKEN, encoding="ascii")
-    answer = await link.ask_once(link.stub.Describe, store_pb2.StoreDescribeRequest())
-    assert isinstance(answer, store_pb2.StoreDescribeResponse)
+    answer = await link.ask_once(link.stub.Describe, store_pb2.DescribeRequest())
+    assert isinstance(answer, store_pb2.DescribeResponse)
     await link.close()
 
 
@@ -188,8 +185,8 @@ async def test_the_streams_of_hints_end_when_the_service_does(world: World) -> N
     async with grpc.aio.insecure_channel(world.server.address) as channel:
         stub = store_pb2_grpc.StoreStub(channel)
         metadata = grpc.aio.Metadata(("authorization", f"Bearer {TOKEN}"))
-        call = stub.Subscribe(store_pb2.StoreSubscribeRequest(), metadata=metadata)
-        assert await call.read() == store_pb2.StoreSubscribeResponse()
+        call = stub.Subscribe(store_pb2.SubscribeRequest(), metadata=metadata)
+        assert await call.read() == store_pb2.SubscribeResponse()
         await world.server.service.close()
         assert await call.read() is grpc.aio.EOF
         assert await call.code() is grpc.StatusCode.OK

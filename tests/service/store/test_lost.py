@@ -80,15 +80,15 @@ async def test_S4_lost_reply_to_a_recording_is_unknown_and_a_resend_resolves_it(
 
         world.store.after = cut
         with pytest.raises(OutcomeUnknown):
-            await store.record([b.recording(b.entry())])
+            await store.write_journal([b.recording(b.entry())])
         assert await kept(world.behind) == [b.entry()]
-        (answer,) = await insisting(lambda: store.record([b.recording(b.entry())]))
+        (answer,) = await insisting(lambda: store.write_journal([b.recording(b.entry())]))
         assert (answer.written, answer.totals.entries) == ((Written(),), 1)
         assert await kept(world.behind) == [b.entry()]
         await store.close()
 
 
-@pytest.mark.parametrize("method", ["commit", "record"])
+@pytest.mark.parametrize("method", ["commit", "write_journal"])
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
@@ -193,8 +193,8 @@ async def test_S4_recordings_that_fail_half_way_are_unknown(
     world.store.after = full_from_now_on
     recordings = [b.recording(b.entry("a")), b.recording(b.entry("b"))]
     with pytest.raises(OutcomeUnknown, match="full"):
-        await store.record(recordings)
-    assert [one.totals.entries for one in await store.record(recordings)] == [1, 2]
+        await store.write_journal(recordings)
+    assert [one.totals.entries for one in await store.write_journal(recordings)] == [1, 2]
 
 
 async def test_answers_too_large_for_a_message_come_in_several(

@@ -17,13 +17,8 @@ from stepwell.rpc import store as store_rpc
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from stepwell_client.v1 import (
-    orchestrator_pb2,
-    orchestrator_pb2_grpc,
-    store_pb2,
-    store_pb2_grpc,
-    types_pb2,
-)
+from stepwell_client.store.v1 import store_pb2, store_pb2_grpc
+from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb2
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
 from tests.service.store.conftest import COMMITTED, World, verdicts
@@ -37,17 +32,17 @@ async def test_a_request_that_is_no_legal_call_is_refused_with_the_field(world: 
     async with grpc.aio.insecure_channel(world.server.address) as channel:
         stub = store_pb2_grpc.StoreStub(channel)
         metadata = grpc.aio.Metadata(("authorization", f"Bearer {TOKEN}"))
-        bad = store_pb2.StoreCommitRequest()
+        bad = store_pb2.CommitRequest()
         bad.commits.add(commit_id="c", version=1)
-        for request, field in ((bad, "run"), (store_pb2.StoreCommitRequest(), "")):
+        for request, field in ((bad, "run"), (store_pb2.CommitRequest(), "")):
             if field:
                 with pytest.raises(grpc.aio.AioRpcError, match="must be given") as caught:
                     await stub.Commit(request, metadata=metadata)
                 assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             else:
                 assert not (await stub.Commit(request, metadata=metadata)).results
-        claim = store_pb2.StoreClaimRequest()
-        claim.request.wants.add(kinds=[99])
+        claim = store_pb2.ClaimRequest()
+        claim.claim.wants.add(kinds=[99])
         with pytest.raises(grpc.aio.AioRpcError, match="99") as caught:
             await stub.Claim(claim, metadata=metadata)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

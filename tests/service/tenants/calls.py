@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from tests.service.conftest import Refusal
 from tests.service.console.http import Http, HttpRefusal
-from tests.support.methods import SERVED, STORE
+from tests.support.methods import SERVED, STORE, path_of
 from tests.support.patience import PATIENCE_S
 
 SILENCE_S = 0.25
@@ -24,7 +24,7 @@ SILENCE_S = 0.25
 TICK_S = 0.01
 FIRST_S = 4 * SILENCE_S
 """For the first that it says: there may be nothing."""
-STANDS = frozenset({"Orchestrator/WatchRun", "Orchestrator/WatchRuns", "Orchestrator/ReadLogs"})
+STANDS = frozenset({"Orchestrator/WatchRun", "Orchestrator/WatchRuns", "Orchestrator/WatchLogs"})
 """These tell that they are let in before they say anything: until then they may be refused yet."""
 Metadata = tuple[tuple[str, str], ...]
 
@@ -47,7 +47,7 @@ async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: 
     method = {**SERVED, **STORE}[name]
     reply: Any = message_factory.GetMessageClass(method.output_type)
     call: Any = channel.unary_stream(
-        f"/stepwell.v1.{name}",
+        path_of(name),
         request_serializer=type(request).SerializeToString,
         response_deserializer=reply.FromString,
     )(request, metadata=metadata)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
+from stepwell_client.store.v1 import store_pb2 as spb
 from stepwell_client.v1 import orchestrator_pb2 as opb
-from stepwell_client.v1 import store_pb2 as spb
 from stepwell_client.v1 import types_pb2 as tpb
 from stepwell_client.v1 import worker_pb2 as wpb
 
@@ -84,13 +84,13 @@ def _append(n: Names) -> Message:
     said = "what a stranger wrote"
     messages = [tpb.Message(role="user", content=said)]
     item = wpb.Appended(**_lease(n), logs=[wpb.LogLine(text=said)], messages=messages)
-    return wpb.AppendRequest(appended=[item])
+    return wpb.AppendOutputRequest(appended=[item])
 
 
 def _record(n: Names) -> Message:
     entries = [tpb.JournalEntry(key="a stranger's call", value=_payload())]
     item = wpb.Recording(**_lease(n), delivery_id="r", entries=entries)
-    return wpb.RecordRequest(recordings=[item])
+    return wpb.WriteJournalRequest(recordings=[item])
 
 
 SERVED_ROWS: Mapping[str, Row] = {
@@ -99,7 +99,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ListRuns": lambda n: opb.ListRunsRequest(parent_run_id=n.run_id),
     "Orchestrator/ListTasks": lambda n: opb.ListTasksRequest(run_id=n.run_id, full_specs=True),
     "Orchestrator/ListExecutions": lambda n: opb.ListExecutionsRequest(run_id=n.run_id),
-    "Orchestrator/GetResults": lambda n: opb.GetResultsRequest(run_id=n.run_id),
+    "Orchestrator/ListResults": lambda n: opb.ListResultsRequest(run_id=n.run_id),
     "Orchestrator/WaitRun": lambda n: opb.WaitRunRequest(
         run_id=n.run_id, timeout={"nanos": 20_000_000}
     ),
@@ -108,13 +108,13 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ListPlans": lambda n: opb.ListPlansRequest(run_id=n.run_id, with_tasks=True),
     "Orchestrator/ListCheckpoints": lambda n: opb.ListCheckpointsRequest(run_id=n.run_id),
     "Orchestrator/ListQuestions": lambda n: opb.ListQuestionsRequest(run_id=n.run_id),
-    "Orchestrator/ReadLogs": lambda n: opb.ReadLogsRequest(
+    "Orchestrator/WatchLogs": lambda n: opb.WatchLogsRequest(
         run_id=n.run_id, execution_id=n.execution_id, follow=True
     ),
-    "Orchestrator/GetMessages": lambda n: opb.GetMessagesRequest(
+    "Orchestrator/ListMessages": lambda n: opb.ListMessagesRequest(
         run_id=n.run_id, task_id=n.task_id
     ),
-    "Orchestrator/GetRecord": lambda n: opb.GetRecordRequest(
+    "Orchestrator/ReadTranscript": lambda n: opb.ReadTranscriptRequest(
         run_id=n.run_id, execution_id=n.execution_id
     ),
     "Orchestrator/ListJournal": lambda n: opb.ListJournalRequest(
@@ -124,12 +124,12 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ListQueues": lambda n: opb.ListQueuesRequest(),
     "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),
     "Worker/Heartbeat": _heartbeat,
-    "Worker/Append": _append,
+    "Worker/AppendOutput": _append,
     "Worker/ReadResults": lambda n: wpb.ReadResultsRequest(**_lease(n)),
-    "Worker/Record": _record,
+    "Worker/WriteJournal": _record,
     "Worker/ReadJournal": lambda n: wpb.ReadJournalRequest(**_lease(n)),
     "Worker/Work": _work,
-    "Worker/Complete": lambda n: wpb.CompleteRequest(outcomes=[_outcome(n)]),
+    "Worker/ReportOutcomes": lambda n: wpb.ReportOutcomesRequest(outcomes=[_outcome(n)]),
     "Orchestrator/AnswerQuestion": _answer,
     "Orchestrator/ResolveExecution": _resolve,
     "Orchestrator/RaiseBudget": _raise_budget,
@@ -150,7 +150,7 @@ def _page_row(arm: str) -> Row:
     """Return a request for a page of one kind, by the names that it takes."""
 
     def make(n: Names) -> Message:
-        request = spb.StorePageRequest()
+        request = spb.PageRequest()
         query = getattr(request, arm)
         query.SetInParent()
         for field in query.DESCRIPTOR.fields:
@@ -164,21 +164,21 @@ def _page_row(arm: str) -> Row:
 
 
 STORE_ROWS: Mapping[str, Row] = {
-    "Store/GetRun": lambda n: spb.StoreGetRunRequest(tenant_id=n.tenant_id, run_id=n.run_id),
-    "Store/Load": lambda n: spb.StoreLoadRequest(tenant_id=n.tenant_id, run_id=n.run_id),
-    "Store/ReadPayloads": lambda n: spb.StoreReadPayloadsRequest(
+    "Store/GetRun": lambda n: spb.GetRunRequest(tenant_id=n.tenant_id, run_id=n.run_id),
+    "Store/Load": lambda n: spb.LoadRequest(tenant_id=n.tenant_id, run_id=n.run_id),
+    "Store/ReadPayloads": lambda n: spb.ReadPayloadsRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, keys=["run", "task:done#1"], texts=True
     ),
-    "Store/ReadPlan": lambda n: spb.StoreReadPlanRequest(
+    "Store/ReadPlan": lambda n: spb.ReadPlanRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, revision=1
     ),
-    "Store/ReadBase": lambda n: spb.StoreReadBaseRequest(
+    "Store/ReadBase": lambda n: spb.ReadBaseRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, version=1_000
     ),
-    "Store/ReadEvents": lambda n: spb.StoreReadEventsRequest(
+    "Store/ReadEvents": lambda n: spb.ReadEventsRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, limit=100
     ),
-    "Store/ReadQuestions": lambda n: spb.StoreReadQuestionsRequest(
+    "Store/ReadQuestions": lambda n: spb.ReadQuestionsRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, question_ids=[n.question_id]
     ),
     **{
@@ -188,7 +188,7 @@ STORE_ROWS: Mapping[str, Row] = {
             *("presences", "leases", "feed", "journal"),
         )
     },
-    "Store/SwapKeys": lambda n: spb.StoreSwapKeysRequest(
+    "Store/SwapKeys": lambda n: spb.SwapKeysRequest(
         tenant_id=n.tenant_id, swaps=[spb.KeySwap(key="key-of-a")]
     ),
 }
@@ -197,7 +197,7 @@ STORE_ROWS: Mapping[str, Row] = {
 STORE_WITHOUT_ROW: Mapping[str, str] = {
     "Store/Commit": "writes: the conformance suite's tenants",
     "Store/Renew": "writes: the conformance suite's tenants",
-    "Store/Record": "writes: the conformance suite's tenants",
+    "Store/WriteJournal": "writes: the conformance suite's tenants",
     "Store/PutPresence": "writes: the conformance suite's tenants",
     "Store/AppendLogs": "writes: the conformance suite's tenants",
     "Store/DeleteRun": "writes: the conformance suite's tenants",

@@ -63,7 +63,7 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
         said = [tpb.Message(role="user", content=SECRET)]
         lines = [wpb.LogLine(text=SECRET)]
         item = wpb.Appended(**lease_of(leased), logs=lines, messages=said)
-        await client.ask("Append", appended=[item])
+        await client.ask("AppendOutput", appended=[item])
 
         loaded = await store.load(owner, run_id)
         assert loaded is not None

@@ -32,7 +32,7 @@ from tests.service.tenants.calls import Answer, ask, ask_by_http
 from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, STORE_WITHOUT_ROW, Names
 from tests.service.tenants.scene import OWNER, SECRET, STRANGER, Scene, scene
 from tests.service.zombies.rows import differences, rows_of
-from tests.support.methods import SERVED, STORE
+from tests.support.methods import SERVED, STORE, path_of
 from tests.support.proofs import record
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(110)]
@@ -176,9 +176,9 @@ async def test_T3_a_stranger_with_the_exact_names_can_touch_no_step(served: Serv
     async with world(served) as here:
         names = here.scene.names
         for name, lost in (
-            ("Worker/Complete", "ACK_STATUS_LEASE_LOST"),
+            ("Worker/ReportOutcomes", "ACK_STATUS_LEASE_LOST"),
             ("Worker/Heartbeat", "LEASE_STATUS_LOST"),
-            ("Worker/Append", "LEASE_STATUS_LOST"),
+            ("Worker/AppendOutput", "LEASE_STATUS_LOST"),
             ("Worker/Work", "ACK_STATUS_LEASE_LOST"),
         ):
             answer = await here.asks(name, names, "foreign")
@@ -186,8 +186,8 @@ async def test_T3_a_stranger_with_the_exact_names_can_touch_no_step(served: Serv
             assert "assignments" not in answer.text
         # A worker of the owner's without the token is no better off.
         guess = names._replace(lease_token="0" * len(names.lease_token))
-        assert "LEASE_LOST" in (await here.asks("Worker/Complete", guess, "all")).text
-        assert "ACCEPTED" in (await here.asks("Worker/Complete", names, "all")).text
+        assert "LEASE_LOST" in (await here.asks("Worker/ReportOutcomes", guess, "all")).text
+        assert "ACCEPTED" in (await here.asks("Worker/ReportOutcomes", names, "all")).text
 
 
 CREDENTIALS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -220,7 +220,7 @@ async def test_a_method_opens_to_its_scope_alone(
             metadata = (("authorization", f"Bearer {answer.json()['key']}"),)
         for name, row in SERVED_ROWS.items():
             answer = await here.ask(name, row(here.scene.missing), metadata)
-            needed = scopes.SCOPES[f"/stepwell.v1.{name}"]
+            needed = scopes.SCOPES[path_of(name)]
             if not given:
                 assert answer.code is grpc.StatusCode.UNAUTHENTICATED, name
             elif name not in here.methods:

@@ -68,8 +68,8 @@ def forged(rnd: Random, stale: Stale, number: int) -> wpb.Outcome:
 
 
 async def over_complete(client: Client, outcomes: list[wpb.Outcome]) -> list[wpb.Ack]:
-    request = wpb.CompleteRequest(outcomes=outcomes)
-    return list((await client.work.Complete(request, metadata=ME)).acks)
+    request = wpb.ReportOutcomesRequest(outcomes=outcomes)
+    return list((await client.work.ReportOutcomes(request, metadata=ME)).acks)
 
 
 async def over_the_stream(client: Client, outcomes: list[wpb.Outcome]) -> list[wpb.Ack]:
@@ -120,7 +120,7 @@ async def give_other_signs(world: World, stale: list[Stale]) -> None:
         said = [types_pb2.Message(role="user", content="hear me")]
         lines = [wpb.LogLine(text="I was here")]
         written = [wpb.Appended(**name, logs=lines, messages=said) for name in names]
-        kept = await client.ask("Append", appended=written)
+        kept = await client.ask("AppendOutput", appended=written)
         for state in (*answer.leases, *kept.leases):
             assert state.status == wpb.LEASE_STATUS_LOST, f"S8: {state}"
         async with client.worker("zombie", queues=["graveyard"], grant=0) as zombie:
@@ -143,8 +143,8 @@ async def swapped_leases_live(world: World, stale: list[Stale]) -> None:
             lease_token=mine[(at + half) % len(mine)].token,
         )
         outcome.completed.result.data = b'"mine"'
-        foreign = wpb.CompleteRequest(outcomes=[outcome])
-        answer = await world.clients[0].work.Complete(foreign, metadata=bearer("foreign"))
+        foreign = wpb.ReportOutcomesRequest(outcomes=[outcome])
+        answer = await world.clients[0].work.ReportOutcomes(foreign, metadata=bearer("foreign"))
         assert answer.acks[0].status == LOST, "T3"
         assert (await over_complete(world.clients[-1], [outcome]))[0].status == ACCEPTED
 

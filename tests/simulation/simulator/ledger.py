@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released, UnknownCall
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import (
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     Recorded,
@@ -141,12 +141,12 @@ class Ledger:
                 "did is done, and the verdict says that it isn't",
             )
 
-    def claimed(self, replica: str, request: ClaimRequest, claimed: Claimed) -> None:
+    def claimed(self, replica: str, claim: Claim, claimed: Claimed) -> None:
         """Note what a claim returned: never early, never another tenant's."""
-        self.guard(self._check_claim, replica, request, claimed)
+        self.guard(self._check_claim, replica, claim, claimed)
 
-    def _check_claim(self, replica: str, request: ClaimRequest, claimed: Claimed) -> None:
-        for want, steps in zip(request.wants, claimed.ready, strict=True):
+    def _check_claim(self, replica: str, claim: Claim, claimed: Claimed) -> None:
+        for want, steps in zip(claim.wants, claimed.ready, strict=True):
             holds(len(steps) <= want.limit, "CREDITS", len(steps), "steps for", want)
             for step in steps:
                 holds(step.tenant_id == want.tenant_id, "T3", step, "for", want)
@@ -277,13 +277,13 @@ class WitnessedStore(StoreProxy):
             self._ledger.renewed(renewal, one)
         return taken
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        recorded = await self.inner.record(recordings)
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+        recorded = await self.inner.write_journal(recordings)
         for recording, one in zip(recordings, recorded, strict=True):
             self._ledger.recorded(recording, one)
         return recorded
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
-        claimed = await self.inner.claim(request)
-        self._ledger.claimed(self._replica, request, claimed)
+    async def claim(self, claim: Claim) -> Claimed:
+        claimed = await self.inner.claim(claim)
+        self._ledger.claimed(self._replica, claim, claimed)
         return claimed

@@ -122,7 +122,7 @@ async def test_messages_of_an_entry_that_comes_once_they_are_read_are_appended(
 async def test_a_copy_that_is_written_after_its_call_was_dropped_is_refused(
     world: ExecutorWorld, replicas: int
 ) -> None:
-    slow = Slow(world.store, "record")
+    slow = Slow(world.store, "write_journal")
     slow.go_on.set()
     executor, worker = await world.serving(store=slow)
     other = executor if replicas == 1 else world.executor(store=slow)

@@ -162,7 +162,7 @@ async def test_step_that_makes_call_after_call_is_ended_all_the_same(world: Exec
     store.calls.clear()
     assert (await executor.send(TENANT, RUN, Cancel())).status is ReplyStatus.ACCEPTED
     # The first entry overtook the first commit; the second one waited, and found the lease lost.
-    assert (store.calls["commit"], store.calls["record"]) == (2, 1)
+    assert (store.calls["commit"], store.calls["write_journal"]) == (2, 1)
     await until(lambda: len(answers) == 2)
     alive = [one.live for one in answers if isinstance(one, RecordAnswer)]
     assert alive == [True, False]
@@ -172,8 +172,8 @@ async def test_entries_on_which_a_store_breaks_are_refused_and_not_sent_again(
     world: ExecutorWorld,
 ) -> None:
     async def breaks(method: str, *_: Any, **__: Any) -> None:
-        if method == "record":
-            raise AttributeError("record")
+        if method == "write_journal":
+            raise AttributeError("write_journal")
 
     executor, worker = await world.serving(store=Rigged(world.store, breaks))
     await world.start(executor, chain("a"))

@@ -153,7 +153,7 @@ async def test_entries_that_come_together_cost_as_much_as_one(
         name = (one.run.run_id, one.execution.execution_id, one.token)
         executor.record(TENANT, NewEntries(*name, [Entry(key="k")]), answer)
     await answered.wait()
-    assert costs == {"task recorder": 1, "store record": 1, "future": 1}, (
+    assert costs == {"task recorder": 1, "store write_journal": 1, "future": 1}, (
         "the future is this test's"
     )
     assert answers == [RecordAnswer(live=True, entries=[Kept(accepted=True)])] * RUNS
@@ -172,4 +172,4 @@ async def test_step_without_entries_reads_no_journal(
     costs.clear()
     await worker.deliver(first, Released())
     assert (await worker.next()).journal is None
-    assert (costs["store page"], costs["store record"]) == (0, 0)
+    assert (costs["store page"], costs["store write_journal"]) == (0, 0)

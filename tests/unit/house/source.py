@@ -19,7 +19,7 @@ DISTRIBUTIONS = {
 """Source roots of what is shipped, and the package that each one holds."""
 SHIPPED = tuple(DISTRIBUTIONS)
 FOLDERS = (*SHIPPED, "scripts/", "tests/", "bench/", "examples/")
-GENERATED = "clients/python/stepwell_client/v1/"
+GENERATED = ("clients/python/stepwell_client/v1/", "clients/python/stepwell_client/store/")
 
 
 @dataclass(frozen=True)

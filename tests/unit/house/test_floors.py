@@ -28,6 +28,7 @@ PORT = "stepwell.core.port"
 LOOP = "stepwell.core.loop"
 CONFIG = "stepwell.config"
 PROTOCOL = "stepwell_client.v1"
+STORE_PROTOCOL = "stepwell_client.store"
 TLS = "stepwell_client.tls"
 LOGGER = "stepwell.logger"
 CLIENT_BASE = (PROTOCOL, "stepwell_client.errors", "stepwell_client.enums", TLS)
@@ -55,7 +56,7 @@ GROUPS: dict[str, Group] = {
     "stepwell.core.fork": Group(2, (RECORDS, PORT, LOOP)),
     # Floor 3: what stands around the loop.
     "stepwell.runtime": Group(3, (CORE,)),
-    "stepwell.wire": Group(3, (CORE, PROTOCOL)),
+    "stepwell.wire": Group(3, (CORE, PROTOCOL, STORE_PROTOCOL)),
     "stepwell.store": Group(3, (CORE, CONFIG)),
     "stepwell.watch": Group(3, (CORE, CONFIG)),
     "stepwell.schemas": Group(3, (CORE,)),
@@ -63,10 +64,10 @@ GROUPS: dict[str, Group] = {
     # Floor 4: what both edges do, records in and records out.
     "stepwell.app": Group(4, ENGINE),
     # Floor 5: the edges, which don't know each other.
-    "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, TLS)),
+    "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, STORE_PROTOCOL, TLS)),
     "stepwell_drivers": Group(5, (CORE, LOGGER)),
     "stepwell_drivers.remote": Group(
-        5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL, TLS)
+        5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL, STORE_PROTOCOL, TLS)
     ),
     # Floor 6: composition.
     "stepwell.embedded": Group(6, (*SHELL, "stepwell_client")),
@@ -78,6 +79,7 @@ GROUPS: dict[str, Group] = {
     # Distributions of their own: the client is below everything, adapters of frameworks and the test kit above.
     "stepwell_client": Group(0, ("stepwell_client",)),
     PROTOCOL: Group(0),
+    STORE_PROTOCOL: Group(0, (PROTOCOL,)),
     **{f"stepwell_client.{name}": Group(0, (PROTOCOL,)) for name in ("errors", "enums", "tls")},
     "stepwell_client.link": Group(0, CLIENT_BASE),
     "stepwell_client.records": Group(0, CLIENT_BASE),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from stepwell.core.port import (
-    ClaimRequest,
+    Claim,
     KeySwap,
     OldLogs,
     RunQuery,
@@ -25,17 +25,17 @@ from tests.unit.engine.executor_world import Rigged
 
 METHODS = {name: each for name, each in vars(Store).items() if not name.startswith("_")}
 NO_CALLS = {"subscribe": "its hints are lost instead", "close": "always works"}
-MAY_BE_UNKNOWN = {"commit", "record"}
+MAY_BE_UNKNOWN = {"commit", "write_journal"}
 WITH = (b.TENANT, b.RUN)
 ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "commit": lambda store: store.commit([b.created()]),
     "renew": lambda store: store.renew([b.renewal()]),
-    "record": lambda store: store.record([b.recording(b.entry())]),
+    "write_journal": lambda store: store.write_journal([b.recording(b.entry())]),
     "put_presence": lambda store: store.put_presence([b.presence()], ttl_ms=1_000),
     "append_logs": lambda store: store.append_logs(*WITH, [b.line("x")]),
     "remove_logs": lambda store: store.remove_logs(OldLogs(older_ms=1, limit=1)),
     "delete_run": lambda store: store.delete_run(*WITH, version=1),
-    "claim": lambda store: store.claim(ClaimRequest()),
+    "claim": lambda store: store.claim(Claim()),
     "get_run": lambda store: store.get_run(*WITH),
     "load": lambda store: store.load(*WITH),
     "read_payloads": lambda store: store.read_payloads(*WITH, ["x"]),

@@ -66,7 +66,7 @@ def test_undecodable_id_is_left_out_of_its_item() -> None:
     ("request_", "field"),
     [
         (pb.WorkRequest(hello=pb.Hello(queues=["a", "???"])), "hello.queues[1]"),
-        (pb.AppendRequest(appended=[pb.Appended(run_id="???")]), "appended[0].run_id"),
+        (pb.AppendOutputRequest(appended=[pb.Appended(run_id="???")]), "appended[0].run_id"),
         (StartRunRequest(labels={"a": "???"}), "labels[0].value"),
         (StartRunRequest(labels={"???": "b"}), "labels[0].key"),
     ],
@@ -81,7 +81,7 @@ def test_undecodable_text_outside_of_items_is_refused(request_: Message, field: 
 
 def test_search_for_undecodable_text_has_an_end() -> None:
     many = [pb.Appended(run_id="a")] * 30_000
-    request = pb.AppendRequest(appended=[*many, pb.Appended(run_id="???")])
+    request = pb.AppendOutputRequest(appended=[*many, pb.Appended(run_id="???")])
 
     with pytest.raises(InvalidArgument, match=r"appended\[25000\]: no UTF-8, here or behind it"):
         read_rest(type(request), raw_of(request))

@@ -18,7 +18,8 @@ from stepwell.core.records.errors import InvalidArgument
 from stepwell.wire import constraints, validate
 from stepwell.wire.field_limits import FIELD_LIMITS
 from stepwell.wire.plans import read_item, read_plan
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb2
+from stepwell_client.store.v1 import store_pb2
+from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
 
 TOP = Path(__file__).resolve().parents[3]
 RUN_ID = str(uuid.UUID(int=7))
@@ -206,7 +207,7 @@ def test_no_secret_and_no_payload_is_shown() -> None:
 def test_an_outcome_is_looked_at_by_itself() -> None:
     bad = worker_pb2.Outcome()
     assert paths(worker_pb2.WorkRequest(outcomes=[bad], begins=[worker_pb2.Begin()])) == []
-    assert paths(worker_pb2.CompleteRequest(outcomes=[bad])) == []
+    assert paths(worker_pb2.ReportOutcomesRequest(outcomes=[bad])) == []
     assert paths(bad) == ["delivery_id", "execution_id", "lease_token", "result", "run_id"]
     assert paths(outcome()) == []
 
@@ -245,9 +246,9 @@ HELLO = {"instance_id": "i", "tasks": [{"role": "*"}, {"role": "writer"}]}
             ),
             ["hello.tasks[1].type"],
         ),
-        (store_pb2.StoreLoadRequest(tenant_id="a b", run_id="x" * 129), ["run_id", "tenant_id"]),
-        (store_pb2.StorePageRequest(), ["query"]),
-        (store_pb2.StorePageRequest(feed={}), ["feed.limit"]),
+        (store_pb2.LoadRequest(tenant_id="a b", run_id="x" * 129), ["run_id", "tenant_id"]),
+        (store_pb2.PageRequest(), ["query"]),
+        (store_pb2.PageRequest(feed={}), ["feed.limit"]),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Message) else " ".join(one) or "sound",
 )
@@ -294,7 +295,7 @@ def test_of_a_record_only_names_and_nul_are_checked() -> None:
     said = types_pb2.Message(role="a b", content="a\x00")
     run = types_pb2.Run(spec={"queue": "q\n", "labels": {"k": "v\x00", "a b": "v\n"}})
     commit = store_pb2.Commit(run_id="{a}", run=run, leases=[lease], messages=[said])
-    assert paths(store_pb2.StoreCommitRequest(commits=[store_pb2.Commit(), commit])) == [
+    assert paths(store_pb2.CommitRequest(commits=[store_pb2.Commit(), commit])) == [
         "commits[1].leases[0].worker_id",
         "commits[1].messages[0].content",
         "commits[1].run.spec.labels['k']",
@@ -304,8 +305,8 @@ def test_of_a_record_only_names_and_nul_are_checked() -> None:
     wants = [
         store_pb2.Want(tenant_id="t", queues=["q", "\x00"], tasks=[{"role": "*"}, {"role": "**"}])
     ]
-    claim = store_pb2.StoreClaimRequest(request={"wants": wants})
-    assert paths(claim) == ["request.wants[0].queues[1]", "request.wants[0].tasks[1].role"]
+    claim = store_pb2.ClaimRequest(claim={"wants": wants})
+    assert paths(claim) == ["claim.wants[0].queues[1]", "claim.wants[0].tasks[1].role"]
 
 
 def _long_plan(tasks: int) -> orchestrator_pb2.StartRunRequest:

@@ -37,7 +37,8 @@ from stepwell.core.records.record import UNKNOWN, StoredRecord
 from stepwell.core.records.states import StepKind
 from stepwell.wire import RECORDS, fill, to_message, to_record
 from stepwell.wire.codec import Pair, compile_pairs
-from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
+from stepwell_client.store.v1 import store_pb2
+from stepwell_client.v1 import types_pb2, worker_pb2
 
 BY_NAME = {kind.__name__: kind for kind in sorted(RECORDS, key=str)}
 NOW_US = 1_763_764_000_123_457

@@ -229,20 +229,20 @@ class RunsCursor(
 
 class LogCursor(
     Cursor[
-        orchestrator_pb2.ReadLogsRequest,
-        orchestrator_pb2.ReadLogsResponse,
+        orchestrator_pb2.WatchLogsRequest,
+        orchestrator_pb2.WatchLogsResponse,
         types_pb2.LogEntry,
     ]
 ):
     """A position in the log of one run."""
 
-    method = "ReadLogs"
+    method = "WatchLogs"
 
     def __init__(
         self, retries: Retries, run_id: str, cursor: str, options: LogOptions, *, follow: bool
     ) -> None:
         super().__init__(retries)
-        self._request = orchestrator_pb2.ReadLogsRequest(
+        self._request = orchestrator_pb2.WatchLogsRequest(
             run_id=run_id,
             task_id=options.get("task_id", ""),
             execution_id=options.get("execution_id", ""),
@@ -257,11 +257,11 @@ class LogCursor(
     def position(self) -> str:
         return self.cursor
 
-    def request(self) -> orchestrator_pb2.ReadLogsRequest:
+    def request(self) -> orchestrator_pb2.WatchLogsRequest:
         self._request.cursor = self.cursor
         return self._request
 
-    def accept(self, message: orchestrator_pb2.ReadLogsResponse) -> Sequence[types_pb2.LogEntry]:
+    def accept(self, message: orchestrator_pb2.WatchLogsResponse) -> Sequence[types_pb2.LogEntry]:
         kind = message.WhichOneof("message")
         if kind == "entries":
             self._received()

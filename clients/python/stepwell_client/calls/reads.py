@@ -117,12 +117,12 @@ class ReadCalls(CallsBase):
     def messages(self, run_id: str, *, task_id: str = "") -> AsyncIterator[types_pb2.Message]:
         """Yield the messages of a run's conversations, or of one task's, in the order of their commits."""
 
-        def request(token: str) -> pb.GetMessagesRequest:
-            return pb.GetMessagesRequest(
+        def request(token: str) -> pb.ListMessagesRequest:
+            return pb.ListMessagesRequest(
                 run_id=run_id, task_id=task_id, page_size=MESSAGES_PAGE_SIZE, page_token=token
             )
 
-        return self._pages("GetMessages", request, "messages")
+        return self._pages("ListMessages", request, "messages")
 
     async def journal(
         self,
@@ -165,10 +165,10 @@ class ReadCalls(CallsBase):
         """Return what an execution recorded of its work with a model: `ctx.record(…)`."""
         prompt, response, token = b"", b"", ""
         while True:
-            request = pb.GetRecordRequest(
+            request = pb.ReadTranscriptRequest(
                 run_id=run_id, execution_id=execution_id, page_token=token
             )
-            page: pb.GetRecordResponse = await self._call("GetRecord", request)
+            page: pb.ReadTranscriptResponse = await self._call("ReadTranscript", request)
             prompt += page.prompt
             response += page.response
             token = page.next_page_token
@@ -225,10 +225,10 @@ class ReadCalls(CallsBase):
         results: list[pb.Result] = []
         token = ""
         while True:
-            request = pb.GetResultsRequest(
+            request = pb.ListResultsRequest(
                 run_id=run_id, task_ids=task_ids, execution_ids=execution_ids, page_token=token
             )
-            page: pb.GetResultsResponse = await self._call("GetResults", request)
+            page: pb.ListResultsResponse = await self._call("ListResults", request)
             if page.HasField("run_result"):
                 run_result = page.run_result
             results.extend(page.results)
@@ -253,8 +253,8 @@ class ReadCalls(CallsBase):
         groups = [list(execution_ids[n : n + FETCH_IDS_MAX]) for n in starts]
         while groups:
             ids = groups.pop()
-            request = pb.GetResultsRequest(run_id=run_id, execution_ids=ids)
-            page: pb.GetResultsResponse = await self._call("GetResults", request)
+            request = pb.ListResultsRequest(run_id=run_id, execution_ids=ids)
+            page: pb.ListResultsResponse = await self._call("ListResults", request)
             absent = [item.execution_id for item in page.results if item.by_reference]
             if absent and len(ids) == 1:
                 raise ServerError(f"the result of execution {ids[0]} doesn't come by itself either")

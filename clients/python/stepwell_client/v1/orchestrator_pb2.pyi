@@ -204,7 +204,7 @@ class ListExecutionsResponse(_message.Message):
     next_page_token: str
     def __init__(self, executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class GetResultsRequest(_message.Message):
+class ListResultsRequest(_message.Message):
     __slots__ = ("run_id", "task_ids", "execution_ids", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -218,7 +218,7 @@ class GetResultsRequest(_message.Message):
     page_token: str
     def __init__(self, run_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., execution_ids: _Optional[_Iterable[str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class GetResultsResponse(_message.Message):
+class ListResultsResponse(_message.Message):
     __slots__ = ("run_result", "results", "next_page_token")
     RUN_RESULT_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
@@ -819,7 +819,7 @@ class StopRunResponse(_message.Message):
     changed: bool
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
-class ReadLogsRequest(_message.Message):
+class WatchLogsRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "task_id", "cursor", "follow", "kinds", "progress_interval")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -837,7 +837,7 @@ class ReadLogsRequest(_message.Message):
     progress_interval: _duration_pb2.Duration
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., follow: bool = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.LogKind, str]]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
-class ReadLogsResponse(_message.Message):
+class WatchLogsResponse(_message.Message):
     __slots__ = ("entries", "progress", "end")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
@@ -897,7 +897,7 @@ class ListJournalResponse(_message.Message):
     cursor: str
     def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., cursor: _Optional[str] = ...) -> None: ...
 
-class GetRecordRequest(_message.Message):
+class ReadTranscriptRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -909,7 +909,7 @@ class GetRecordRequest(_message.Message):
     page_token: str
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class GetRecordResponse(_message.Message):
+class ReadTranscriptResponse(_message.Message):
     __slots__ = ("prompt", "response", "next_page_token")
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
@@ -919,7 +919,7 @@ class GetRecordResponse(_message.Message):
     next_page_token: str
     def __init__(self, prompt: _Optional[bytes] = ..., response: _Optional[bytes] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class GetMessagesRequest(_message.Message):
+class ListMessagesRequest(_message.Message):
     __slots__ = ("run_id", "task_id", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -931,7 +931,7 @@ class GetMessagesRequest(_message.Message):
     page_token: str
     def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class GetMessagesResponse(_message.Message):
+class ListMessagesResponse(_message.Message):
     __slots__ = ("messages", "next_page_token")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]

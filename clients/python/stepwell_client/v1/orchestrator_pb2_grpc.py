@@ -68,10 +68,10 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListExecutionsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListExecutionsResponse.FromString,
                 _registered_method=True)
-        self.GetResults = channel.unary_unary(
-                '/stepwell.v1.Orchestrator/GetResults',
-                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetResultsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetResultsResponse.FromString,
+        self.ListResults = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListResults',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListResultsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListResultsResponse.FromString,
                 _registered_method=True)
         self.WaitRun = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/WaitRun',
@@ -158,25 +158,25 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.FromString,
                 _registered_method=True)
-        self.ReadLogs = channel.unary_stream(
-                '/stepwell.v1.Orchestrator/ReadLogs',
-                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsResponse.FromString,
+        self.WatchLogs = channel.unary_stream(
+                '/stepwell.v1.Orchestrator/WatchLogs',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsResponse.FromString,
                 _registered_method=True)
-        self.GetMessages = channel.unary_unary(
-                '/stepwell.v1.Orchestrator/GetMessages',
-                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
+        self.ListMessages = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListMessages',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListMessagesRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListMessagesResponse.FromString,
                 _registered_method=True)
         self.ListJournal = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/ListJournal',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalResponse.FromString,
                 _registered_method=True)
-        self.GetRecord = channel.unary_unary(
-                '/stepwell.v1.Orchestrator/GetRecord',
-                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordResponse.FromString,
+        self.ReadTranscript = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ReadTranscript',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadTranscriptRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadTranscriptResponse.FromString,
                 _registered_method=True)
         self.PurgeRuns = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/PurgeRuns',
@@ -261,7 +261,7 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetResults(self, request, context):
+    def ListResults(self, request, context):
         """Returns the run's own result and those of its tasks or executions, bytes and all.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or both task_ids and
@@ -470,7 +470,7 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ReadLogs(self, request, context):
+    def WatchLogs(self, request, context):
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
         for. Chunks stay with the lines when their execution has ended.
 
@@ -482,7 +482,7 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetMessages(self, request, context):
+    def ListMessages(self, request, context):
         """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
@@ -501,7 +501,7 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetRecord(self, request, context):
+    def ReadTranscript(self, request, context):
         """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
         its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
 
@@ -573,10 +573,10 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListExecutionsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListExecutionsResponse.SerializeToString,
             ),
-            'GetResults': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetResults,
-                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetResultsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetResultsResponse.SerializeToString,
+            'ListResults': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListResults,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListResultsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListResultsResponse.SerializeToString,
             ),
             'WaitRun': grpc.unary_unary_rpc_method_handler(
                     servicer.WaitRun,
@@ -663,25 +663,25 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.SerializeToString,
             ),
-            'ReadLogs': grpc.unary_stream_rpc_method_handler(
-                    servicer.ReadLogs,
-                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsResponse.SerializeToString,
+            'WatchLogs': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchLogs,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsResponse.SerializeToString,
             ),
-            'GetMessages': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetMessages,
-                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.SerializeToString,
+            'ListMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMessages,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListMessagesRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListMessagesResponse.SerializeToString,
             ),
             'ListJournal': grpc.unary_unary_rpc_method_handler(
                     servicer.ListJournal,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListJournalResponse.SerializeToString,
             ),
-            'GetRecord': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetRecord,
-                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordResponse.SerializeToString,
+            'ReadTranscript': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadTranscript,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadTranscriptRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadTranscriptResponse.SerializeToString,
             ),
             'PurgeRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeRuns,
@@ -859,7 +859,7 @@ class Orchestrator(object):
             _registered_method=True)
 
     @staticmethod
-    def GetResults(request,
+    def ListResults(request,
             target,
             options=(),
             channel_credentials=None,
@@ -872,9 +872,9 @@ class Orchestrator(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Orchestrator/GetResults',
-            stepwell_dot_v1_dot_orchestrator__pb2.GetResultsRequest.SerializeToString,
-            stepwell_dot_v1_dot_orchestrator__pb2.GetResultsResponse.FromString,
+            '/stepwell.v1.Orchestrator/ListResults',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListResultsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListResultsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1345,7 +1345,7 @@ class Orchestrator(object):
             _registered_method=True)
 
     @staticmethod
-    def ReadLogs(request,
+    def WatchLogs(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1358,9 +1358,9 @@ class Orchestrator(object):
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/stepwell.v1.Orchestrator/ReadLogs',
-            stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsRequest.SerializeToString,
-            stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsResponse.FromString,
+            '/stepwell.v1.Orchestrator/WatchLogs',
+            stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1372,7 +1372,7 @@ class Orchestrator(object):
             _registered_method=True)
 
     @staticmethod
-    def GetMessages(request,
+    def ListMessages(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1385,9 +1385,9 @@ class Orchestrator(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Orchestrator/GetMessages',
-            stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
-            stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
+            '/stepwell.v1.Orchestrator/ListMessages',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListMessagesRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1426,7 +1426,7 @@ class Orchestrator(object):
             _registered_method=True)
 
     @staticmethod
-    def GetRecord(request,
+    def ReadTranscript(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1439,9 +1439,9 @@ class Orchestrator(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Orchestrator/GetRecord',
-            stepwell_dot_v1_dot_orchestrator__pb2.GetRecordRequest.SerializeToString,
-            stepwell_dot_v1_dot_orchestrator__pb2.GetRecordResponse.FromString,
+            '/stepwell.v1.Orchestrator/ReadTranscript',
+            stepwell_dot_v1_dot_orchestrator__pb2.ReadTranscriptRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ReadTranscriptResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -71,7 +71,7 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
-    GetResults: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetResultsRequest, _orchestrator_pb2.GetResultsResponse]
+    ListResults: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListResultsRequest, _orchestrator_pb2.ListResultsResponse]
     """Returns the run's own result and those of its tasks or executions, bytes and all.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or both task_ids and
@@ -208,7 +208,7 @@ class OrchestratorStub:
     (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
-    ReadLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]
+    WatchLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
     for. Chunks stay with the lines when their execution has ended.
 
@@ -216,7 +216,7 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
     """
-    GetMessages: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetMessagesRequest, _orchestrator_pb2.GetMessagesResponse]
+    ListMessages: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListMessagesRequest, _orchestrator_pb2.ListMessagesResponse]
     """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
@@ -227,7 +227,7 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
     """
-    GetRecord: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRecordRequest, _orchestrator_pb2.GetRecordResponse]
+    ReadTranscript: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ReadTranscriptRequest, _orchestrator_pb2.ReadTranscriptResponse]
     """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
     its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
 
@@ -293,7 +293,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
-    GetResults: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetResultsRequest, _orchestrator_pb2.GetResultsResponse]  # type: ignore[assignment]
+    ListResults: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListResultsRequest, _orchestrator_pb2.ListResultsResponse]  # type: ignore[assignment]
     """Returns the run's own result and those of its tasks or executions, bytes and all.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or both task_ids and
@@ -430,7 +430,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
     (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
-    ReadLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]  # type: ignore[assignment]
+    WatchLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]  # type: ignore[assignment]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
     for. Chunks stay with the lines when their execution has ended.
 
@@ -438,7 +438,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
     """
-    GetMessages: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetMessagesRequest, _orchestrator_pb2.GetMessagesResponse]  # type: ignore[assignment]
+    ListMessages: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListMessagesRequest, _orchestrator_pb2.ListMessagesResponse]  # type: ignore[assignment]
     """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
@@ -449,7 +449,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
     """
-    GetRecord: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRecordRequest, _orchestrator_pb2.GetRecordResponse]  # type: ignore[assignment]
+    ReadTranscript: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ReadTranscriptRequest, _orchestrator_pb2.ReadTranscriptResponse]  # type: ignore[assignment]
     """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
     its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
 
@@ -544,11 +544,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetResults(
+    def ListResults(
         self,
-        request: _orchestrator_pb2.GetResultsRequest,
+        request: _orchestrator_pb2.ListResultsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_orchestrator_pb2.GetResultsResponse, _abc.Awaitable[_orchestrator_pb2.GetResultsResponse]]:
+    ) -> _typing.Union[_orchestrator_pb2.ListResultsResponse, _abc.Awaitable[_orchestrator_pb2.ListResultsResponse]]:
         """Returns the run's own result and those of its tasks or executions, bytes and all.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or both task_ids and
@@ -789,11 +789,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ReadLogs(
+    def WatchLogs(
         self,
-        request: _orchestrator_pb2.ReadLogsRequest,
+        request: _orchestrator_pb2.WatchLogsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_orchestrator_pb2.ReadLogsResponse], _abc.AsyncIterator[_orchestrator_pb2.ReadLogsResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_orchestrator_pb2.WatchLogsResponse], _abc.AsyncIterator[_orchestrator_pb2.WatchLogsResponse]]:
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
         for. Chunks stay with the lines when their execution has ended.
 
@@ -803,11 +803,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetMessages(
+    def ListMessages(
         self,
-        request: _orchestrator_pb2.GetMessagesRequest,
+        request: _orchestrator_pb2.ListMessagesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_orchestrator_pb2.GetMessagesResponse, _abc.Awaitable[_orchestrator_pb2.GetMessagesResponse]]:
+    ) -> _typing.Union[_orchestrator_pb2.ListMessagesResponse, _abc.Awaitable[_orchestrator_pb2.ListMessagesResponse]]:
         """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
@@ -826,11 +826,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetRecord(
+    def ReadTranscript(
         self,
-        request: _orchestrator_pb2.GetRecordRequest,
+        request: _orchestrator_pb2.ReadTranscriptRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_orchestrator_pb2.GetRecordResponse, _abc.Awaitable[_orchestrator_pb2.GetRecordResponse]]:
+    ) -> _typing.Union[_orchestrator_pb2.ReadTranscriptResponse, _abc.Awaitable[_orchestrator_pb2.ReadTranscriptResponse]]:
         """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
         its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
 

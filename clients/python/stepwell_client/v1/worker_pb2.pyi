@@ -436,13 +436,13 @@ class WorkEnd(_message.Message):
     reason: WorkEndReason
     def __init__(self, reason: _Optional[_Union[WorkEndReason, str]] = ...) -> None: ...
 
-class CompleteRequest(_message.Message):
+class ReportOutcomesRequest(_message.Message):
     __slots__ = ("outcomes",)
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
     def __init__(self, outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ...) -> None: ...
 
-class CompleteResponse(_message.Message):
+class ReportOutcomesResponse(_message.Message):
     __slots__ = ("acks",)
     ACKS_FIELD_NUMBER: _ClassVar[int]
     acks: _containers.RepeatedCompositeFieldContainer[Ack]
@@ -476,7 +476,7 @@ class HeartbeatResponse(_message.Message):
     leases: _containers.RepeatedCompositeFieldContainer[LeaseState]
     def __init__(self, leases: _Optional[_Iterable[_Union[LeaseState, _Mapping]]] = ...) -> None: ...
 
-class AppendRequest(_message.Message):
+class AppendOutputRequest(_message.Message):
     __slots__ = ("appended",)
     APPENDED_FIELD_NUMBER: _ClassVar[int]
     appended: _containers.RepeatedCompositeFieldContainer[Appended]
@@ -510,7 +510,7 @@ class LogLine(_message.Message):
     age: _duration_pb2.Duration
     def __init__(self, text: _Optional[str] = ..., level: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.LogKind, str]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
-class AppendResponse(_message.Message):
+class AppendOutputResponse(_message.Message):
     __slots__ = ("leases",)
     LEASES_FIELD_NUMBER: _ClassVar[int]
     leases: _containers.RepeatedCompositeFieldContainer[LeaseState]
@@ -584,13 +584,13 @@ class Recorded(_message.Message):
     failure: _types_pb2.Failure
     def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[LeaseState, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryState, _Mapping]]] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., budget_spent: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
 
-class RecordRequest(_message.Message):
+class WriteJournalRequest(_message.Message):
     __slots__ = ("recordings",)
     RECORDINGS_FIELD_NUMBER: _ClassVar[int]
     recordings: _containers.RepeatedCompositeFieldContainer[Recording]
     def __init__(self, recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
 
-class RecordResponse(_message.Message):
+class WriteJournalResponse(_message.Message):
     __slots__ = ("recorded",)
     RECORDED_FIELD_NUMBER: _ClassVar[int]
     recorded: _containers.RepeatedCompositeFieldContainer[Recorded]

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class WorkerStub(object):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
-    must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
+    must not be lost with a stream: what the stream carries, ReportOutcomes and Heartbeat carry too.
 
     A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
     than 4 MiB either.
@@ -44,30 +44,30 @@ class WorkerStub(object):
                 request_serializer=stepwell_dot_v1_dot_worker__pb2.WorkRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_worker__pb2.WorkResponse.FromString,
                 _registered_method=True)
-        self.Complete = channel.unary_unary(
-                '/stepwell.v1.Worker/Complete',
-                request_serializer=stepwell_dot_v1_dot_worker__pb2.CompleteRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_worker__pb2.CompleteResponse.FromString,
+        self.ReportOutcomes = channel.unary_unary(
+                '/stepwell.v1.Worker/ReportOutcomes',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.ReportOutcomesRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.ReportOutcomesResponse.FromString,
                 _registered_method=True)
         self.Heartbeat = channel.unary_unary(
                 '/stepwell.v1.Worker/Heartbeat',
                 request_serializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatResponse.FromString,
                 _registered_method=True)
-        self.Append = channel.unary_unary(
-                '/stepwell.v1.Worker/Append',
-                request_serializer=stepwell_dot_v1_dot_worker__pb2.AppendRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendResponse.FromString,
+        self.AppendOutput = channel.unary_unary(
+                '/stepwell.v1.Worker/AppendOutput',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.AppendOutputRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendOutputResponse.FromString,
                 _registered_method=True)
         self.ReadResults = channel.unary_unary(
                 '/stepwell.v1.Worker/ReadResults',
                 request_serializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.FromString,
                 _registered_method=True)
-        self.Record = channel.unary_unary(
-                '/stepwell.v1.Worker/Record',
-                request_serializer=stepwell_dot_v1_dot_worker__pb2.RecordRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_worker__pb2.RecordResponse.FromString,
+        self.WriteJournal = channel.unary_unary(
+                '/stepwell.v1.Worker/WriteJournal',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.WriteJournalRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.WriteJournalResponse.FromString,
                 _registered_method=True)
         self.ReadJournal = channel.unary_unary(
                 '/stepwell.v1.Worker/ReadJournal',
@@ -78,7 +78,7 @@ class WorkerStub(object):
 
 class WorkerServicer(object):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
-    must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
+    must not be lost with a stream: what the stream carries, ReportOutcomes and Heartbeat carry too.
 
     A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
     than 4 MiB either.
@@ -89,7 +89,7 @@ class WorkerServicer(object):
 
         The first request carries Hello; the first response carries Welcome. The server assigns no more
         steps than the worker granted credits. An outcome is acknowledged after its commit; the worker
-        keeps it until then and may send it again, here or by Complete, to any replica. One bad item is
+        keeps it until then and may send it again, here or by ReportOutcomes, to any replica. One bad item is
         acknowledged as REJECTED and fails its own execution, never the stream. The end of the stream
         is a message: end-of-file without WorkEnd means reconnect.
 
@@ -100,7 +100,7 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Complete(self, request, context):
+    def ReportOutcomes(self, request, context):
         """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
         the order given; an outcome that was committed before gets its first answer again.
 
@@ -120,7 +120,7 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Append(self, request, context):
+    def AppendOutput(self, request, context):
         """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
         messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
         each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
@@ -144,7 +144,7 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Record(self, request, context):
+    def WriteJournal(self, request, context):
         """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
         when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
         another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
@@ -175,30 +175,30 @@ def add_WorkerServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_worker__pb2.WorkRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_worker__pb2.WorkResponse.SerializeToString,
             ),
-            'Complete': grpc.unary_unary_rpc_method_handler(
-                    servicer.Complete,
-                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.CompleteRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_worker__pb2.CompleteResponse.SerializeToString,
+            'ReportOutcomes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportOutcomes,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.ReportOutcomesRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.ReportOutcomesResponse.SerializeToString,
             ),
             'Heartbeat': grpc.unary_unary_rpc_method_handler(
                     servicer.Heartbeat,
                     request_deserializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatResponse.SerializeToString,
             ),
-            'Append': grpc.unary_unary_rpc_method_handler(
-                    servicer.Append,
-                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_worker__pb2.AppendResponse.SerializeToString,
+            'AppendOutput': grpc.unary_unary_rpc_method_handler(
+                    servicer.AppendOutput,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendOutputRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.AppendOutputResponse.SerializeToString,
             ),
             'ReadResults': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadResults,
                     request_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.SerializeToString,
             ),
-            'Record': grpc.unary_unary_rpc_method_handler(
-                    servicer.Record,
-                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.RecordRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_worker__pb2.RecordResponse.SerializeToString,
+            'WriteJournal': grpc.unary_unary_rpc_method_handler(
+                    servicer.WriteJournal,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.WriteJournalRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.WriteJournalResponse.SerializeToString,
             ),
             'ReadJournal': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadJournal,
@@ -215,7 +215,7 @@ def add_WorkerServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Worker(object):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
-    must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
+    must not be lost with a stream: what the stream carries, ReportOutcomes and Heartbeat carry too.
 
     A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
     than 4 MiB either.
@@ -249,7 +249,7 @@ class Worker(object):
             _registered_method=True)
 
     @staticmethod
-    def Complete(request,
+    def ReportOutcomes(request,
             target,
             options=(),
             channel_credentials=None,
@@ -262,9 +262,9 @@ class Worker(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Worker/Complete',
-            stepwell_dot_v1_dot_worker__pb2.CompleteRequest.SerializeToString,
-            stepwell_dot_v1_dot_worker__pb2.CompleteResponse.FromString,
+            '/stepwell.v1.Worker/ReportOutcomes',
+            stepwell_dot_v1_dot_worker__pb2.ReportOutcomesRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.ReportOutcomesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -303,7 +303,7 @@ class Worker(object):
             _registered_method=True)
 
     @staticmethod
-    def Append(request,
+    def AppendOutput(request,
             target,
             options=(),
             channel_credentials=None,
@@ -316,9 +316,9 @@ class Worker(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Worker/Append',
-            stepwell_dot_v1_dot_worker__pb2.AppendRequest.SerializeToString,
-            stepwell_dot_v1_dot_worker__pb2.AppendResponse.FromString,
+            '/stepwell.v1.Worker/AppendOutput',
+            stepwell_dot_v1_dot_worker__pb2.AppendOutputRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.AppendOutputResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -357,7 +357,7 @@ class Worker(object):
             _registered_method=True)
 
     @staticmethod
-    def Record(request,
+    def WriteJournal(request,
             target,
             options=(),
             channel_credentials=None,
@@ -370,9 +370,9 @@ class Worker(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Worker/Record',
-            stepwell_dot_v1_dot_worker__pb2.RecordRequest.SerializeToString,
-            stepwell_dot_v1_dot_worker__pb2.RecordResponse.FromString,
+            '/stepwell.v1.Worker/WriteJournal',
+            stepwell_dot_v1_dot_worker__pb2.WriteJournalRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.WriteJournalResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class WorkerStub:
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
-    must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
+    must not be lost with a stream: what the stream carries, ReportOutcomes and Heartbeat carry too.
 
     A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
     than 4 MiB either.
@@ -43,14 +43,14 @@ class WorkerStub:
 
     The first request carries Hello; the first response carries Welcome. The server assigns no more
     steps than the worker granted credits. An outcome is acknowledged after its commit; the worker
-    keeps it until then and may send it again, here or by Complete, to any replica. One bad item is
+    keeps it until then and may send it again, here or by ReportOutcomes, to any replica. One bad item is
     acknowledged as REJECTED and fails its own execution, never the stream. The end of the stream
     is a message: end-of-file without WorkEnd means reconnect.
 
     Errors: INVALID_ARGUMENT (Hello is absent, comes twice or breaks a limit), UNAUTHENTICATED,
     PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over 4 MiB), UNAVAILABLE (connect again).
     """
-    Complete: _grpc.UnaryUnaryMultiCallable[_worker_pb2.CompleteRequest, _worker_pb2.CompleteResponse]
+    ReportOutcomes: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReportOutcomesRequest, _worker_pb2.ReportOutcomesResponse]
     """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
     the order given; an outcome that was committed before gets its first answer again.
 
@@ -62,7 +62,7 @@ class WorkerStub:
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (send it again).
     """
-    Append: _grpc.UnaryUnaryMultiCallable[_worker_pb2.AppendRequest, _worker_pb2.AppendResponse]
+    AppendOutput: _grpc.UnaryUnaryMultiCallable[_worker_pb2.AppendOutputRequest, _worker_pb2.AppendOutputResponse]
     """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
     messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
     each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
@@ -78,7 +78,7 @@ class WorkerStub:
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
     """
-    Record: _grpc.UnaryUnaryMultiCallable[_worker_pb2.RecordRequest, _worker_pb2.RecordResponse]
+    WriteJournal: _grpc.UnaryUnaryMultiCallable[_worker_pb2.WriteJournalRequest, _worker_pb2.WriteJournalResponse]
     """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
     when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
     another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
@@ -97,7 +97,7 @@ class WorkerStub:
 @_typing.type_check_only
 class WorkerAsyncStub(WorkerStub):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
-    must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
+    must not be lost with a stream: what the stream carries, ReportOutcomes and Heartbeat carry too.
 
     A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
     than 4 MiB either.
@@ -109,14 +109,14 @@ class WorkerAsyncStub(WorkerStub):
 
     The first request carries Hello; the first response carries Welcome. The server assigns no more
     steps than the worker granted credits. An outcome is acknowledged after its commit; the worker
-    keeps it until then and may send it again, here or by Complete, to any replica. One bad item is
+    keeps it until then and may send it again, here or by ReportOutcomes, to any replica. One bad item is
     acknowledged as REJECTED and fails its own execution, never the stream. The end of the stream
     is a message: end-of-file without WorkEnd means reconnect.
 
     Errors: INVALID_ARGUMENT (Hello is absent, comes twice or breaks a limit), UNAUTHENTICATED,
     PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over 4 MiB), UNAVAILABLE (connect again).
     """
-    Complete: _aio.UnaryUnaryMultiCallable[_worker_pb2.CompleteRequest, _worker_pb2.CompleteResponse]  # type: ignore[assignment]
+    ReportOutcomes: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReportOutcomesRequest, _worker_pb2.ReportOutcomesResponse]  # type: ignore[assignment]
     """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
     the order given; an outcome that was committed before gets its first answer again.
 
@@ -128,7 +128,7 @@ class WorkerAsyncStub(WorkerStub):
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (send it again).
     """
-    Append: _aio.UnaryUnaryMultiCallable[_worker_pb2.AppendRequest, _worker_pb2.AppendResponse]  # type: ignore[assignment]
+    AppendOutput: _aio.UnaryUnaryMultiCallable[_worker_pb2.AppendOutputRequest, _worker_pb2.AppendOutputResponse]  # type: ignore[assignment]
     """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
     messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
     each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
@@ -144,7 +144,7 @@ class WorkerAsyncStub(WorkerStub):
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
     """
-    Record: _aio.UnaryUnaryMultiCallable[_worker_pb2.RecordRequest, _worker_pb2.RecordResponse]  # type: ignore[assignment]
+    WriteJournal: _aio.UnaryUnaryMultiCallable[_worker_pb2.WriteJournalRequest, _worker_pb2.WriteJournalResponse]  # type: ignore[assignment]
     """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
     when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
     another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
@@ -162,7 +162,7 @@ class WorkerAsyncStub(WorkerStub):
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
-    must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
+    must not be lost with a stream: what the stream carries, ReportOutcomes and Heartbeat carry too.
 
     A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
     than 4 MiB either.
@@ -178,7 +178,7 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
 
         The first request carries Hello; the first response carries Welcome. The server assigns no more
         steps than the worker granted credits. An outcome is acknowledged after its commit; the worker
-        keeps it until then and may send it again, here or by Complete, to any replica. One bad item is
+        keeps it until then and may send it again, here or by ReportOutcomes, to any replica. One bad item is
         acknowledged as REJECTED and fails its own execution, never the stream. The end of the stream
         is a message: end-of-file without WorkEnd means reconnect.
 
@@ -187,11 +187,11 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Complete(
+    def ReportOutcomes(
         self,
-        request: _worker_pb2.CompleteRequest,
+        request: _worker_pb2.ReportOutcomesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_worker_pb2.CompleteResponse, _abc.Awaitable[_worker_pb2.CompleteResponse]]:
+    ) -> _typing.Union[_worker_pb2.ReportOutcomesResponse, _abc.Awaitable[_worker_pb2.ReportOutcomesResponse]]:
         """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
         the order given; an outcome that was committed before gets its first answer again.
 
@@ -211,11 +211,11 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Append(
+    def AppendOutput(
         self,
-        request: _worker_pb2.AppendRequest,
+        request: _worker_pb2.AppendOutputRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_worker_pb2.AppendResponse, _abc.Awaitable[_worker_pb2.AppendResponse]]:
+    ) -> _typing.Union[_worker_pb2.AppendOutputResponse, _abc.Awaitable[_worker_pb2.AppendOutputResponse]]:
         """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
         messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
         each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
@@ -239,11 +239,11 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Record(
+    def WriteJournal(
         self,
-        request: _worker_pb2.RecordRequest,
+        request: _worker_pb2.WriteJournalRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_worker_pb2.RecordResponse, _abc.Awaitable[_worker_pb2.RecordResponse]]:
+    ) -> _typing.Union[_worker_pb2.WriteJournalResponse, _abc.Awaitable[_worker_pb2.WriteJournalResponse]]:
         """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
         when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
         another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.

@@ -63,22 +63,22 @@ class GrpcTransport:
         return Thread(self._connection, self._channels, name)
 
     async def complete(
-        self, request: worker_pb2.CompleteRequest, seconds: float
-    ) -> worker_pb2.CompleteResponse:
-        """Call Complete."""
-        return await self._call(self._stub.Complete, request, seconds)
+        self, request: worker_pb2.ReportOutcomesRequest, seconds: float
+    ) -> worker_pb2.ReportOutcomesResponse:
+        """Call ReportOutcomes."""
+        return await self._call(self._stub.ReportOutcomes, request, seconds)
 
     async def record(
-        self, request: worker_pb2.RecordRequest, seconds: float
-    ) -> worker_pb2.RecordResponse:
-        """Call Record."""
-        return await self._call(self._stub.Record, request, seconds)
+        self, request: worker_pb2.WriteJournalRequest, seconds: float
+    ) -> worker_pb2.WriteJournalResponse:
+        """Call WriteJournal."""
+        return await self._call(self._stub.WriteJournal, request, seconds)
 
     async def append(
-        self, request: worker_pb2.AppendRequest, seconds: float
-    ) -> worker_pb2.AppendResponse:
-        """Call Append."""
-        return await self._call(self._stub.Append, request, seconds)
+        self, request: worker_pb2.AppendOutputRequest, seconds: float
+    ) -> worker_pb2.AppendOutputResponse:
+        """Call AppendOutput."""
+        return await self._call(self._stub.AppendOutput, request, seconds)
 
     async def read_results(
         self, request: worker_pb2.ReadResultsRequest, seconds: float
@@ -236,10 +236,10 @@ class Thread:
         return self._call(lambda stub: stub.Heartbeat, request, seconds)
 
     async def append(
-        self, request: worker_pb2.AppendRequest, seconds: float
-    ) -> worker_pb2.AppendResponse:
-        """Call Append."""
-        return self._call(lambda stub: stub.Append, request, seconds)
+        self, request: worker_pb2.AppendOutputRequest, seconds: float
+    ) -> worker_pb2.AppendOutputResponse:
+        """Call AppendOutput."""
+        return self._call(lambda stub: stub.AppendOutput, request, seconds)
 
     def _call(self, method: Callable[[Any], Any], request: object, seconds: float) -> Any:
         try:

@@ -136,9 +136,9 @@ class LogBuffer:
         with self._lock:
             return any(not pending.is_quiet for pending in self._executions.values())
 
-    def next_batch(self) -> worker_pb2.AppendRequest | None:
+    def next_batch(self) -> worker_pb2.AppendOutputRequest | None:
         """Return the next batch; None: there is nothing. Call `batch_done` afterwards."""
-        request = worker_pb2.AppendRequest()
+        request = worker_pb2.AppendOutputRequest()
         with self._lock:
             room, now = BATCH_BYTES_MAX, self._now()
             for key, pending in self._executions.items():
@@ -176,7 +176,7 @@ class LogBuffer:
             _add_entry(appended, note, "WARNING", types_pb2.LOG_KIND_CUT, 0.0)
         return taken
 
-    def batch_done(self, request: worker_pb2.AppendRequest) -> list[ExecutionKey]:
+    def batch_done(self, request: worker_pb2.AppendOutputRequest) -> list[ExecutionKey]:
         """Count a batch as stored, or given up; return its executions that have no more entries."""
         with self._lock:
             quiet: list[ExecutionKey] = []
@@ -190,7 +190,7 @@ class LogBuffer:
             return quiet
 
     @staticmethod
-    def add_age(request: worker_pb2.AppendRequest, seconds: float) -> None:
+    def add_age(request: worker_pb2.AppendOutputRequest, seconds: float) -> None:
         """Add to the age of each entry of a batch that is sent again so many seconds later."""
         for appended in request.appended:
             for entry in appended.logs:

@@ -105,7 +105,7 @@ class LogSender:
             elif await self._send(request):
                 self._notify(self._buffer.batch_done(request))
 
-    async def _send(self, request: worker_pb2.AppendRequest) -> bool:
+    async def _send(self, request: worker_pb2.AppendOutputRequest) -> bool:
         """Send until the batch is stored, or can't be; False: the worker stops."""
         failures = 0
         sent = self._runtime.monotonic()

@@ -97,12 +97,12 @@ class Recorder:
         """Return unsent recordings for a message that has so many bytes; if it has none, at least one."""
         return _take(self._pending, self._unsent, size)
 
-    def requests(self) -> list[worker_pb2.RecordRequest]:
+    def requests(self) -> list[worker_pb2.WriteJournalRequest]:
         """Return all that isn't answered, for calls without a stream."""
         ids = deque(self._pending)
-        requests: list[worker_pb2.RecordRequest] = []
+        requests: list[worker_pb2.WriteJournalRequest] = []
         while batch := _take(self._pending, ids, 0):
-            requests.append(worker_pb2.RecordRequest(recordings=batch))
+            requests.append(worker_pb2.WriteJournalRequest(recordings=batch))
         return requests
 
 

@@ -157,7 +157,7 @@ class WorkerServices:
             after=after,
         )
         # What arrived already is not stored twice.
-        request = worker_pb2.AppendRequest(appended=[appended])
+        request = worker_pb2.AppendOutputRequest(appended=[appended])
         response = await self._call(self._transport.append, request, SAVES)
         if any(state.status == worker_pb2.LEASE_STATUS_LOST for state in response.leases):
             raise gone

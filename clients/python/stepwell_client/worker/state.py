@@ -199,12 +199,12 @@ class WorkerState:
             recordings=recordings,
         )
 
-    def complete_requests(self) -> list[worker_pb2.CompleteRequest]:
+    def complete_requests(self) -> list[worker_pb2.ReportOutcomesRequest]:
         """Return all outcomes that aren't acknowledged, for calls without a stream."""
         ids = deque(self.pending)
-        requests: list[worker_pb2.CompleteRequest] = []
+        requests: list[worker_pb2.ReportOutcomesRequest] = []
         while outcomes := self._next_outcomes(ids):
-            requests.append(worker_pb2.CompleteRequest(outcomes=outcomes))
+            requests.append(worker_pb2.ReportOutcomesRequest(outcomes=outcomes))
         return requests
 
     def _next_outcomes(self, ids: deque[str]) -> list[worker_pb2.Outcome]:

@@ -65,9 +65,9 @@ class Background(Protocol):
         ...
 
     async def append(
-        self, request: worker_pb2.AppendRequest, seconds: float
-    ) -> worker_pb2.AppendResponse:
-        """Call Append, with a time-out."""
+        self, request: worker_pb2.AppendOutputRequest, seconds: float
+    ) -> worker_pb2.AppendOutputResponse:
+        """Call AppendOutput, with a time-out."""
         ...
 
 
@@ -98,21 +98,21 @@ class Transport(Protocol):
         ...
 
     async def complete(
-        self, request: worker_pb2.CompleteRequest, seconds: float
-    ) -> worker_pb2.CompleteResponse:
-        """Call Complete, with a time-out."""
+        self, request: worker_pb2.ReportOutcomesRequest, seconds: float
+    ) -> worker_pb2.ReportOutcomesResponse:
+        """Call ReportOutcomes, with a time-out."""
         ...
 
     async def record(
-        self, request: worker_pb2.RecordRequest, seconds: float
-    ) -> worker_pb2.RecordResponse:
-        """Call Record, with a time-out."""
+        self, request: worker_pb2.WriteJournalRequest, seconds: float
+    ) -> worker_pb2.WriteJournalResponse:
+        """Call WriteJournal, with a time-out."""
         ...
 
     async def append(
-        self, request: worker_pb2.AppendRequest, seconds: float
-    ) -> worker_pb2.AppendResponse:
-        """Call Append, with a time-out."""
+        self, request: worker_pb2.AppendOutputRequest, seconds: float
+    ) -> worker_pb2.AppendOutputResponse:
+        """Call AppendOutput, with a time-out."""
         ...
 
     async def read_results(

@@ -42,7 +42,7 @@ from stepwell_client.worker.transport import Transport, WorkStream
 
 WELCOME_SECONDS = 10.0
 ACK_SECONDS = 5.0
-"""The time that a drain waits for the last acknowledgements, and that Complete may take."""
+"""The time that a drain waits for the last acknowledgements, and that ReportOutcomes may take."""
 GOODBYE_SECONDS = 1.0
 
 _log = logging.getLogger("stepwell_client.worker")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.port import Claim, Claimed, Due, ReadyStep, Want
 from stepwell.core.records.routing import TYPED, version_key
 from stepwell.core.records.states import DueKind
 from stepwell_drivers.sql.columns import Values
@@ -167,15 +167,15 @@ _next = Query(
 )
 
 
-def claim(connection: Link, request: ClaimRequest) -> Claimed:
+def claim(connection: Link, claim: Claim) -> Claimed:
     """Return ready steps and due timers, and hold them."""
     now_us = database_clock(connection)
-    until_us = now_us + max(request.hold_ms, 0) * 1_000
+    until_us = now_us + max(claim.hold_ms, 0) * 1_000
     seen: list[int] = []
-    ready = tuple(_take(connection, want, now_us, until_us, seen) for want in request.wants)
+    ready = tuple(_take(connection, want, now_us, until_us, seen) for want in claim.wants)
     rows: list[Values] = []
-    if request.due_limit > 0:
-        rows = _due.run(connection, now_us=now_us, until_us=until_us, many=request.due_limit)
+    if claim.due_limit > 0:
+        rows = _due.run(connection, now_us=now_us, until_us=until_us, many=claim.due_limit)
     upcoming = _next.run(connection, now_us=now_us)[0][0]
     return Claimed(
         ready=ready,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
+from stepwell.core.port import Claim, Claimed, Runtime, Store, StoreInfo
 from stepwell.core.records.errors import StepwellError, StoreRefused
 from stepwell_drivers.hints import HintBus, RunKey
 from stepwell_drivers.sql.dialect import Link
@@ -167,8 +167,8 @@ class _Parts:
             shut=self._shut,
         )
 
-    async def _claim(self, request: ClaimRequest) -> Claimed:
-        return await self._readers.update(claims.claim, request)
+    async def _claim(self, claim: Claim) -> Claimed:
+        return await self._readers.update(claims.claim, claim)
 
     def _after(self, done: Sequence[tuple[Work, Any]]) -> None:
         """Publish committed changes: here at once, to other replicas soon."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
+from stepwell.core.port import Claim, Claimed, Runtime, Store, StoreInfo
 from stepwell.core.records.errors import StoreFull, StoreMissing, StoreRefused, StoreUnavailable
 from stepwell.core.records.states import Durability
 from stepwell_drivers.clock import StoreClock
@@ -92,9 +92,9 @@ async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Stor
     )
     holds, claiming = claims.Holds(), asyncio.Lock()
 
-    async def claim(request: ClaimRequest) -> Claimed:
+    async def claim(claim: Claim) -> Claimed:
         async with claiming:
-            return await opened.readers.run(claims.claim, request, holds, clock.now_us())
+            return await opened.readers.run(claims.claim, claim, holds, clock.now_us())
 
     async def shut() -> None:
         try:

@@ -25,7 +25,9 @@ def health(
     where: Connection,
     service: Annotated[
         str,
-        typer.Option("--service", metavar="NAME", help="One service, such as stepwell.v1.Store."),
+        typer.Option(
+            "--service", metavar="NAME", help="One service, such as stepwell.store.v1.Store."
+        ),
     ] = "",
     timeout: Annotated[
         float,

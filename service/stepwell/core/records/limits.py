@@ -57,7 +57,7 @@ VIOLATIONS_MAX = 100
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000
 RECORD_PAGE_BYTES_MAX = 1024 * 1024
-"""Bytes of prompt and response in one page of GetRecord."""
+"""Bytes of prompt and response in one page of ReadTranscript."""
 PAYLOAD_KEYS_MAX = 1_000
 """Payloads that one read may ask for."""
 EVENTS_PER_COMMIT_MAX = 512
@@ -101,7 +101,7 @@ LOG_TEXT_BYTES_MAX = 16 * 1024
 LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024
 """Entries beyond it are left out; one entry of kind CUT notes that."""
 INLINE_MESSAGES_BYTES_MAX = 1024 * 1024
-"""The part of a conversation inside one assignment; GetMessages returns the rest."""
+"""The part of a conversation inside one assignment; ListMessages returns the rest."""
 SESSION_ID_CHARS_MAX = 256
 IDEMPOTENCY_KEY_CHARS_MAX = 256
 TASKS_PER_KEY_MAX = 100

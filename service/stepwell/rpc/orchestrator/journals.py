@@ -49,7 +49,7 @@ async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJ
     )
 
     async def show(stored: StoredEntry) -> types_pb2.StoredEntry:
-        # GetMessages has the messages: those of one entry alone may fill a response.
+        # ListMessages has the messages: those of one entry alone may fill a response.
         return to_message(replace(stored, entry=replace(stored.entry, messages=())))
 
     entries, after = await read_page(rows_of(parts.store, query), show, query.limit)

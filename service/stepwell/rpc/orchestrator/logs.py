@@ -1,4 +1,4 @@
-"""ReadLogs, GetMessages and GetRecord: logs, conversations, and prompts with their responses."""
+"""WatchLogs, ListMessages and ReadTranscript: logs, conversations, and prompts with their responses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ MESSAGES_AT_ONCE = 32
 # --- logs --------------------------------------------------------------------------------------------
 
 
-async def read_logs(
-    parts: Parts, request: pb.ReadLogsRequest, context: Context
-) -> AsyncGenerator[pb.ReadLogsResponse]:
+async def watch_logs(
+    parts: Parts, request: pb.WatchLogsRequest, context: Context
+) -> AsyncGenerator[pb.WatchLogsResponse]:
     """Yield entries of a run's log, then why there are no more."""
     cursor = _opened(request)
     await read_run(parts.store, tenant(), request.run_id)
@@ -67,7 +67,7 @@ async def read_logs(
     yield _end(request, reason, cursor)
 
 
-def _wanted(request: pb.ReadLogsRequest) -> LogFilter:
+def _wanted(request: pb.WatchLogsRequest) -> LogFilter:
     names = (types_pb2.LogKind.Name(kind) for kind in request.kinds)
     return LogFilter(
         execution_id=request.execution_id,
@@ -77,29 +77,29 @@ def _wanted(request: pb.ReadLogsRequest) -> LogFilter:
 
 
 def _messages(
-    request: pb.ReadLogsRequest, batch: LogBatch, sent: LastMessage
-) -> Iterator[pb.ReadLogsResponse]:
+    request: pb.WatchLogsRequest, batch: LogBatch, sent: LastMessage
+) -> Iterator[pb.WatchLogsResponse]:
     if batch.entries:
         cursor = _sealed(request, batch.cursor)
         entries = pb.LogBatch(entries=map(to_message, batch.entries), cursor=cursor)
-        yield pb.ReadLogsResponse(entries=entries)
+        yield pb.WatchLogsResponse(entries=entries)
     elif not batch.finished or sent.is_long_ago():
         cursor = _sealed(request, batch.cursor)
-        yield pb.ReadLogsResponse(progress=pb.LogProgress(cursor=cursor))
+        yield pb.WatchLogsResponse(progress=pb.LogProgress(cursor=cursor))
 
 
 def _end(
-    request: pb.ReadLogsRequest, reason: pb.WatchEndReason, cursor: str
-) -> pb.ReadLogsResponse:
-    return pb.ReadLogsResponse(end=pb.LogEnd(reason=reason, cursor=_sealed(request, cursor)))
+    request: pb.WatchLogsRequest, reason: pb.WatchEndReason, cursor: str
+) -> pb.WatchLogsResponse:
+    return pb.WatchLogsResponse(end=pb.LogEnd(reason=reason, cursor=_sealed(request, cursor)))
 
 
-def _sealed(request: pb.ReadLogsRequest, cursor: str) -> str:
+def _sealed(request: pb.WatchLogsRequest, cursor: str) -> str:
     """Return the token of the store's cursor."""
     return seal(cursor, *_log_of(request))
 
 
-def _opened(request: pb.ReadLogsRequest) -> str:
+def _opened(request: pb.WatchLogsRequest) -> str:
     """Return the store's cursor that the request goes on from.
 
     Raises:
@@ -111,7 +111,7 @@ def _opened(request: pb.ReadLogsRequest) -> str:
     return cursor
 
 
-def _log_of(request: pb.ReadLogsRequest) -> tuple[str, str, str]:
+def _log_of(request: pb.WatchLogsRequest) -> tuple[str, str, str]:
     return tenant(), request.run_id, request.execution_id
 
 
@@ -123,7 +123,7 @@ def _invalid() -> InvalidArgument:
 # --- messages ----------------------------------------------------------------------------------------
 
 
-async def get_messages(parts: Parts, request: pb.GetMessagesRequest) -> pb.GetMessagesResponse:
+async def list_messages(parts: Parts, request: pb.ListMessagesRequest) -> pb.ListMessagesResponse:
     """Return a page of a run's messages, in the order of their commits."""
     tenant_id, run_id = tenant(), request.run_id
     await read_run(parts.store, tenant(), run_id)
@@ -137,13 +137,15 @@ async def get_messages(parts: Parts, request: pb.GetMessagesRequest) -> pb.GetMe
     size = min(size_of(request), MESSAGES_AT_ONCE)
     messages, after = await read_page(rows_of(parts.store, query), show, size)
     token = token_of(tenant_id, request, after)
-    return pb.GetMessagesResponse(messages=messages, next_page_token=token)
+    return pb.ListMessagesResponse(messages=messages, next_page_token=token)
 
 
 # --- records -----------------------------------------------------------------------------------------
 
 
-async def get_record(parts: Parts, request: pb.GetRecordRequest) -> pb.GetRecordResponse:
+async def read_transcript(
+    parts: Parts, request: pb.ReadTranscriptRequest
+) -> pb.ReadTranscriptResponse:
     """Return the next bytes of an execution's prompt and response."""
     tenant_id, run_id = tenant(), request.run_id
     await read_run(parts.store, tenant_id, run_id)
@@ -156,7 +158,7 @@ async def get_record(parts: Parts, request: pb.GetRecordRequest) -> pb.GetRecord
     )
     size = len(prompt)
     after = str(stop) if stop < size + len(response) else ""
-    return pb.GetRecordResponse(
+    return pb.ReadTranscriptResponse(
         prompt=prompt[start:stop],
         response=response[max(0, start - size) : max(0, stop - size)],
         next_page_token=token_of(tenant_id, request, after),

@@ -1,4 +1,4 @@
-"""GetResults: the bytes that a run, its tasks and its executions came to.
+"""ListResults: the bytes that a run, its tasks and its executions came to.
 
 A page carries bytes as far as they find room in its message. What doesn't is marked `by_reference`;
 asked for by itself it always does.
@@ -34,7 +34,7 @@ _ITEM_BYTES = 8
 _PAYLOADS_AT_ONCE = 16
 
 
-async def get_results(parts: Parts, request: pb.GetResultsRequest) -> pb.GetResultsResponse:
+async def list_results(parts: Parts, request: pb.ListResultsRequest) -> pb.ListResultsResponse:
     """Return a page of results."""
     if request.task_ids and request.execution_ids:
         what = "give either task_ids or execution_ids"
@@ -53,7 +53,7 @@ async def get_results(parts: Parts, request: pb.GetResultsRequest) -> pb.GetResu
         return result
 
     results, after = await read_page(read, show, size_of(request))
-    response = pb.GetResultsResponse(next_page_token=token_of(tenant_id, request, after))
+    response = pb.ListResultsResponse(next_page_token=token_of(tenant_id, request, after))
     room = _MESSAGE_BYTES_MAX - sum(one.ByteSize() + _ITEM_BYTES for one in results)
     if not cursor and run.result_id:
         response.run_result.execution_id = run.result_id
@@ -85,7 +85,7 @@ class _Results:
         return results, page.cursor
 
     async def named(
-        self, request: pb.GetResultsRequest, cursor: str, limit: int
+        self, request: pb.ListResultsRequest, cursor: str, limit: int
     ) -> tuple[Sequence[pb.Result | None], str]:
         """Return the next of those that were asked for; the cursor is a place among them."""
         ids = tuple(request.task_ids or request.execution_ids)

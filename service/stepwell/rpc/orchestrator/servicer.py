@@ -70,10 +70,10 @@ class Servicer(OrchestratorServicer):
     ) -> pb.ListExecutionsResponse:
         return await lists.list_executions(self._parts, request)
 
-    async def GetResults(
-        self, request: pb.GetResultsRequest, context: Context
-    ) -> pb.GetResultsResponse:
-        return await results.get_results(self._parts, request)
+    async def ListResults(
+        self, request: pb.ListResultsRequest, context: Context
+    ) -> pb.ListResultsResponse:
+        return await results.list_results(self._parts, request)
 
     async def WaitRun(self, request: pb.WaitRunRequest, context: Context) -> pb.WaitRunResponse:
         return await reads.wait_run(self._parts, self._presenter, request)
@@ -108,20 +108,20 @@ class Servicer(OrchestratorServicer):
     ) -> pb.DeleteRunResponse:
         return await purge.delete_run(self._parts, request)
 
-    def ReadLogs(
-        self, request: pb.ReadLogsRequest, context: Context
-    ) -> AsyncGenerator[pb.ReadLogsResponse]:
-        return logs.read_logs(self._parts, request, context)
+    def WatchLogs(
+        self, request: pb.WatchLogsRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchLogsResponse]:
+        return logs.watch_logs(self._parts, request, context)
 
-    async def GetMessages(
-        self, request: pb.GetMessagesRequest, context: Context
-    ) -> pb.GetMessagesResponse:
-        return await logs.get_messages(self._parts, request)
+    async def ListMessages(
+        self, request: pb.ListMessagesRequest, context: Context
+    ) -> pb.ListMessagesResponse:
+        return await logs.list_messages(self._parts, request)
 
-    async def GetRecord(
-        self, request: pb.GetRecordRequest, context: Context
-    ) -> pb.GetRecordResponse:
-        return await logs.get_record(self._parts, request)
+    async def ReadTranscript(
+        self, request: pb.ReadTranscriptRequest, context: Context
+    ) -> pb.ReadTranscriptResponse:
+        return await logs.read_transcript(self._parts, request)
 
     async def ListJournal(
         self, request: pb.ListJournalRequest, context: Context

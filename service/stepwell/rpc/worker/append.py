@@ -20,7 +20,7 @@ _KINDS = {
 }
 
 
-async def append(parts: Parts, request: pb.AppendRequest) -> list[bool]:
+async def append(parts: Parts, request: pb.AppendOutputRequest) -> list[bool]:
     """Store them; False for each execution whose lease is lost."""
     now_us = parts.executor.now_us()
     return list(

@@ -106,7 +106,7 @@ def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
     return recorded
 
 
-async def record_all(parts: Parts, request: pb.RecordRequest) -> pb.RecordResponse:
+async def record_all(parts: Parts, request: pb.WriteJournalRequest) -> pb.WriteJournalResponse:
     """Write recordings that came without a stream.
 
     Raises:
@@ -120,7 +120,7 @@ async def record_all(parts: Parts, request: pb.RecordRequest) -> pb.RecordRespon
         answer: asyncio.Future[Answer] = loop.create_future()
         answers.append(answer)
         record(parts.executor, tenant_id, item, partial(_settle, answer))
-    return pb.RecordResponse(recorded=[_recorded(await answer) for answer in answers])
+    return pb.WriteJournalResponse(recorded=[_recorded(await answer) for answer in answers])
 
 
 def _settle(waiting: asyncio.Future[Answer], answer: Answer) -> None:

@@ -45,7 +45,9 @@ class Servicer(WorkerServicer):
     ) -> AsyncGenerator[pb.WorkResponse]:
         return serve_stream(self._parts, self._streams, request_iterator)
 
-    async def Complete(self, request: pb.CompleteRequest, context: Context) -> pb.CompleteResponse:
+    async def ReportOutcomes(
+        self, request: pb.ReportOutcomesRequest, context: Context
+    ) -> pb.ReportOutcomesResponse:
         intake = Intake(self._parts.executor, self._parts.runtime, tenant())
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[Answer]] = []
@@ -53,7 +55,7 @@ class Servicer(WorkerServicer):
             answer: asyncio.Future[Answer] = loop.create_future()
             answers.append(answer)
             intake.accept(outcome, partial(_settle, answer))
-        response = pb.CompleteResponse()
+        response = pb.ReportOutcomesResponse()
         for answer in answers:
             receipt = await answer
             if isinstance(receipt, Receipt):
@@ -81,9 +83,11 @@ class Servicer(WorkerServicer):
         alive = await self._parts.executor.heartbeat(tenant(), beats)
         return pb.HeartbeatResponse(leases=await self._states(request.heartbeats, alive))
 
-    async def Append(self, request: pb.AppendRequest, context: Context) -> pb.AppendResponse:
+    async def AppendOutput(
+        self, request: pb.AppendOutputRequest, context: Context
+    ) -> pb.AppendOutputResponse:
         alive = await append(self._parts, request)
-        return pb.AppendResponse(leases=await self._states(request.appended, alive))
+        return pb.AppendOutputResponse(leases=await self._states(request.appended, alive))
 
     async def ReadResults(
         self, request: pb.ReadResultsRequest, context: Context
@@ -104,7 +108,9 @@ class Servicer(WorkerServicer):
             fill(result, response.results.add())
         return response
 
-    async def Record(self, request: pb.RecordRequest, context: Context) -> pb.RecordResponse:
+    async def WriteJournal(
+        self, request: pb.WriteJournalRequest, context: Context
+    ) -> pb.WriteJournalResponse:
         return await record_all(self._parts, request)
 
     async def ReadJournal(

@@ -14,8 +14,8 @@ import msgspec
 
 from stepwell.core.port import (
     NOBODY,
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     Due,
     FeedEntry,
@@ -339,16 +339,16 @@ class State:
 
     # --- claiming ---
 
-    def claim(self, request: ClaimRequest, now_us: int) -> Claimed:
+    def claim(self, claim: Claim, now_us: int) -> Claimed:
         """Return what may be done now, and hold it. A look at everything that waits."""
         taken: set[Item] = set()
-        ready = tuple(self._ready_for(want, now_us, taken) for want in request.wants)
+        ready = tuple(self._ready_for(want, now_us, taken) for want in claim.wants)
         due = [(key, item) for key, item in self._due_items() if item.free_us <= now_us]
         due.sort(key=lambda it: (it[1].when_us, it[1].order))
-        del due[request.due_limit :]
+        del due[claim.due_limit :]
         taken.update(item for _, item in due)
         for item in taken:
-            item.held_until_us = now_us + request.hold_ms * 1_000
+            item.held_until_us = now_us + claim.hold_ms * 1_000
         waiting = [item for _, item in self._due_items()] + list(self.ready.values())
         moments = [item.free_us for item in waiting if item.free_us > now_us]
         return Claimed(

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from stepwell.core.port import (
     INPUT_KEY,
+    Claim,
     Claimed,
-    ClaimRequest,
     Commit,
     CommitResult,
     EventPage,
@@ -160,7 +160,7 @@ class JournalStore:
         # Left out: it is said every few seconds, and a file that only grows is no place for it.
         self._require_open()
 
-    async def record(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
         self._require_open()
         raise StoreRefused("a journal of commits keeps none of calls")
 
@@ -174,9 +174,9 @@ class JournalStore:
 
     # --- claiming ---
 
-    async def claim(self, request: ClaimRequest) -> Claimed:
+    async def claim(self, claim: Claim) -> Claimed:
         self._require_open()
-        return self._state.claim(request, self._clock.now_us())
+        return self._state.claim(claim, self._clock.now_us())
 
     # --- reading ---
 

@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from stepwell_client.v1 import store_pb2 as stepwell_dot_v1_dot_store__pb2
+from stepwell_client.store.v1 import store_pb2 as stepwell_dot_store_dot_v1_dot_store__pb2
 
 GRPC_GENERATED_VERSION = '1.75.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + f' but the generated code in stepwell/v1/store_pb2_grpc.py depends on'
+        + f' but the generated code in stepwell/store/v1/store_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -44,99 +44,99 @@ class StoreStub(object):
             channel: A grpc.Channel.
         """
         self.Commit = channel.unary_unary(
-                '/stepwell.v1.Store/Commit',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreCommitRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreCommitResponse.FromString,
+                '/stepwell.store.v1.Store/Commit',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.CommitRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.CommitResponse.FromString,
                 _registered_method=True)
         self.Renew = channel.unary_unary(
-                '/stepwell.v1.Store/Renew',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreRenewRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRenewResponse.FromString,
+                '/stepwell.store.v1.Store/Renew',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.RenewRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.RenewResponse.FromString,
                 _registered_method=True)
-        self.Record = channel.unary_unary(
-                '/stepwell.v1.Store/Record',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreRecordRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRecordResponse.FromString,
+        self.WriteJournal = channel.unary_unary(
+                '/stepwell.store.v1.Store/WriteJournal',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.WriteJournalRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.WriteJournalResponse.FromString,
                 _registered_method=True)
         self.PutPresence = channel.unary_unary(
-                '/stepwell.v1.Store/PutPresence',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StorePutPresenceRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StorePutPresenceResponse.FromString,
+                '/stepwell.store.v1.Store/PutPresence',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.PutPresenceRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.PutPresenceResponse.FromString,
                 _registered_method=True)
         self.AppendLogs = channel.unary_unary(
-                '/stepwell.v1.Store/AppendLogs',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsResponse.FromString,
+                '/stepwell.store.v1.Store/AppendLogs',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.AppendLogsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.AppendLogsResponse.FromString,
                 _registered_method=True)
         self.RemoveLogs = channel.unary_unary(
-                '/stepwell.v1.Store/RemoveLogs',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsResponse.FromString,
+                '/stepwell.store.v1.Store/RemoveLogs',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.RemoveLogsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.RemoveLogsResponse.FromString,
                 _registered_method=True)
         self.DeleteRun = channel.unary_unary(
-                '/stepwell.v1.Store/DeleteRun',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreDeleteRunRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreDeleteRunResponse.FromString,
+                '/stepwell.store.v1.Store/DeleteRun',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.DeleteRunRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.DeleteRunResponse.FromString,
                 _registered_method=True)
         self.Claim = channel.unary_unary(
-                '/stepwell.v1.Store/Claim',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreClaimRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreClaimResponse.FromString,
+                '/stepwell.store.v1.Store/Claim',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ClaimRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ClaimResponse.FromString,
                 _registered_method=True)
         self.GetRun = channel.unary_unary(
-                '/stepwell.v1.Store/GetRun',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreGetRunRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreGetRunResponse.FromString,
+                '/stepwell.store.v1.Store/GetRun',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.GetRunRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.GetRunResponse.FromString,
                 _registered_method=True)
         self.Load = channel.unary_unary(
-                '/stepwell.v1.Store/Load',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreLoadRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreLoadResponse.FromString,
+                '/stepwell.store.v1.Store/Load',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.LoadRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.LoadResponse.FromString,
                 _registered_method=True)
         self.ReadPayloads = channel.unary_unary(
-                '/stepwell.v1.Store/ReadPayloads',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsResponse.FromString,
+                '/stepwell.store.v1.Store/ReadPayloads',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPayloadsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPayloadsResponse.FromString,
                 _registered_method=True)
         self.ReadPlan = channel.unary_unary(
-                '/stepwell.v1.Store/ReadPlan',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanResponse.FromString,
+                '/stepwell.store.v1.Store/ReadPlan',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPlanRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPlanResponse.FromString,
                 _registered_method=True)
         self.ReadBase = channel.unary_unary(
-                '/stepwell.v1.Store/ReadBase',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseResponse.FromString,
+                '/stepwell.store.v1.Store/ReadBase',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadBaseRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadBaseResponse.FromString,
                 _registered_method=True)
         self.ReadEvents = channel.unary_unary(
-                '/stepwell.v1.Store/ReadEvents',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsResponse.FromString,
+                '/stepwell.store.v1.Store/ReadEvents',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadEventsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadEventsResponse.FromString,
                 _registered_method=True)
         self.Page = channel.unary_unary(
-                '/stepwell.v1.Store/Page',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StorePageRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StorePageResponse.FromString,
+                '/stepwell.store.v1.Store/Page',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.PageRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.PageResponse.FromString,
                 _registered_method=True)
         self.ReadQuestions = channel.unary_unary(
-                '/stepwell.v1.Store/ReadQuestions',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsResponse.FromString,
+                '/stepwell.store.v1.Store/ReadQuestions',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadQuestionsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadQuestionsResponse.FromString,
                 _registered_method=True)
         self.SwapKeys = channel.unary_unary(
-                '/stepwell.v1.Store/SwapKeys',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysResponse.FromString,
+                '/stepwell.store.v1.Store/SwapKeys',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.SwapKeysRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.SwapKeysResponse.FromString,
                 _registered_method=True)
         self.Subscribe = channel.unary_stream(
-                '/stepwell.v1.Store/Subscribe',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreSubscribeRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreSubscribeResponse.FromString,
+                '/stepwell.store.v1.Store/Subscribe',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.SubscribeRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.SubscribeResponse.FromString,
                 _registered_method=True)
         self.Describe = channel.unary_unary(
-                '/stepwell.v1.Store/Describe',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreDescribeRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreDescribeResponse.FromString,
+                '/stepwell.store.v1.Store/Describe',
+                request_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.DescribeRequest.SerializeToString,
+                response_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.DescribeResponse.FromString,
                 _registered_method=True)
 
 
@@ -169,7 +169,7 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Record(self, request, context):
+    def WriteJournal(self, request, context):
         """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
         makes no event.
 
@@ -302,104 +302,104 @@ def add_StoreServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Commit': grpc.unary_unary_rpc_method_handler(
                     servicer.Commit,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreCommitRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreCommitResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.CommitRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.CommitResponse.SerializeToString,
             ),
             'Renew': grpc.unary_unary_rpc_method_handler(
                     servicer.Renew,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRenewRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreRenewResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.RenewRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.RenewResponse.SerializeToString,
             ),
-            'Record': grpc.unary_unary_rpc_method_handler(
-                    servicer.Record,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRecordRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreRecordResponse.SerializeToString,
+            'WriteJournal': grpc.unary_unary_rpc_method_handler(
+                    servicer.WriteJournal,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.WriteJournalRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.WriteJournalResponse.SerializeToString,
             ),
             'PutPresence': grpc.unary_unary_rpc_method_handler(
                     servicer.PutPresence,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StorePutPresenceRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StorePutPresenceResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.PutPresenceRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.PutPresenceResponse.SerializeToString,
             ),
             'AppendLogs': grpc.unary_unary_rpc_method_handler(
                     servicer.AppendLogs,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.AppendLogsRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.AppendLogsResponse.SerializeToString,
             ),
             'RemoveLogs': grpc.unary_unary_rpc_method_handler(
                     servicer.RemoveLogs,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.RemoveLogsRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.RemoveLogsResponse.SerializeToString,
             ),
             'DeleteRun': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteRun,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreDeleteRunRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreDeleteRunResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.DeleteRunRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.DeleteRunResponse.SerializeToString,
             ),
             'Claim': grpc.unary_unary_rpc_method_handler(
                     servicer.Claim,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreClaimRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreClaimResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ClaimRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ClaimResponse.SerializeToString,
             ),
             'GetRun': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRun,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreGetRunRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreGetRunResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.GetRunRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.GetRunResponse.SerializeToString,
             ),
             'Load': grpc.unary_unary_rpc_method_handler(
                     servicer.Load,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreLoadRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreLoadResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.LoadRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.LoadResponse.SerializeToString,
             ),
             'ReadPayloads': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadPayloads,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPayloadsRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPayloadsResponse.SerializeToString,
             ),
             'ReadPlan': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadPlan,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPlanRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadPlanResponse.SerializeToString,
             ),
             'ReadBase': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadBase,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadBaseRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadBaseResponse.SerializeToString,
             ),
             'ReadEvents': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadEvents,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadEventsRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadEventsResponse.SerializeToString,
             ),
             'Page': grpc.unary_unary_rpc_method_handler(
                     servicer.Page,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StorePageRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StorePageResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.PageRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.PageResponse.SerializeToString,
             ),
             'ReadQuestions': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadQuestions,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadQuestionsRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.ReadQuestionsResponse.SerializeToString,
             ),
             'SwapKeys': grpc.unary_unary_rpc_method_handler(
                     servicer.SwapKeys,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.SwapKeysRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.SwapKeysResponse.SerializeToString,
             ),
             'Subscribe': grpc.unary_stream_rpc_method_handler(
                     servicer.Subscribe,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreSubscribeRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreSubscribeResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.SubscribeRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.SubscribeResponse.SerializeToString,
             ),
             'Describe': grpc.unary_unary_rpc_method_handler(
                     servicer.Describe,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreDescribeRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreDescribeResponse.SerializeToString,
+                    request_deserializer=stepwell_dot_store_dot_v1_dot_store__pb2.DescribeRequest.FromString,
+                    response_serializer=stepwell_dot_store_dot_v1_dot_store__pb2.DescribeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'stepwell.v1.Store', rpc_method_handlers)
+            'stepwell.store.v1.Store', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('stepwell.v1.Store', rpc_method_handlers)
+    server.add_registered_method_handlers('stepwell.store.v1.Store', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
@@ -429,9 +429,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/Commit',
-            stepwell_dot_v1_dot_store__pb2.StoreCommitRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreCommitResponse.FromString,
+            '/stepwell.store.v1.Store/Commit',
+            stepwell_dot_store_dot_v1_dot_store__pb2.CommitRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.CommitResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -456,9 +456,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/Renew',
-            stepwell_dot_v1_dot_store__pb2.StoreRenewRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreRenewResponse.FromString,
+            '/stepwell.store.v1.Store/Renew',
+            stepwell_dot_store_dot_v1_dot_store__pb2.RenewRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.RenewResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -470,7 +470,7 @@ class Store(object):
             _registered_method=True)
 
     @staticmethod
-    def Record(request,
+    def WriteJournal(request,
             target,
             options=(),
             channel_credentials=None,
@@ -483,9 +483,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/Record',
-            stepwell_dot_v1_dot_store__pb2.StoreRecordRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreRecordResponse.FromString,
+            '/stepwell.store.v1.Store/WriteJournal',
+            stepwell_dot_store_dot_v1_dot_store__pb2.WriteJournalRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.WriteJournalResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -510,9 +510,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/PutPresence',
-            stepwell_dot_v1_dot_store__pb2.StorePutPresenceRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StorePutPresenceResponse.FromString,
+            '/stepwell.store.v1.Store/PutPresence',
+            stepwell_dot_store_dot_v1_dot_store__pb2.PutPresenceRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.PutPresenceResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -537,9 +537,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/AppendLogs',
-            stepwell_dot_v1_dot_store__pb2.StoreAppendLogsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreAppendLogsResponse.FromString,
+            '/stepwell.store.v1.Store/AppendLogs',
+            stepwell_dot_store_dot_v1_dot_store__pb2.AppendLogsRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.AppendLogsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -564,9 +564,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/RemoveLogs',
-            stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsResponse.FromString,
+            '/stepwell.store.v1.Store/RemoveLogs',
+            stepwell_dot_store_dot_v1_dot_store__pb2.RemoveLogsRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.RemoveLogsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -591,9 +591,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/DeleteRun',
-            stepwell_dot_v1_dot_store__pb2.StoreDeleteRunRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreDeleteRunResponse.FromString,
+            '/stepwell.store.v1.Store/DeleteRun',
+            stepwell_dot_store_dot_v1_dot_store__pb2.DeleteRunRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.DeleteRunResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -618,9 +618,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/Claim',
-            stepwell_dot_v1_dot_store__pb2.StoreClaimRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreClaimResponse.FromString,
+            '/stepwell.store.v1.Store/Claim',
+            stepwell_dot_store_dot_v1_dot_store__pb2.ClaimRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.ClaimResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -645,9 +645,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/GetRun',
-            stepwell_dot_v1_dot_store__pb2.StoreGetRunRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreGetRunResponse.FromString,
+            '/stepwell.store.v1.Store/GetRun',
+            stepwell_dot_store_dot_v1_dot_store__pb2.GetRunRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.GetRunResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -672,9 +672,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/Load',
-            stepwell_dot_v1_dot_store__pb2.StoreLoadRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreLoadResponse.FromString,
+            '/stepwell.store.v1.Store/Load',
+            stepwell_dot_store_dot_v1_dot_store__pb2.LoadRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.LoadResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -699,9 +699,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/ReadPayloads',
-            stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsResponse.FromString,
+            '/stepwell.store.v1.Store/ReadPayloads',
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadPayloadsRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadPayloadsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -726,9 +726,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/ReadPlan',
-            stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadPlanResponse.FromString,
+            '/stepwell.store.v1.Store/ReadPlan',
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadPlanRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadPlanResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -753,9 +753,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/ReadBase',
-            stepwell_dot_v1_dot_store__pb2.StoreReadBaseRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadBaseResponse.FromString,
+            '/stepwell.store.v1.Store/ReadBase',
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadBaseRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadBaseResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -780,9 +780,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/ReadEvents',
-            stepwell_dot_v1_dot_store__pb2.StoreReadEventsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadEventsResponse.FromString,
+            '/stepwell.store.v1.Store/ReadEvents',
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadEventsRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -807,9 +807,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/Page',
-            stepwell_dot_v1_dot_store__pb2.StorePageRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StorePageResponse.FromString,
+            '/stepwell.store.v1.Store/Page',
+            stepwell_dot_store_dot_v1_dot_store__pb2.PageRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.PageResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -834,9 +834,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/ReadQuestions',
-            stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadQuestionsResponse.FromString,
+            '/stepwell.store.v1.Store/ReadQuestions',
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadQuestionsRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.ReadQuestionsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -861,9 +861,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/SwapKeys',
-            stepwell_dot_v1_dot_store__pb2.StoreSwapKeysRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreSwapKeysResponse.FromString,
+            '/stepwell.store.v1.Store/SwapKeys',
+            stepwell_dot_store_dot_v1_dot_store__pb2.SwapKeysRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.SwapKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -888,9 +888,9 @@ class Store(object):
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/stepwell.v1.Store/Subscribe',
-            stepwell_dot_v1_dot_store__pb2.StoreSubscribeRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreSubscribeResponse.FromString,
+            '/stepwell.store.v1.Store/Subscribe',
+            stepwell_dot_store_dot_v1_dot_store__pb2.SubscribeRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.SubscribeResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -915,9 +915,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/Describe',
-            stepwell_dot_v1_dot_store__pb2.StoreDescribeRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreDescribeResponse.FromString,
+            '/stepwell.store.v1.Store/Describe',
+            stepwell_dot_store_dot_v1_dot_store__pb2.DescribeRequest.SerializeToString,
+            stepwell_dot_store_dot_v1_dot_store__pb2.DescribeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,7 @@ requests and in the rows within them: names are the Orchestrator's, and no text 
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from stepwell_client.v1 import store_pb2 as _store_pb2
+from stepwell_client.store.v1 import store_pb2 as _store_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -48,60 +48,60 @@ class StoreStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StoreAsyncStub: ...
-    Commit: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreCommitRequest, _store_pb2.StoreCommitResponse]
+    Commit: _grpc.UnaryUnaryMultiCallable[_store_pb2.CommitRequest, _store_pb2.CommitResponse]
     """Applies each commit wholly or not at all, and makes all that were applied durable together.
 
     Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was applied; OUTCOME_UNKNOWN: each of them may
     or may not have been; send the same ones again).
     """
-    Renew: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreRenewRequest, _store_pb2.StoreRenewResponse]
+    Renew: _grpc.UnaryUnaryMultiCallable[_store_pb2.RenewRequest, _store_pb2.RenewResponse]
     """Moves the deadlines of leases. Changes no version and makes no event."""
-    Record: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreRecordRequest, _store_pb2.StoreRecordResponse]
+    WriteJournal: _grpc.UnaryUnaryMultiCallable[_store_pb2.WriteJournalRequest, _store_pb2.WriteJournalResponse]
     """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
     makes no event.
 
     Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was written; OUTCOME_UNKNOWN: each of them may
     or may not have been; send the same ones again).
     """
-    PutPresence: _grpc.UnaryUnaryMultiCallable[_store_pb2.StorePutPresenceRequest, _store_pb2.StorePutPresenceResponse]
+    PutPresence: _grpc.UnaryUnaryMultiCallable[_store_pb2.PutPresenceRequest, _store_pb2.PutPresenceResponse]
     """Says that workers are connected."""
-    AppendLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreAppendLogsRequest, _store_pb2.StoreAppendLogsResponse]
+    AppendLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.AppendLogsRequest, _store_pb2.AppendLogsResponse]
     """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
-    RemoveLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreRemoveLogsRequest, _store_pb2.StoreRemoveLogsResponse]
+    RemoveLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.RemoveLogsRequest, _store_pb2.RemoveLogsResponse]
     """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
-    DeleteRun: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreDeleteRunRequest, _store_pb2.StoreDeleteRunResponse]
+    DeleteRun: _grpc.UnaryUnaryMultiCallable[_store_pb2.DeleteRunRequest, _store_pb2.DeleteRunResponse]
     """Removes a run with all that belongs to it, if it is at the version given."""
-    Claim: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreClaimRequest, _store_pb2.StoreClaimResponse]
+    Claim: _grpc.UnaryUnaryMultiCallable[_store_pb2.ClaimRequest, _store_pb2.ClaimResponse]
     """Returns what may be done now, and holds it from everyone for a moment. Changes no run."""
-    GetRun: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreGetRunRequest, _store_pb2.StoreGetRunResponse]
+    GetRun: _grpc.UnaryUnaryMultiCallable[_store_pb2.GetRunRequest, _store_pb2.GetRunResponse]
     """Returns a run's row as of its last commit."""
-    Load: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreLoadRequest, _store_pb2.StoreLoadResponse]
+    Load: _grpc.UnaryUnaryMultiCallable[_store_pb2.LoadRequest, _store_pb2.LoadResponse]
     """Returns the rows that the loop needs, all of one version."""
-    ReadPayloads: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadPayloadsRequest, _store_pb2.StoreReadPayloadsResponse]
+    ReadPayloads: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadPayloadsRequest, _store_pb2.ReadPayloadsResponse]
     """Returns what is stored under keys: a run's input, and what its executions left behind."""
-    ReadPlan: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadPlanRequest, _store_pb2.StoreReadPlanResponse]
+    ReadPlan: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadPlanRequest, _store_pb2.ReadPlanResponse]
     """Returns one plan revision."""
-    ReadBase: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadBaseRequest, _store_pb2.StoreReadBaseResponse]
+    ReadBase: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadBaseRequest, _store_pb2.ReadBaseResponse]
     """Returns the last checkpoint up to a version that has a base, with it."""
-    ReadEvents: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadEventsRequest, _store_pb2.StoreReadEventsResponse]
+    ReadEvents: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadEventsRequest, _store_pb2.ReadEventsResponse]
     """Returns events, whole commits at a time."""
-    Page: _grpc.UnaryUnaryMultiCallable[_store_pb2.StorePageRequest, _store_pb2.StorePageResponse]
+    Page: _grpc.UnaryUnaryMultiCallable[_store_pb2.PageRequest, _store_pb2.PageResponse]
     """Returns the rows that a query asks for, a page at a time.
 
     Errors: INVALID_ARGUMENT (the cursor is none of this store's).
     """
-    ReadQuestions: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadQuestionsRequest, _store_pb2.StoreReadQuestionsResponse]
+    ReadQuestions: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadQuestionsRequest, _store_pb2.ReadQuestionsResponse]
     """Returns questions by their ids, whatever their status."""
-    SwapKeys: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreSwapKeysRequest, _store_pb2.StoreSwapKeysResponse]
+    SwapKeys: _grpc.UnaryUnaryMultiCallable[_store_pb2.SwapKeysRequest, _store_pb2.SwapKeysResponse]
     """Compares and swaps the reservations of idempotency keys, each by itself.
 
     Errors: UNAVAILABLE (each may or may not have been done; send the same ones again).
     """
-    Subscribe: _grpc.UnaryStreamMultiCallable[_store_pb2.StoreSubscribeRequest, _store_pb2.StoreSubscribeResponse]
+    Subscribe: _grpc.UnaryStreamMultiCallable[_store_pb2.SubscribeRequest, _store_pb2.SubscribeResponse]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
     """
-    Describe: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreDescribeRequest, _store_pb2.StoreDescribeResponse]
+    Describe: _grpc.UnaryUnaryMultiCallable[_store_pb2.DescribeRequest, _store_pb2.DescribeResponse]
     """Says what this store is and what it promises."""
 
 @_typing.type_check_only
@@ -118,60 +118,60 @@ class StoreAsyncStub(StoreStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    Commit: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreCommitRequest, _store_pb2.StoreCommitResponse]  # type: ignore[assignment]
+    Commit: _aio.UnaryUnaryMultiCallable[_store_pb2.CommitRequest, _store_pb2.CommitResponse]  # type: ignore[assignment]
     """Applies each commit wholly or not at all, and makes all that were applied durable together.
 
     Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was applied; OUTCOME_UNKNOWN: each of them may
     or may not have been; send the same ones again).
     """
-    Renew: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreRenewRequest, _store_pb2.StoreRenewResponse]  # type: ignore[assignment]
+    Renew: _aio.UnaryUnaryMultiCallable[_store_pb2.RenewRequest, _store_pb2.RenewResponse]  # type: ignore[assignment]
     """Moves the deadlines of leases. Changes no version and makes no event."""
-    Record: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreRecordRequest, _store_pb2.StoreRecordResponse]  # type: ignore[assignment]
+    WriteJournal: _aio.UnaryUnaryMultiCallable[_store_pb2.WriteJournalRequest, _store_pb2.WriteJournalResponse]  # type: ignore[assignment]
     """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
     makes no event.
 
     Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was written; OUTCOME_UNKNOWN: each of them may
     or may not have been; send the same ones again).
     """
-    PutPresence: _aio.UnaryUnaryMultiCallable[_store_pb2.StorePutPresenceRequest, _store_pb2.StorePutPresenceResponse]  # type: ignore[assignment]
+    PutPresence: _aio.UnaryUnaryMultiCallable[_store_pb2.PutPresenceRequest, _store_pb2.PutPresenceResponse]  # type: ignore[assignment]
     """Says that workers are connected."""
-    AppendLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreAppendLogsRequest, _store_pb2.StoreAppendLogsResponse]  # type: ignore[assignment]
+    AppendLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.AppendLogsRequest, _store_pb2.AppendLogsResponse]  # type: ignore[assignment]
     """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
-    RemoveLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreRemoveLogsRequest, _store_pb2.StoreRemoveLogsResponse]  # type: ignore[assignment]
+    RemoveLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.RemoveLogsRequest, _store_pb2.RemoveLogsResponse]  # type: ignore[assignment]
     """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
-    DeleteRun: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreDeleteRunRequest, _store_pb2.StoreDeleteRunResponse]  # type: ignore[assignment]
+    DeleteRun: _aio.UnaryUnaryMultiCallable[_store_pb2.DeleteRunRequest, _store_pb2.DeleteRunResponse]  # type: ignore[assignment]
     """Removes a run with all that belongs to it, if it is at the version given."""
-    Claim: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreClaimRequest, _store_pb2.StoreClaimResponse]  # type: ignore[assignment]
+    Claim: _aio.UnaryUnaryMultiCallable[_store_pb2.ClaimRequest, _store_pb2.ClaimResponse]  # type: ignore[assignment]
     """Returns what may be done now, and holds it from everyone for a moment. Changes no run."""
-    GetRun: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreGetRunRequest, _store_pb2.StoreGetRunResponse]  # type: ignore[assignment]
+    GetRun: _aio.UnaryUnaryMultiCallable[_store_pb2.GetRunRequest, _store_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns a run's row as of its last commit."""
-    Load: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreLoadRequest, _store_pb2.StoreLoadResponse]  # type: ignore[assignment]
+    Load: _aio.UnaryUnaryMultiCallable[_store_pb2.LoadRequest, _store_pb2.LoadResponse]  # type: ignore[assignment]
     """Returns the rows that the loop needs, all of one version."""
-    ReadPayloads: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadPayloadsRequest, _store_pb2.StoreReadPayloadsResponse]  # type: ignore[assignment]
+    ReadPayloads: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadPayloadsRequest, _store_pb2.ReadPayloadsResponse]  # type: ignore[assignment]
     """Returns what is stored under keys: a run's input, and what its executions left behind."""
-    ReadPlan: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadPlanRequest, _store_pb2.StoreReadPlanResponse]  # type: ignore[assignment]
+    ReadPlan: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadPlanRequest, _store_pb2.ReadPlanResponse]  # type: ignore[assignment]
     """Returns one plan revision."""
-    ReadBase: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadBaseRequest, _store_pb2.StoreReadBaseResponse]  # type: ignore[assignment]
+    ReadBase: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadBaseRequest, _store_pb2.ReadBaseResponse]  # type: ignore[assignment]
     """Returns the last checkpoint up to a version that has a base, with it."""
-    ReadEvents: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadEventsRequest, _store_pb2.StoreReadEventsResponse]  # type: ignore[assignment]
+    ReadEvents: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadEventsRequest, _store_pb2.ReadEventsResponse]  # type: ignore[assignment]
     """Returns events, whole commits at a time."""
-    Page: _aio.UnaryUnaryMultiCallable[_store_pb2.StorePageRequest, _store_pb2.StorePageResponse]  # type: ignore[assignment]
+    Page: _aio.UnaryUnaryMultiCallable[_store_pb2.PageRequest, _store_pb2.PageResponse]  # type: ignore[assignment]
     """Returns the rows that a query asks for, a page at a time.
 
     Errors: INVALID_ARGUMENT (the cursor is none of this store's).
     """
-    ReadQuestions: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadQuestionsRequest, _store_pb2.StoreReadQuestionsResponse]  # type: ignore[assignment]
+    ReadQuestions: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadQuestionsRequest, _store_pb2.ReadQuestionsResponse]  # type: ignore[assignment]
     """Returns questions by their ids, whatever their status."""
-    SwapKeys: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreSwapKeysRequest, _store_pb2.StoreSwapKeysResponse]  # type: ignore[assignment]
+    SwapKeys: _aio.UnaryUnaryMultiCallable[_store_pb2.SwapKeysRequest, _store_pb2.SwapKeysResponse]  # type: ignore[assignment]
     """Compares and swaps the reservations of idempotency keys, each by itself.
 
     Errors: UNAVAILABLE (each may or may not have been done; send the same ones again).
     """
-    Subscribe: _aio.UnaryStreamMultiCallable[_store_pb2.StoreSubscribeRequest, _store_pb2.StoreSubscribeResponse]  # type: ignore[assignment]
+    Subscribe: _aio.UnaryStreamMultiCallable[_store_pb2.SubscribeRequest, _store_pb2.SubscribeResponse]  # type: ignore[assignment]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
     """
-    Describe: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreDescribeRequest, _store_pb2.StoreDescribeResponse]  # type: ignore[assignment]
+    Describe: _aio.UnaryUnaryMultiCallable[_store_pb2.DescribeRequest, _store_pb2.DescribeResponse]  # type: ignore[assignment]
     """Says what this store is and what it promises."""
 
 class StoreServicer(metaclass=_abc_1.ABCMeta):
@@ -189,9 +189,9 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Commit(
         self,
-        request: _store_pb2.StoreCommitRequest,
+        request: _store_pb2.CommitRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreCommitResponse, _abc.Awaitable[_store_pb2.StoreCommitResponse]]:
+    ) -> _typing.Union[_store_pb2.CommitResponse, _abc.Awaitable[_store_pb2.CommitResponse]]:
         """Applies each commit wholly or not at all, and makes all that were applied durable together.
 
         Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing of it was applied; OUTCOME_UNKNOWN: each of them may
@@ -201,17 +201,17 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Renew(
         self,
-        request: _store_pb2.StoreRenewRequest,
+        request: _store_pb2.RenewRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreRenewResponse, _abc.Awaitable[_store_pb2.StoreRenewResponse]]:
+    ) -> _typing.Union[_store_pb2.RenewResponse, _abc.Awaitable[_store_pb2.RenewResponse]]:
         """Moves the deadlines of leases. Changes no version and makes no event."""
 
     @_abc_1.abstractmethod
-    def Record(
+    def WriteJournal(
         self,
-        request: _store_pb2.StoreRecordRequest,
+        request: _store_pb2.WriteJournalRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreRecordResponse, _abc.Awaitable[_store_pb2.StoreRecordResponse]]:
+    ) -> _typing.Union[_store_pb2.WriteJournalResponse, _abc.Awaitable[_store_pb2.WriteJournalResponse]]:
         """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
         makes no event.
 
@@ -222,97 +222,97 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def PutPresence(
         self,
-        request: _store_pb2.StorePutPresenceRequest,
+        request: _store_pb2.PutPresenceRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StorePutPresenceResponse, _abc.Awaitable[_store_pb2.StorePutPresenceResponse]]:
+    ) -> _typing.Union[_store_pb2.PutPresenceResponse, _abc.Awaitable[_store_pb2.PutPresenceResponse]]:
         """Says that workers are connected."""
 
     @_abc_1.abstractmethod
     def AppendLogs(
         self,
-        request: _store_pb2.StoreAppendLogsRequest,
+        request: _store_pb2.AppendLogsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreAppendLogsResponse, _abc.Awaitable[_store_pb2.StoreAppendLogsResponse]]:
+    ) -> _typing.Union[_store_pb2.AppendLogsResponse, _abc.Awaitable[_store_pb2.AppendLogsResponse]]:
         """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
 
     @_abc_1.abstractmethod
     def RemoveLogs(
         self,
-        request: _store_pb2.StoreRemoveLogsRequest,
+        request: _store_pb2.RemoveLogsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreRemoveLogsResponse, _abc.Awaitable[_store_pb2.StoreRemoveLogsResponse]]:
+    ) -> _typing.Union[_store_pb2.RemoveLogsResponse, _abc.Awaitable[_store_pb2.RemoveLogsResponse]]:
         """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
 
     @_abc_1.abstractmethod
     def DeleteRun(
         self,
-        request: _store_pb2.StoreDeleteRunRequest,
+        request: _store_pb2.DeleteRunRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreDeleteRunResponse, _abc.Awaitable[_store_pb2.StoreDeleteRunResponse]]:
+    ) -> _typing.Union[_store_pb2.DeleteRunResponse, _abc.Awaitable[_store_pb2.DeleteRunResponse]]:
         """Removes a run with all that belongs to it, if it is at the version given."""
 
     @_abc_1.abstractmethod
     def Claim(
         self,
-        request: _store_pb2.StoreClaimRequest,
+        request: _store_pb2.ClaimRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreClaimResponse, _abc.Awaitable[_store_pb2.StoreClaimResponse]]:
+    ) -> _typing.Union[_store_pb2.ClaimResponse, _abc.Awaitable[_store_pb2.ClaimResponse]]:
         """Returns what may be done now, and holds it from everyone for a moment. Changes no run."""
 
     @_abc_1.abstractmethod
     def GetRun(
         self,
-        request: _store_pb2.StoreGetRunRequest,
+        request: _store_pb2.GetRunRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreGetRunResponse, _abc.Awaitable[_store_pb2.StoreGetRunResponse]]:
+    ) -> _typing.Union[_store_pb2.GetRunResponse, _abc.Awaitable[_store_pb2.GetRunResponse]]:
         """Returns a run's row as of its last commit."""
 
     @_abc_1.abstractmethod
     def Load(
         self,
-        request: _store_pb2.StoreLoadRequest,
+        request: _store_pb2.LoadRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreLoadResponse, _abc.Awaitable[_store_pb2.StoreLoadResponse]]:
+    ) -> _typing.Union[_store_pb2.LoadResponse, _abc.Awaitable[_store_pb2.LoadResponse]]:
         """Returns the rows that the loop needs, all of one version."""
 
     @_abc_1.abstractmethod
     def ReadPayloads(
         self,
-        request: _store_pb2.StoreReadPayloadsRequest,
+        request: _store_pb2.ReadPayloadsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadPayloadsResponse, _abc.Awaitable[_store_pb2.StoreReadPayloadsResponse]]:
+    ) -> _typing.Union[_store_pb2.ReadPayloadsResponse, _abc.Awaitable[_store_pb2.ReadPayloadsResponse]]:
         """Returns what is stored under keys: a run's input, and what its executions left behind."""
 
     @_abc_1.abstractmethod
     def ReadPlan(
         self,
-        request: _store_pb2.StoreReadPlanRequest,
+        request: _store_pb2.ReadPlanRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadPlanResponse, _abc.Awaitable[_store_pb2.StoreReadPlanResponse]]:
+    ) -> _typing.Union[_store_pb2.ReadPlanResponse, _abc.Awaitable[_store_pb2.ReadPlanResponse]]:
         """Returns one plan revision."""
 
     @_abc_1.abstractmethod
     def ReadBase(
         self,
-        request: _store_pb2.StoreReadBaseRequest,
+        request: _store_pb2.ReadBaseRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadBaseResponse, _abc.Awaitable[_store_pb2.StoreReadBaseResponse]]:
+    ) -> _typing.Union[_store_pb2.ReadBaseResponse, _abc.Awaitable[_store_pb2.ReadBaseResponse]]:
         """Returns the last checkpoint up to a version that has a base, with it."""
 
     @_abc_1.abstractmethod
     def ReadEvents(
         self,
-        request: _store_pb2.StoreReadEventsRequest,
+        request: _store_pb2.ReadEventsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadEventsResponse, _abc.Awaitable[_store_pb2.StoreReadEventsResponse]]:
+    ) -> _typing.Union[_store_pb2.ReadEventsResponse, _abc.Awaitable[_store_pb2.ReadEventsResponse]]:
         """Returns events, whole commits at a time."""
 
     @_abc_1.abstractmethod
     def Page(
         self,
-        request: _store_pb2.StorePageRequest,
+        request: _store_pb2.PageRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StorePageResponse, _abc.Awaitable[_store_pb2.StorePageResponse]]:
+    ) -> _typing.Union[_store_pb2.PageResponse, _abc.Awaitable[_store_pb2.PageResponse]]:
         """Returns the rows that a query asks for, a page at a time.
 
         Errors: INVALID_ARGUMENT (the cursor is none of this store's).
@@ -321,17 +321,17 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ReadQuestions(
         self,
-        request: _store_pb2.StoreReadQuestionsRequest,
+        request: _store_pb2.ReadQuestionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadQuestionsResponse, _abc.Awaitable[_store_pb2.StoreReadQuestionsResponse]]:
+    ) -> _typing.Union[_store_pb2.ReadQuestionsResponse, _abc.Awaitable[_store_pb2.ReadQuestionsResponse]]:
         """Returns questions by their ids, whatever their status."""
 
     @_abc_1.abstractmethod
     def SwapKeys(
         self,
-        request: _store_pb2.StoreSwapKeysRequest,
+        request: _store_pb2.SwapKeysRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreSwapKeysResponse, _abc.Awaitable[_store_pb2.StoreSwapKeysResponse]]:
+    ) -> _typing.Union[_store_pb2.SwapKeysResponse, _abc.Awaitable[_store_pb2.SwapKeysResponse]]:
         """Compares and swaps the reservations of idempotency keys, each by itself.
 
         Errors: UNAVAILABLE (each may or may not have been done; send the same ones again).
@@ -340,9 +340,9 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Subscribe(
         self,
-        request: _store_pb2.StoreSubscribeRequest,
+        request: _store_pb2.SubscribeRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_store_pb2.StoreSubscribeResponse], _abc.AsyncIterator[_store_pb2.StoreSubscribeResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_store_pb2.SubscribeResponse], _abc.AsyncIterator[_store_pb2.SubscribeResponse]]:
         """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
         empty and says that hints are sent from now on.
         """
@@ -350,9 +350,9 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def Describe(
         self,
-        request: _store_pb2.StoreDescribeRequest,
+        request: _store_pb2.DescribeRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreDescribeResponse, _abc.Awaitable[_store_pb2.StoreDescribeResponse]]:
+    ) -> _typing.Union[_store_pb2.DescribeResponse, _abc.Awaitable[_store_pb2.DescribeResponse]]:
         """Says what this store is and what it promises."""
 
 def add_StoreServicer_to_server(servicer: StoreServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

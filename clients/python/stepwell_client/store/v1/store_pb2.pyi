@@ -102,7 +102,7 @@ class JournalTotals(_message.Message):
     messages: int
     def __init__(self, entries: _Optional[int] = ..., bytes: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., messages: _Optional[int] = ...) -> None: ...
 
-class StoreRecording(_message.Message):
+class Recording(_message.Message):
     __slots__ = ("tenant_id", "run_id", "execution_id", "token", "journal", "generation", "entries", "forget_number")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -122,7 +122,7 @@ class StoreRecording(_message.Message):
     forget_number: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget_number: _Optional[int] = ...) -> None: ...
 
-class StoreWritten(_message.Message):
+class Written(_message.Message):
     __slots__ = ("accepted", "until_time")
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -130,7 +130,7 @@ class StoreWritten(_message.Message):
     until_time: _timestamp_pb2.Timestamp
     def __init__(self, accepted: bool = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class StoreRecorded(_message.Message):
+class Recorded(_message.Message):
     __slots__ = ("live", "written", "totals", "now_time", "late")
     LIVE_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_FIELD_NUMBER: _ClassVar[int]
@@ -138,23 +138,23 @@ class StoreRecorded(_message.Message):
     NOW_TIME_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
     live: bool
-    written: _containers.RepeatedCompositeFieldContainer[StoreWritten]
+    written: _containers.RepeatedCompositeFieldContainer[Written]
     totals: JournalTotals
     now_time: _timestamp_pb2.Timestamp
     late: bool
-    def __init__(self, live: bool = ..., written: _Optional[_Iterable[_Union[StoreWritten, _Mapping]]] = ..., totals: _Optional[_Union[JournalTotals, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., late: bool = ...) -> None: ...
+    def __init__(self, live: bool = ..., written: _Optional[_Iterable[_Union[Written, _Mapping]]] = ..., totals: _Optional[_Union[JournalTotals, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., late: bool = ...) -> None: ...
 
-class StoreRecordRequest(_message.Message):
+class WriteJournalRequest(_message.Message):
     __slots__ = ("recordings",)
     RECORDINGS_FIELD_NUMBER: _ClassVar[int]
-    recordings: _containers.RepeatedCompositeFieldContainer[StoreRecording]
-    def __init__(self, recordings: _Optional[_Iterable[_Union[StoreRecording, _Mapping]]] = ...) -> None: ...
+    recordings: _containers.RepeatedCompositeFieldContainer[Recording]
+    def __init__(self, recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
 
-class StoreRecordResponse(_message.Message):
+class WriteJournalResponse(_message.Message):
     __slots__ = ("recorded",)
     RECORDED_FIELD_NUMBER: _ClassVar[int]
-    recorded: _containers.RepeatedCompositeFieldContainer[StoreRecorded]
-    def __init__(self, recorded: _Optional[_Iterable[_Union[StoreRecorded, _Mapping]]] = ...) -> None: ...
+    recorded: _containers.RepeatedCompositeFieldContainer[Recorded]
+    def __init__(self, recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
 
 class StoredOutcome(_message.Message):
     __slots__ = ("execution_id", "result", "prompt", "response", "receipt")
@@ -306,7 +306,7 @@ class Want(_message.Message):
     version: str
     def __init__(self, tenant_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., limit: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
-class ClaimRequest(_message.Message):
+class Claim(_message.Message):
     __slots__ = ("wants", "due_limit", "hold")
     WANTS_FIELD_NUMBER: _ClassVar[int]
     DUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -737,31 +737,31 @@ class Hint(_message.Message):
     version: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
-class StoreCommitRequest(_message.Message):
+class CommitRequest(_message.Message):
     __slots__ = ("commits",)
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     commits: _containers.RepeatedCompositeFieldContainer[Commit]
     def __init__(self, commits: _Optional[_Iterable[_Union[Commit, _Mapping]]] = ...) -> None: ...
 
-class StoreCommitResponse(_message.Message):
+class CommitResponse(_message.Message):
     __slots__ = ("results",)
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[CommitResult]
     def __init__(self, results: _Optional[_Iterable[_Union[CommitResult, _Mapping]]] = ...) -> None: ...
 
-class StoreRenewRequest(_message.Message):
+class RenewRequest(_message.Message):
     __slots__ = ("renewals",)
     RENEWALS_FIELD_NUMBER: _ClassVar[int]
     renewals: _containers.RepeatedCompositeFieldContainer[Renewal]
     def __init__(self, renewals: _Optional[_Iterable[_Union[Renewal, _Mapping]]] = ...) -> None: ...
 
-class StoreRenewResponse(_message.Message):
+class RenewResponse(_message.Message):
     __slots__ = ("held",)
     HELD_FIELD_NUMBER: _ClassVar[int]
     held: _containers.RepeatedScalarFieldContainer[bool]
     def __init__(self, held: _Optional[_Iterable[bool]] = ...) -> None: ...
 
-class StorePutPresenceRequest(_message.Message):
+class PutPresenceRequest(_message.Message):
     __slots__ = ("presences", "ttl")
     PRESENCES_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
@@ -769,11 +769,11 @@ class StorePutPresenceRequest(_message.Message):
     ttl: _duration_pb2.Duration
     def __init__(self, presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
-class StorePutPresenceResponse(_message.Message):
+class PutPresenceResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class StoreAppendLogsRequest(_message.Message):
+class AppendLogsRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "entries")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -783,11 +783,11 @@ class StoreAppendLogsRequest(_message.Message):
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ...) -> None: ...
 
-class StoreAppendLogsResponse(_message.Message):
+class AppendLogsResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class StoreDeleteRunRequest(_message.Message):
+class DeleteRunRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "version")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -797,25 +797,25 @@ class StoreDeleteRunRequest(_message.Message):
     version: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
-class StoreDeleteRunResponse(_message.Message):
+class DeleteRunResponse(_message.Message):
     __slots__ = ("deleted",)
     DELETED_FIELD_NUMBER: _ClassVar[int]
     deleted: bool
     def __init__(self, deleted: bool = ...) -> None: ...
 
-class StoreClaimRequest(_message.Message):
-    __slots__ = ("request",)
-    REQUEST_FIELD_NUMBER: _ClassVar[int]
-    request: ClaimRequest
-    def __init__(self, request: _Optional[_Union[ClaimRequest, _Mapping]] = ...) -> None: ...
+class ClaimRequest(_message.Message):
+    __slots__ = ("claim",)
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
 
-class StoreClaimResponse(_message.Message):
+class ClaimResponse(_message.Message):
     __slots__ = ("claimed",)
     CLAIMED_FIELD_NUMBER: _ClassVar[int]
     claimed: Claimed
     def __init__(self, claimed: _Optional[_Union[Claimed, _Mapping]] = ...) -> None: ...
 
-class StoreGetRunRequest(_message.Message):
+class GetRunRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -823,13 +823,13 @@ class StoreGetRunRequest(_message.Message):
     run_id: str
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
-class StoreGetRunResponse(_message.Message):
+class GetRunResponse(_message.Message):
     __slots__ = ("run",)
     RUN_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
 
-class StoreLoadRequest(_message.Message):
+class LoadRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "since")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -839,13 +839,13 @@ class StoreLoadRequest(_message.Message):
     since: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., since: _Optional[int] = ...) -> None: ...
 
-class StoreLoadResponse(_message.Message):
+class LoadResponse(_message.Message):
     __slots__ = ("loaded",)
     LOADED_FIELD_NUMBER: _ClassVar[int]
     loaded: Loaded
     def __init__(self, loaded: _Optional[_Union[Loaded, _Mapping]] = ...) -> None: ...
 
-class StoreReadPayloadsRequest(_message.Message):
+class ReadPayloadsRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "keys", "texts")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -857,13 +857,13 @@ class StoreReadPayloadsRequest(_message.Message):
     texts: bool
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., texts: bool = ...) -> None: ...
 
-class StoreReadPayloadsResponse(_message.Message):
+class ReadPayloadsResponse(_message.Message):
     __slots__ = ("payloads",)
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     payloads: _containers.RepeatedCompositeFieldContainer[StoredPayload]
     def __init__(self, payloads: _Optional[_Iterable[_Union[StoredPayload, _Mapping]]] = ...) -> None: ...
 
-class StoreReadPlanRequest(_message.Message):
+class ReadPlanRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "revision")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -873,13 +873,13 @@ class StoreReadPlanRequest(_message.Message):
     revision: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
-class StoreReadPlanResponse(_message.Message):
+class ReadPlanResponse(_message.Message):
     __slots__ = ("plan",)
     PLAN_FIELD_NUMBER: _ClassVar[int]
     plan: _types_pb2.Plan
     def __init__(self, plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ...) -> None: ...
 
-class StoreReadBaseRequest(_message.Message):
+class ReadBaseRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "version")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -889,13 +889,13 @@ class StoreReadBaseRequest(_message.Message):
     version: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
-class StoreReadBaseResponse(_message.Message):
+class ReadBaseResponse(_message.Message):
     __slots__ = ("checkpoint",)
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     checkpoint: StoredCheckpoint
     def __init__(self, checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
 
-class StoreReadEventsRequest(_message.Message):
+class ReadEventsRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "after", "limit")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -907,13 +907,13 @@ class StoreReadEventsRequest(_message.Message):
     limit: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., after: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
-class StoreReadEventsResponse(_message.Message):
+class ReadEventsResponse(_message.Message):
     __slots__ = ("page",)
     PAGE_FIELD_NUMBER: _ClassVar[int]
     page: EventPage
     def __init__(self, page: _Optional[_Union[EventPage, _Mapping]] = ...) -> None: ...
 
-class StoreRemoveLogsRequest(_message.Message):
+class RemoveLogsRequest(_message.Message):
     __slots__ = ("of_execution", "old")
     OF_EXECUTION_FIELD_NUMBER: _ClassVar[int]
     OLD_FIELD_NUMBER: _ClassVar[int]
@@ -921,13 +921,13 @@ class StoreRemoveLogsRequest(_message.Message):
     old: OldLogs
     def __init__(self, of_execution: _Optional[_Union[LogsOfExecution, _Mapping]] = ..., old: _Optional[_Union[OldLogs, _Mapping]] = ...) -> None: ...
 
-class StoreRemoveLogsResponse(_message.Message):
+class RemoveLogsResponse(_message.Message):
     __slots__ = ("removed",)
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     removed: int
     def __init__(self, removed: _Optional[int] = ...) -> None: ...
 
-class StorePageRequest(_message.Message):
+class PageRequest(_message.Message):
     __slots__ = ("runs", "tasks", "executions", "messages", "logs", "questions", "ended", "presences", "leases", "feed", "checkpoints", "journal")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -955,7 +955,7 @@ class StorePageRequest(_message.Message):
     journal: JournalQuery
     def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., questions: _Optional[_Union[QuestionQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ..., checkpoints: _Optional[_Union[CheckpointQuery, _Mapping]] = ..., journal: _Optional[_Union[JournalQuery, _Mapping]] = ...) -> None: ...
 
-class StorePageResponse(_message.Message):
+class PageResponse(_message.Message):
     __slots__ = ("runs", "tasks", "executions", "messages", "logs", "questions", "ended", "presences", "leases", "feed", "cursor", "checkpoints", "journal")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -985,27 +985,27 @@ class StorePageResponse(_message.Message):
     journal: _containers.RepeatedCompositeFieldContainer[_types_pb2.StoredEntry]
     def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[FoundQuestion, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ..., journal: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ...) -> None: ...
 
-class StoreSubscribeRequest(_message.Message):
+class SubscribeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class StoreSubscribeResponse(_message.Message):
+class SubscribeResponse(_message.Message):
     __slots__ = ("hints",)
     HINTS_FIELD_NUMBER: _ClassVar[int]
     hints: _containers.RepeatedCompositeFieldContainer[Hint]
     def __init__(self, hints: _Optional[_Iterable[_Union[Hint, _Mapping]]] = ...) -> None: ...
 
-class StoreDescribeRequest(_message.Message):
+class DescribeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class StoreDescribeResponse(_message.Message):
+class DescribeResponse(_message.Message):
     __slots__ = ("info",)
     INFO_FIELD_NUMBER: _ClassVar[int]
     info: _types_pb2.StoreInfo
     def __init__(self, info: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ...) -> None: ...
 
-class StoreReadQuestionsRequest(_message.Message):
+class ReadQuestionsRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "question_ids")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1015,13 +1015,13 @@ class StoreReadQuestionsRequest(_message.Message):
     question_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., question_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class StoreReadQuestionsResponse(_message.Message):
+class ReadQuestionsResponse(_message.Message):
     __slots__ = ("questions",)
     QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     questions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Question]
     def __init__(self, questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ...) -> None: ...
 
-class StoreSwapKeysRequest(_message.Message):
+class SwapKeysRequest(_message.Message):
     __slots__ = ("tenant_id", "pipeline_id", "swaps")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1031,7 +1031,7 @@ class StoreSwapKeysRequest(_message.Message):
     swaps: _containers.RepeatedCompositeFieldContainer[KeySwap]
     def __init__(self, tenant_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., swaps: _Optional[_Iterable[_Union[KeySwap, _Mapping]]] = ...) -> None: ...
 
-class StoreSwapKeysResponse(_message.Message):
+class SwapKeysResponse(_message.Message):
     __slots__ = ("reservations",)
     RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
     reservations: _containers.RepeatedCompositeFieldContainer[Reservation]
