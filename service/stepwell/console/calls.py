@@ -32,7 +32,7 @@ BODIES_BYTES_MAX = 64 * 1024 * 1024
 SMALL_BYTES_MAX = 64 * 1024
 """A body takes nothing of that up to this size, as which the connection buffers it anyway: small calls always go on."""
 _TIMEOUT_DIGITS_MAX = 10
-_TIMEOUT_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_TIMEOUT_HEADER = "connect-timeout-ms"
 
 
 class ClientGone(Exception):
@@ -115,7 +115,7 @@ class Calls:
             return
         assert method is not None, "a call without a method is not admitted"
         try:
-            seconds = _timeout(form, headers)
+            seconds = _timeout(headers)
             body = await self.bodies.read(receive, self._bytes_max)
             raw = await self._request(form, body, headers, method)
         except StepwellError as error:
@@ -209,26 +209,19 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def _timeout(form: wire.Form, headers: Mapping[str, str]) -> float | None:
+def _timeout(headers: Mapping[str, str]) -> float | None:
     """Return the seconds after which the caller waits no more; None: it waits."""
-    name = "grpc-timeout" if form.is_web else "connect-timeout-ms"
-    text = headers.get(name, "")
+    text = headers.get(_TIMEOUT_HEADER, "")
     if not text:
         return None
-    digits, unit = (text[:-1], text[-1]) if form.is_web else (text, "m")
-    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _TIMEOUT_DIGITS_MAX
-    if not is_number or unit not in _TIMEOUT_UNITS_S:
-        raise InvalidArgument(f"{name} is no time: {text[:20]!r}", reason="BODY_INVALID")
-    return int(digits) * _TIMEOUT_UNITS_S[unit]
+    if not (text.isascii() and text.isdigit() and len(text) <= _TIMEOUT_DIGITS_MAX):
+        raise InvalidArgument(f"{_TIMEOUT_HEADER} is no time: {text[:20]!r}", reason="BODY_INVALID")
+    return int(text) / 1_000
 
 
 async def _refuse_type(response: Response, method: Method | None) -> None:
     streams = method is not None and method.streams
-    kinds = [
-        form.content_type
-        for form in wire.FORMS.values()
-        if form.is_web or form.is_stream == streams
-    ]
+    kinds = [form.content_type for form in wire.FORMS.values() if form.is_stream == streams]
     message = f"send one of these as Content-Type: {', '.join(kinds)}"
     value = {"code": "invalid_argument", "message": message}
     await response.json(415, value, ("accept-post", ", ".join(kinds)))

@@ -131,7 +131,7 @@ class Reply:
             return
         last = b"" if message is None else wire.enveloped(await self._encoded(message))
         await self.send_initial_metadata(())
-        await self._response.end(last + wire.end_of(self._form, None))
+        await self._response.end(last + wire.end_of(None))
 
     async def fail(self, answer: status.Answer) -> None:
         """End the call with an error."""
@@ -140,7 +140,7 @@ class Reply:
             await self._response.json(code, wire.error_of(answer))
             return
         await self.send_initial_metadata(())
-        await self._response.end(wire.end_of(self._form, answer))
+        await self._response.end(wire.end_of(answer))
 
     async def _encoded(self, message: Message | bytes) -> bytes:
         size = len(message) if isinstance(message, bytes) else message.ByteSize()

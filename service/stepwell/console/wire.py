@@ -1,6 +1,6 @@
-"""Connect and gRPC-Web on the wire: content types, messages in JSON, envelopes, and how a call's end is written.
+"""Connect on the wire: content types, messages in JSON, envelopes, and how a call's end is written.
 
-The protocols: https://connectrpc.com/docs/protocol and gRPC's PROTOCOL-WEB.md. Browsers and `curl` send one
+The protocol: https://connectrpc.com/docs/protocol. Browsers and `curl` send one
 request message; the answer is one message or a stream. Nothing here waits or sends.
 """
 
@@ -11,7 +11,6 @@ import struct
 import zlib
 from base64 import b64encode
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import google.rpc.status_pb2 as status_pb2
 import grpc
@@ -25,8 +24,7 @@ from stepwell.rpc.admission import too_large
 ENVELOPE_BYTES = 5
 """The bytes before a message of a stream: flags, and the message's size."""
 _COMPRESSED = 0b1
-_END_OF_CONNECT = 0b10
-_END_OF_WEB = 0b1000_0000
+_END = 0b10
 _GZIP = 16 + zlib.MAX_WBITS
 
 HTTP_STATUSES = {
@@ -63,14 +61,10 @@ class Form(NamedTuple):
     is_json: bool = False
     is_stream: bool = False
     """Messages come in envelopes, and the call's end is an envelope, too."""
-    is_web: bool = False
-    """It is gRPC-Web, where also a single answer comes in an envelope."""
 
     @property
     def encoding_header(self) -> str:
         """The header that names the compression of the request."""
-        if self.is_web:
-            return "grpc-encoding"
         return "connect-content-encoding" if self.is_stream else "content-encoding"
 
 
@@ -81,9 +75,6 @@ FORMS = {
         Form("application/json", is_json=True),
         Form("application/connect+proto", is_stream=True),
         Form("application/connect+json", is_stream=True, is_json=True),
-        Form("application/grpc-web", is_stream=True, is_web=True),
-        Form("application/grpc-web+proto", is_stream=True, is_web=True),
-        Form("application/grpc-web+json", is_stream=True, is_web=True, is_json=True),
     )
 }
 
@@ -91,9 +82,7 @@ FORMS = {
 def form_of(content_type: str, *, streams: bool) -> Form | None:
     """Return the form of a call to a method that answers with a stream or doesn't; None: it can't come like this."""
     form = FORMS.get(content_type.partition(";")[0].strip().lower())
-    if form is None or (not form.is_web and form.is_stream != streams):
-        return None
-    return form
+    return form if form is not None and form.is_stream == streams else None
 
 
 # --- requests ----------------------------------------------------------------------------------------
@@ -184,20 +173,10 @@ def enveloped(data: bytes, flags: int = 0) -> bytes:
     return struct.pack(">BI", flags, len(data)) + data
 
 
-def end_of(form: Form, answer: status.Answer | None) -> bytes:
+def end_of(answer: status.Answer | None) -> bytes:
     """Return the envelope that a stream ends with; `answer`: the error, if there is one."""
-    if form.is_web:
-        return enveloped(_trailers(answer), _END_OF_WEB)
     end = {} if answer is None else {"error": error_of(answer)}
-    return enveloped(json.dumps(end).encode(), _END_OF_CONNECT)
-
-
-def _trailers(answer: status.Answer | None) -> bytes:
-    if answer is None:
-        return b"grpc-status: 0\r\n"
-    lines = [f"grpc-status: {answer.code.value[0]}", f"grpc-message: {quote(answer.message)}"]
-    lines += [f"{key}: {_base64(value)}" for key, value in answer.metadata]
-    return "".join(f"{line}\r\n" for line in lines).encode()
+    return enveloped(json.dumps(end).encode(), _END)
 
 
 def error_of(answer: status.Answer) -> dict[str, Any]:

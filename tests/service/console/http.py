@@ -8,7 +8,6 @@ import struct
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import unquote
 
 import google.rpc.error_details_pb2 as error_details_pb2
 import google.rpc.status_pb2 as status_pb2
@@ -23,7 +22,6 @@ from tests.support.methods import SERVED
 FORMS = {
     "proto": ("application/proto", "application/connect+proto"),
     "json": ("application/json", "application/connect+json"),
-    "web": ("application/grpc-web+proto", "application/grpc-web+proto"),
 }
 """The content types of a unary call and of a stream, by the form's short name."""
 Metadata = Sequence[tuple[str, str]]
@@ -84,7 +82,7 @@ class Http:
         method = SERVED[name]
         kind = message_factory.GetMessageClass(method.output_type)
         content_type = FORMS[form][method.server_streaming]
-        is_framed = form == "web" or method.server_streaming
+        is_framed = method.server_streaming
         sent = dict(self.metadata if metadata is None else metadata)
         sent |= {"content-type": content_type, **(headers or {})}
         body = encoded(request, form)
@@ -104,7 +102,7 @@ class Http:
             async with aclosing(_envelopes(response)) as envelopes:
                 async for flags, data in envelopes:
                     if flags:
-                        _raise_if_failed(form, flags, data)
+                        _raise_if_failed(flags, data)
                         return
                     yield decoded(data, form, kind)
             raise AssertionError("the stream ended without a word")
@@ -134,22 +132,11 @@ async def _envelopes(response: httpx.Response) -> AsyncGenerator[tuple[int, byte
     assert not buffer, "the stream ended within an envelope"
 
 
-def _raise_if_failed(form: str, flags: int, data: bytes) -> None:
-    if form != "web":
-        assert flags == 2
-        end = json.loads(data)
-        if "error" in end:
-            raise refusal_of(end["error"])
-        return
-    assert flags == 0x80
-    trailers = dict(line.split(": ", 1) for line in data.decode().splitlines())
-    if trailers["grpc-status"] != "0":
-        raw = base64.b64decode(trailers["grpc-status-details-bin"] + "==")
-        status = status_pb2.Status.FromString(raw)
-        assert str(status.code) == trailers["grpc-status"]
-        code = next(one for one in grpc.StatusCode if one.value[0] == status.code)
-        message = unquote(trailers["grpc-message"])
-        raise HttpRefusal(code, message, [one.SerializeToString() for one in status.details])
+def _raise_if_failed(flags: int, data: bytes) -> None:
+    assert flags == 2
+    end = json.loads(data)
+    if "error" in end:
+        raise refusal_of(end["error"])
 
 
 def refusal_of(error: dict[str, Any]) -> HttpRefusal:
