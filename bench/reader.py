@@ -39,7 +39,7 @@ async def _read_all(
 ) -> list[list[Arrival]]:
     """Read so many streams; say when all of them stand."""
     metadata = (("authorization", f"Bearer {token}"),)
-    request = pb.WatchRunRequest(run_id=run_id, after=after).SerializeToString()
+    request = pb.WatchRunRequest(run_id=run_id, resume_token=str(after)).SerializeToString()
     count = -(-streams // STREAMS_PER_CONNECTION)
     # Channels of the same options would share one connection.
     channels = [grpc.aio.insecure_channel(target, [("bench.n", n)]) for n in range(count)]

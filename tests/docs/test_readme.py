@@ -40,7 +40,7 @@ def test_the_commands_at_the_top_are_targets_of_the_makefile() -> None:
     first = blocks(README, "sh")[0].text
     targets = re.findall(r"^make ([\w-]+)", first, re.MULTILINE)
     makefile = (TOP / "Makefile").read_text(encoding="utf-8")
-    assert targets == ["demo", "test", "demo-agent"]
+    assert targets == ["demo", "test"]
     for target in [*targets, *re.findall(r"`make ([\w-]+)`", README.read_text(encoding="utf-8"))]:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 

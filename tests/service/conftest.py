@@ -92,8 +92,8 @@ class Client:
     async def wait(self, run_id: str) -> types_pb2.Run:
         return (await self.ask("WaitRun", run_id=run_id)).run
 
-    def watch(self, run_id: str, **fields: Any) -> Any:
-        return self.ask("WatchRun", run_id=run_id, **fields)
+    def watch(self, run_id: str, *, after: int = 0, **fields: Any) -> Any:
+        return self.ask("WatchRun", run_id=run_id, resume_token=str(after), **fields)
 
     @asynccontextmanager
     async def worker(
@@ -190,13 +190,13 @@ def outcome(assignment: wpb.Assignment, **fields: Any) -> wpb.Outcome:
     return wpb.Outcome(**{**lease_of(assignment), **fields})
 
 
-def lease_of(assignment: wpb.Assignment) -> dict[str, Any]:
-    """Return the fields that name a lease."""
-    return {
-        "run_id": assignment.run.run_id,
-        "execution_id": assignment.execution.execution_id,
-        "lease_token": assignment.lease_token,
-    }
+def lease_of(assignment: wpb.Assignment, **changes: Any) -> dict[str, Any]:
+    """Return the field that names a lease, with these changes of its own fields."""
+    lease = wpb.Lease(**changes)
+    whole = wpb.Lease()
+    whole.CopyFrom(assignment.lease)
+    whole.MergeFrom(lease)
+    return {"lease": whole}
 
 
 class Refusal:

@@ -14,7 +14,6 @@ from tests.service.conftest import (
     NO_RUN,
     Client,
     RawWorker,
-    bearer,
     lease_of,
     outcome,
     refusal,
@@ -79,7 +78,11 @@ async def test_J1_acknowledged_entries_are_in_the_next_attempt(client: Client) -
         got = await again(worker, got)
 
     held = got.journal.entries
-    assert (keys(got), got.journal.more, got.tries_from) == (["one", "two", "three"], False, 1)
+    assert (keys(got), got.journal.next_page_token, got.tries_from) == (
+        ["one", "two", "three"],
+        "",
+        1,
+    )
     assert (held[0].entry.value.data, held[1].entry.HasField("value")) == (b'"v"', True)
     assert held[2].entry.failure == failure
 
@@ -120,8 +123,8 @@ async def test_J4_stale_lease_writes_nothing(client: Client) -> None:
         stale = await worker.assignment()
         got = await again(worker, stale)
         lost = await write(client, stale, entry("late"))
-        forged = await write(client, got, entry("forged"), lease_token="f" * 32)
-        nobody = await write(client, got, entry("x"), run_id=NO_RUN)
+        forged = await write(client, got, entry("forged"), **lease_of(got, token="f" * 32))
+        nobody = await write(client, got, entry("x"), **lease_of(got, run_id=NO_RUN))
         await client.ask("CancelRun", run_id=run_id)
         cancelled = await write(client, got, entry("late"))
 
@@ -206,7 +209,7 @@ async def test_recorded_usage_counts_against_the_budget_at_once(client: Client) 
 async def test_entry_that_breaks_a_limit_is_refused_alone(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await client.start_tasks("a", queue="q")
+    run = await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         large = entry("large", bytes(MIB + 1))
@@ -219,7 +222,9 @@ async def test_entry_that_breaks_a_limit_is_refused_alone(
         assert full.entries[1].failure.kind == "JOURNAL_FULL"
         got = await again(worker, got)
         assert statuses(await write(client, got, entry("five"))) == [REJECTED]
-        unnamed = await write(client, got, entry("k"), execution_id="")
+        unnamed = await write(
+            client, got, entry("k"), lease={"run_id": run.spec.run_id, "token": "t"}
+        )
         assert (unnamed.lease.status, list(unnamed.entries)) == (LOST, [])
         many = [recording(got, *[entry("k")] * 501)] * 2
         refused = await refusal(client.ask("WriteJournal", recordings=many))
@@ -263,21 +268,27 @@ async def test_long_journal_is_read_by_pages(client: Client) -> None:
         got = await again(worker, got)
         names, page = keys(got), got.journal
         assert 1 <= len(names) < 3
-        while page.more:
-            answer = await client.ask("ReadJournal", **lease_of(got), cursor=page.cursor)
+        while page.next_page_token:
+            answer = await client.ask(
+                "ReadJournal", **lease_of(got), page_token=page.next_page_token
+            )
             assert answer.lease.status == LIVE
             page = answer.page
             names += [one.entry.key for one in page.entries]
         assert len(names) == len(set(names)) == 1_203
-        stale = await client.ask("ReadJournal", **{**lease_of(got), "lease_token": "f" * 32})
+        stale = await client.ask("ReadJournal", **lease_of(got, token="f" * 32))
         assert (stale.lease.status, list(stale.page.entries)) == (LOST, [])
-        refused = await refusal(client.ask("ReadJournal", **lease_of(got), cursor="nonsense"))
-        assert refused.fields == ["cursor"]
+        refused = await refusal(client.ask("ReadJournal", **lease_of(got), page_token="nonsense"))
+        assert refused.fields == ["page_token"]
 
     found, token = 0, ""
     while True:
         part = await client.ask(
-            "ListJournal", run_id=run.spec.run_id, page_size=500, page_token=token, values=True
+            "ListJournal",
+            run_id=run.spec.run_id,
+            page_size=500,
+            page_token=token,
+            view=types_pb2.VIEW_FULL,
         )
         found += len(part.entries)
         token = part.next_page_token
@@ -299,8 +310,10 @@ async def test_M1_large_failures_of_tries_are_cut_so_that_a_page_fits(client: Cl
         assert got.ByteSize() < limits.SEND_BYTES_MAX
         page, found = got.journal, len(got.journal.entries)
         assert all(len(one.entry.failure.message) < 2_048 for one in page.entries)
-        while page.more:
-            page = (await client.ask("ReadJournal", **lease_of(got), cursor=page.cursor)).page
+        while page.next_page_token:
+            page = (
+                await client.ask("ReadJournal", **lease_of(got), page_token=page.next_page_token)
+            ).page
             found += len(page.entries)
     assert found == 41
 
@@ -337,7 +350,7 @@ async def test_repeated_forget_leaves_what_was_recorded_since(client: Client) ->
         first = await forget(client, got, "k")
         await write(client, got, entry("k", b'"new"'), forget_number=1)
         assert await forget(client, got, "k") == first
-        (kept,) = await listed(client, run.spec.run_id, values=True)
+        (kept,) = await listed(client, run.spec.run_id, view=types_pb2.VIEW_FULL)
         assert kept.entry.value.data == b'"new"'
         await forget(client, got, "k", number=2)
         assert not (await forget(client, got, "k")).HasField("failure")
@@ -389,7 +402,7 @@ async def test_recording_that_drops_calls_and_has_entries_changes_nothing(client
     assert statuses(both) == [REJECTED, REJECTED]
     (fault,) = both.entries[0].failure.violations
     assert (fault.field, "one of the two" in fault.description) == ("forget", True)
-    (kept,) = await listed(client, run.spec.run_id, values=True)
+    (kept,) = await listed(client, run.spec.run_id, view=types_pb2.VIEW_FULL)
     assert (kept.entry.key, kept.entry.value.data) == ("k", b'"v"')
 
 
@@ -476,25 +489,3 @@ async def test_answer_is_the_value_of_the_call_that_asked(client: Client) -> Non
         got = await worker.assignment()
     (held,) = got.journal.entries
     assert (held.entry.key, held.entry.value.data) == ("ask#1", b'"yes"')
-
-
-async def test_listing_follows_by_its_token(client: Client) -> None:
-    run = await client.start_tasks("a", "b", queue="q", max_parallel=2)
-    ask = partial(client.ask, "ListJournal", run_id=run.spec.run_id, metadata=bearer("reader"))
-    async with client.worker(queues=["q"]) as worker:
-        got = [await worker.assignment() for _ in range(2)]
-        for one in got:
-            await write(client, one, entry("k", took={"seconds": 2}, name="fetch"))
-        page = await ask(task_id="a")
-        (found,) = page.entries
-        assert (found.entry.name, found.entry.took.seconds, found.size) == ("fetch", 2, 3)
-        assert (found.journal, found.generation, found.execution_id) == ("task:a@1", 1, "task:a#1")
-        assert (found.entry.value.data, page.next_page_token) == (b"", "")
-        assert not (await ask(task_id="a", page_token=page.cursor)).entries
-        assert (await ask(task_id="a", journal="task:a@1")).entries == page.entries
-        first = next(one for one in got if one.execution.task_id == "a")
-        await write(client, first, entry("later"))
-        later = await ask(task_id="a", page_token=page.cursor)
-        assert [one.entry.key for one in later.entries] == ["later"]
-    assert (await refusal(ask(task_id="none"))).reason == "TASK_NOT_FOUND"
-    assert (await refusal(ask(task_id="a", journal="task:b@1"))).fields == ["journal"]

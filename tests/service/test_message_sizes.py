@@ -145,7 +145,9 @@ def names_of(got: wpb.Assignment, question_id: str = "none") -> Names:
         request_id="r",
         worker_id="w1",
         task_id=got.execution.task_id,
-        **lease_of(got),
+        run_id=got.lease.run_id,
+        execution_id=got.lease.execution_id,
+        lease_token=got.lease.token,
     )
 
 
@@ -196,8 +198,8 @@ async def test_answers_about_a_run_of_largest_values_find_room(
         names = names_of(again, questions[0].question.question_id)
         every = [one.task_id for one in before]
         read = wpb.ReadResultsRequest(**lease_of(again), task_ids=every)
-        while (page := (await listener.ask("Worker/ReadResults", read))[0]).next:
-            read.first = page.next
+        while (page := (await listener.ask("Worker/ReadResults", read))[0]).next_page_token:
+            read.page_token = page.next_page_token
         await refused(listener, names)
         await start_others(client)
         await listener.ask("Orchestrator/ListRuns", opb.ListRunsRequest(page_size=1_000))
@@ -232,8 +234,7 @@ async def refused(listener: Listener, names: Names) -> None:
     fault = tpb.Message(role="")
     bad = wpb.Outcome(
         delivery_id=WIDE * 128,
-        run_id=names.run_id,
-        execution_id="e" * 256,
+        lease=wpb.Lease(run_id=names.run_id, execution_id="e" * 256),
         messages=[fault] * 256,
         completed={},
     )
@@ -293,7 +294,7 @@ async def test_plan_that_gains_the_most_by_being_kept_finds_room(
         await client.ask("AnswerQuestion", run_id=run_id, question_id=asked, **answer)
         planned = {"plan": plan, "reason": "r" * 4_096}
         await send(worker, [outcome(await worker.assignment(), planned=planned)])
-    request = opb.ListPlansRequest(run_id=run_id, with_tasks=True, page_size=1)
+    request = opb.ListPlansRequest(run_id=run_id, view=tpb.VIEW_FULL, page_size=1)
     (first,) = await listener.ask("Orchestrator/ListPlans", request)
     request.page_token = first.next_page_token
     ((second,),) = [one.plans for one in await listener.ask("Orchestrator/ListPlans", request)]

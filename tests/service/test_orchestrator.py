@@ -35,7 +35,7 @@ def plan(*tasks: types_pb2.TaskSpec) -> types_pb2.PlanDraft:
 async def test_a_run_starts_with_defaults(client: Client) -> None:
     reply = await start(client, goal="find out", labels={"team": "x"})
     one = await start(client, pipeline_id="survey")
-    two = await start(client, pipeline_id="survey", queue="gpu", executor_id="cron")
+    two = await start(client, pipeline_id="survey", queue="gpu", on_behalf_of="cron")
 
     run = await client.get(reply.run.spec.run_id)
     assert reply.created
@@ -90,7 +90,7 @@ async def test_S16_a_default_that_is_written_out_makes_no_other_request(client: 
     retried: Any = {"run_id": run_id, "request_id": "r", "reason": "again"}
     paused = await client.ask("PauseRun", run_id=run_id)
     resumed = await client.ask("ResumeRun", **retried)
-    again = await client.ask("ResumeRun", **retried, retry_failed=True)
+    again = await client.ask("ResumeRun", **retried, leave_failed=False)
     fork: Any = {"run_id": run_id, "request_id": "f", "version": paused.run.version}
     forked = await client.ask("ForkRun", **fork)
     same = await client.ask("ForkRun", **fork, mode=types_pb2.FORK_MODE_STRICT)
@@ -138,7 +138,7 @@ async def test_plan_with_a_task_beyond_a_limit_is_refused_by_start_and_fork(clie
 
 
 async def test_A1_a_command_names_its_caller_and_for_whom_it_acts(client: Client) -> None:
-    run_id = (await start(client, executor_id="cron")).run.spec.run_id
+    run_id = (await start(client, on_behalf_of="cron")).run.spec.run_id
     await client.ask("PauseRun", run_id=run_id, on_behalf_of="ann@example.org")
     cancelled = await client.ask("CancelRun", run_id=run_id)
     named = [
@@ -336,7 +336,7 @@ async def test_tasks_and_executions_are_listed_by_pages(client: Client) -> None:
     run_id = run.spec.run_id
 
     listed = await pages(client, "ListTasks", "tasks", run_id=run_id, page_size=2)
-    full = await client.ask("ListTasks", run_id=run_id, full_specs=True)
+    full = await client.ask("ListTasks", run_id=run_id, view=types_pb2.VIEW_FULL)
     executions = await pages(client, "ListExecutions", "executions", run_id=run_id, page_size=2)
     of_one = await client.ask("ListExecutions", run_id=run_id, task_id="t1")
 

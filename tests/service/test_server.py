@@ -118,7 +118,7 @@ async def test_a_drain_ends_every_stream_with_a_message(world: World, tmp_path: 
     run = await client.start_tasks("a", "b", "c", queue="q", max_parallel=1)
     watch = client.watch(run.spec.run_id)
     await watch.read()
-    every = client.ask("WatchRuns", cursor="now")
+    every = client.ask("WatchRuns", resume_token="now")
     await every.read()
     waiting = asyncio.ensure_future(client.wait(run.spec.run_id))
     async with client.worker(queues=["q"], grant=3) as worker:
@@ -140,11 +140,7 @@ async def test_a_drain_ends_every_stream_with_a_message(world: World, tmp_path: 
 
     # The lease goes on: its worker finds it on the next replica.
     second = await world.client(await world.server())
-    one = wpb.HeldLease(
-        run_id=run.spec.run_id,
-        execution_id=held.execution.execution_id,
-        lease_token=held.lease_token,
-    )
+    one = held.lease
     async with second.worker(queues=["q"], held=[one]) as worker:
         assert worker.welcome.held[0].status == wpb.LEASE_STATUS_LIVE
         assert (await worker.complete(held)).status == wpb.ACK_STATUS_ACCEPTED

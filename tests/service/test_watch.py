@@ -101,7 +101,7 @@ async def test_E7_progress_never_overtakes_events(world: World) -> None:
                 seen = event.number
             if message.HasField("progress"):
                 progress += 1
-                assert message.progress.after == seen
+                assert message.progress.resume_token == str(seen)
 
     watching = asyncio.ensure_future(watch())
     async with client.worker(queues=["q"], grant=1) as worker:
@@ -127,7 +127,7 @@ async def test_E8_the_events_of_a_commit_are_not_split(world: World) -> None:
             versions = {event.version for event in message.events.events}
             assert not versions & set(ends)
             ends += versions
-            assert message.events.next_after == message.events.events[-1].number
+            assert message.events.resume_token == str(message.events.events[-1].number)
 
     assert messages > 3
     assert len(ends) == run.version
@@ -298,7 +298,7 @@ async def test_E1_reader_that_stalls_at_the_end_gets_no_second_end(
         run_id = await _long_history(bench)
         seen = (await bench.call("Orchestrator/GetRun", opb.GetRunRequest(run_id=run_id))).run
         request = {
-            "WatchRun": opb.WatchRunRequest(run_id=run_id, after=seen.last_event),
+            "WatchRun": opb.WatchRunRequest(run_id=run_id, resume_token=str(seen.last_event)),
             "WatchLogs": opb.WatchLogsRequest(run_id=run_id),
         }[method]
         with pytest.raises(grpc.aio.AbortError):
@@ -318,7 +318,7 @@ async def _updates(call: Any, count: int) -> tuple[list[opb.RunUpdate], str]:
         message = await call.read()
         assert message is not grpc.aio.EOF
         found += message.updates.updates
-        cursor = message.updates.cursor or message.progress.cursor or cursor
+        cursor = message.updates.resume_token or message.progress.resume_token or cursor
     return found, cursor
 
 
@@ -332,7 +332,7 @@ async def test_watch_of_all_runs_covers_every_run_and_resumes_at_a_cursor(
     call.cancel()
 
     second = await client.start_tasks("a", queue="q")
-    call = client.ask("WatchRuns", cursor=cursor)
+    call = client.ask("WatchRuns", resume_token=cursor)
     updates, _ = await _updates(call, 1)
 
     assert [update.run.spec.run_id for update in updates] == [second.spec.run_id]
@@ -342,9 +342,9 @@ async def test_watch_of_all_runs_covers_every_run_and_resumes_at_a_cursor(
 
 async def test_watch_from_now_begins_with_its_cursor(client: Client) -> None:
     await client.start_tasks("a", queue="q")
-    call: Any = client.ask("WatchRuns", cursor="now")
+    call: Any = client.ask("WatchRuns", resume_token="now")
     first = await call.read()
-    assert first.progress.cursor
+    assert first.progress.resume_token
 
     later = await client.start_tasks("a", queue="q")
     updates, _ = await _updates(call, 1)
@@ -358,7 +358,7 @@ async def test_snapshot_of_a_run_that_this_replica_works_on_is_not_read(
 ) -> None:
     server = await world.server()
     client = await world.client(server)
-    call: Any = client.ask("WatchRuns", cursor="now")
+    call: Any = client.ask("WatchRuns", resume_token="now")
     await call.read()
     reads: list[str] = []
 
@@ -392,14 +392,14 @@ async def test_a_watch_of_all_runs_gets_each_deletion_whatever_its_filter(client
     run_id = run.spec.run_id
     call: Any = client.ask("WatchRuns")
     _, cursor = await _updates(call, 1)
-    filtered: Any = client.ask("WatchRuns", cursor="now", labels={"k": "v"})
+    filtered: Any = client.ask("WatchRuns", resume_token="now", labels={"k": "v"})
     await filtered.read()
 
     cancel = opb.CancelRunRequest(run_id=run_id)
     await client.runs.CancelRun(cancel, metadata=ME)
     await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=run_id), metadata=ME)
 
-    resumed: Any = client.ask("WatchRuns", cursor=cursor)
+    resumed: Any = client.ask("WatchRuns", resume_token=cursor)
     for watch in (call, filtered, resumed):
         while not (update := (await _updates(watch, 1))[0][-1]).deleted:
             pass
@@ -419,7 +419,7 @@ async def test_many_runs_come_in_messages_that_are_not_too_large(world: World) -
         message = await call.read()
         assert message.ByteSize() < 6_000
         found |= {update.run.spec.run_id for update in message.updates.updates}
-        cursors.append(message.updates.cursor)
+        cursors.append(message.updates.resume_token)
 
     # Only behind the last part is all before it covered.
     assert set(cursors[:-1]) == {""}
@@ -428,8 +428,8 @@ async def test_many_runs_come_in_messages_that_are_not_too_large(world: World) -
 
 
 async def test_a_cursor_that_no_store_gave_out_is_refused(client: Client) -> None:
-    call: Any = client.ask("WatchRuns", cursor="nonsense")
+    call: Any = client.ask("WatchRuns", resume_token="nonsense")
 
     error = await refusal(call)
 
-    assert (error.reason, error.fields) == ("CURSOR_INVALID", ["cursor"])
+    assert (error.reason, error.fields) == ("CURSOR_INVALID", ["resume_token"])

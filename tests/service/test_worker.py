@@ -44,7 +44,7 @@ async def test_welcome_dictates_the_terms(world: World) -> None:
     client = await world.client(server)
 
     async with client.worker() as worker:
-        assert worker.welcome.lease.ToMilliseconds() == 8_000
+        assert worker.welcome.lease_duration.ToMilliseconds() == 8_000
         assert worker.welcome.heartbeat_interval.ToMilliseconds() == 2_000
         assert worker.welcome.replica_id == server.parts.executor.replica_id
 
@@ -76,9 +76,7 @@ async def test_R1_results_that_no_store_takes_stay_with_their_worker(
     store = Stuck(await open_store("memory://", runtime=world.runtime))
     client = await world.client(await world.server(store=store))
     stranger: dict[str, Any] = {
-        "run_id": NO_RUN,
-        "execution_id": "task:a#1",
-        "lease_token": "1" * 32,
+        "lease": wpb.Lease(run_id=NO_RUN, execution_id="task:a#1", token="1" * 32)
     }
     result = wpb.Outcome.Completed(result=types_pb2.Payload(data=bytes(MIB)))
     async with client.worker() as worker:
@@ -110,8 +108,8 @@ async def test_results_are_read_by_a_worker_s_own_scope_and_lease(client: Client
         ask = partial(client.ask, "ReadResults", task_ids=["a", "c"], metadata=bearer("worker"))
         read = await ask(**lease_of(got))
         assert [(one.task_id, one.payload.data) for one in read.results] == [("a", large)]
-        assert (read.next, read.lease.status) == (0, wpb.LEASE_STATUS_LIVE)
-        other = await ask(**{**lease_of(got), "lease_token": "f" * 32})
+        assert (read.next_page_token, read.lease.status) == ("", wpb.LEASE_STATUS_LIVE)
+        other = await ask(**lease_of(got, token="f" * 32))
         assert (list(other.results), other.lease.status) == ([], wpb.LEASE_STATUS_LOST)
 
 
@@ -127,7 +125,10 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
         late = wpb.Appended(**lease_of(got), logs=[wpb.LogLine(text="late")])
         kept = await client.ask("AppendOutput", appended=[late])
 
-    assert (cancellation.run_id, cancellation.execution_id) == (run_id, got.execution.execution_id)
+    assert (cancellation.lease.run_id, cancellation.lease.execution_id) == (
+        run_id,
+        got.execution.execution_id,
+    )
     assert ack.status == LOST
     for state in (*beat.leases, *kept.leases):
         assert state.status == wpb.LEASE_STATUS_LOST
@@ -141,8 +142,8 @@ async def test_two_workers_with_one_id(client: Client) -> None:
     await client.start_tasks("a", "b", queue="q")
     async with client.worker("w", "old", queues=["q"], grant=1) as old:
         first = await old.assignment()
-        held = wpb.HeldLease(**lease_of(first))
-        lost = wpb.HeldLease(run_id=NO_RUN, execution_id="task:x#1", lease_token=first.lease_token)
+        held = first.lease
+        lost = wpb.Lease(run_id=NO_RUN, execution_id="task:x#1", token=first.lease.token)
         async with client.worker("w", "new", queues=["q"], held=[held, lost]) as new:
             ended = await old.until_end()
             ack = await new.complete(first)
@@ -239,9 +240,9 @@ async def test_an_outcome_that_names_no_lease_is_rejected_alone(client: Client) 
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         await worker.send(
-            outcome(got, delivery_id="1", run_id="no name"),
-            outcome(got, delivery_id="2", lease_token=""),
-            outcome(got, delivery_id="", execution_id=""),
+            outcome(got, delivery_id="1", **lease_of(got, run_id="no name")),
+            outcome(got, delivery_id="2", lease={"run_id": "r", "execution_id": "e"}),
+            outcome(got, delivery_id="", lease={"run_id": "r", "token": "t"}),
         )
         acks = [await worker.ack() for _ in range(3)]
         assert {ack.status for ack in acks} == {REJECTED}
@@ -358,7 +359,7 @@ async def test_outcomes_are_taken_without_a_stream(client: Client) -> None:
 
     statuses = [ack.status for ack in reply.acks]
     assert statuses == [ACCEPTED, REJECTED, ACCEPTED, LOST]
-    assert [ack.execution_id for ack in reply.acks] == [
+    assert [ack.lease.execution_id for ack in reply.acks] == [
         one.execution.execution_id for one in (got[1], got[0], got[1], got[1])
     ]
     again = await client.work.ReportOutcomes(request, metadata=ME)

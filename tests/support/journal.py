@@ -132,13 +132,12 @@ class JournaledServices(FakeServices):
             for entry in entries[: self.page_entries]
         ]
         more = len(entries) > self.page_entries
-        return worker_pb2.JournalPage(
-            entries=held, more=more, cursor=str(start + self.page_entries)
-        )
+        token = str(start + self.page_entries) if more else ""
+        return worker_pb2.JournalPage(entries=held, next_page_token=token)
 
-    async def read_journal(self, assignment: Any, cursor: str) -> worker_pb2.JournalPage:
-        self.reads.append(([], int(cursor)))
-        return self.page(int(cursor))
+    async def read_journal(self, assignment: Any, page_token: str) -> worker_pb2.JournalPage:
+        self.reads.append(([], int(page_token)))
+        return self.page(int(page_token))
 
 
 class JournaledStep:

@@ -46,11 +46,13 @@ def assignment(
     return worker_pb2.Assignment(
         run=run,
         execution=worker_pb2.AssignedExecution(execution_id=execution_id, kind=kind, attempt=1),
-        lease_token=f"token-{execution_id}",
+        lease=worker_pb2.Lease(
+            run_id=run.run_id, execution_id=execution_id, token=f"token-{execution_id}"
+        ),
         task=task,
         run_input=encode(run_input),
         results=results,
-        lease=span(lease),
+        lease_duration=span(lease),
         idempotency_key=f"{RUN_ID}/t1",
         **fields,
     )
@@ -95,7 +97,8 @@ class FakeServices:
     def heartbeat(self, assignment: Any, progress: Any, session: Any) -> None:
         self.beats.append((progress, session))
 
-    async def read_results(self, assignment: Any, task_ids: Any, first: int) -> Any:
+    async def read_results(self, assignment: Any, task_ids: Any, page_token: str) -> Any:
+        first = int(page_token or 0)
         self.reads.append((list(task_ids), first))
         known = {one.task_id: one for one in self.results}
         named = [known[each] for each in task_ids if each in known]
@@ -103,12 +106,13 @@ class FakeServices:
         page = found[first : first + self.page_size]
         end = first + len(page)
         more = end < len(found)
-        return worker_pb2.ReadResultsResponse(results=page, next=end if more else 0)
+        token = str(end) if more else ""
+        return worker_pb2.ReadResultsResponse(results=page, next_page_token=token)
 
     def record(self, assignment: Any, recording: Any) -> Any:
         raise NotImplementedError  # See `tests.support.journal`.
 
-    async def read_journal(self, assignment: Any, cursor: str) -> worker_pb2.JournalPage:
+    async def read_journal(self, assignment: Any, page_token: str) -> worker_pb2.JournalPage:
         raise NotImplementedError
 
     def write(self, assignment: Any, text: str, level: str, *, chunk: bool) -> None:

@@ -108,7 +108,7 @@ class Stream:
 
     def __init__(self, request: pb.WatchRunRequest, whose: object) -> None:
         complete = not request.types and not request.task_ids
-        self._story = Story(request.run_id, request.after, complete=complete)
+        self._story = Story(request.run_id, int(request.resume_token or 0), complete=complete)
         self._whose = whose
         self._over = False
 
@@ -122,7 +122,7 @@ class Stream:
         if kind == "events":
             self._take_events(message.events)
         elif kind == "progress":
-            after = message.progress.after
+            after = int(message.progress.resume_token)
             message = f"{story.run_id}: progress {after} came after {story.after}"
             log.holds(after >= story.after, "E7", message)
             log.holds(after == story.after or not story._complete, "E7", message)
@@ -141,10 +141,12 @@ class Stream:
         for event in events:
             log.same(self._whose, story.run_id, event)
             story.take(event)
-        message = f"{story.run_id}: go on after {batch.next_after}, and {story.after} were sent"
-        log.holds(batch.next_after >= story.after, "E7", message)
-        log.holds(batch.next_after == story.after or not story._complete, "E7", message)
-        story.after = max(story.after, batch.next_after)
+        message = (
+            f"{story.run_id}: go on after {int(batch.resume_token)}, and {story.after} were sent"
+        )
+        log.holds(int(batch.resume_token) >= story.after, "E7", message)
+        log.holds(int(batch.resume_token) == story.after or not story._complete, "E7", message)
+        story.after = max(story.after, int(batch.resume_token))
 
 
 class _Call:

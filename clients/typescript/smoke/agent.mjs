@@ -97,7 +97,7 @@ export const steps = {
   },
 
   async reflect({ run }) {
-    if (run.iteration === '1') {
+    if (run.iteration === 1) {
       const plan = { tasks: [task('more', 'count', 'three more words')] };
       return { decision: 'DECISION_CONTINUE', plan, reason: 'not enough' };
     }
@@ -124,7 +124,7 @@ export const PLAN = {
     task('slow', 'slow', undefined, { dependsOn: ['sum'], heartbeatTimeout: duration(3_000) }),
     task('flaky', 'flaky', undefined, {
       dependsOn: ['sum'],
-      retry: { maxAttempts: '2', initialBackoff: duration(0) },
+      retry: { maxAttempts: 2, initialBackoff: duration(0) },
     }),
     task('pay', 'pay', undefined, { dependsOn: ['flaky'], effect: 'EFFECT_AT_MOST_ONCE' }),
   ],

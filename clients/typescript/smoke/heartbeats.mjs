@@ -47,7 +47,7 @@ export class Heartbeats {
       held.beaten(now);
     }
     try {
-      await this.#send(due.map(({ lease }, n) => ({ ...lease, idle: idle[n] })), due);
+      await this.#send(due.map(({ lease }, n) => ({ lease, idle: idle[n] })), due);
     } catch {
       for (const held of due) {
         held.nextBeat = Date.now() + held.heartbeatMs / 4;
@@ -64,7 +64,7 @@ export class Heartbeats {
    */
   async report(held, progress) {
     held.activeAt = Date.now();
-    await this.#send([{ ...held.lease, progress }], [held]);
+    await this.#send([{ lease: held.lease, progress }], [held]);
   }
 
   /** @param {Message[]} heartbeats @param {Held[]} due what they are for */
@@ -78,7 +78,7 @@ export class Heartbeats {
     });
     const byKey = new Map(due.map((held) => [held.key, held]));
     for (const state of leases) {
-      const held = byKey.get(keyOf(state));
+      const held = byKey.get(keyOf(state.lease));
       if (held) {
         this.#onState(held, state);
       }

@@ -23,17 +23,13 @@ export class Held {
   constructor(assignment, heartbeatMs) {
     this.assignment = assignment;
     /** What every item about this step says. */
-    this.lease = {
-      runId: assignment.run.runId,
-      executionId: assignment.execution.executionId,
-      leaseToken: assignment.leaseToken,
-    };
+    this.lease = assignment.lease;
     /** How long its function may do nothing; 0: as long as it likes. */
     this.idleMs = milliseconds(assignment.task?.idleTimeout ?? null);
     // A task may have a shorter lease than the others.
     this.heartbeatMs = Math.min(
       heartbeatMs,
-      milliseconds(assignment.lease) / 3 || Infinity,
+      milliseconds(assignment.leaseDuration) / 3 || Infinity,
       this.idleMs || Infinity,
     );
     /** When its function last said how far it is. */
@@ -136,11 +132,11 @@ export class Ledger {
   report(held, result) {
     held.reported = true;
     /** @type {Message} */
-    let outcome = { deliveryId: this.#nextId(), ...held.lease, ...result };
+    let outcome = { deliveryId: this.#nextId(), lease: held.lease, ...result };
     let size = sizeOf('ReportOutcomes', { outcomes: [outcome] });
     if (size > OUTCOME_BYTES_MAX) {
       const failure = { kind: 'RESULT_TOO_LARGE', message: `${size} bytes`, retryable: false };
-      outcome = { deliveryId: outcome.deliveryId, ...held.lease, failed: { failure } };
+      outcome = { deliveryId: outcome.deliveryId, lease: held.lease, failed: { failure } };
       size = 1_024;
     }
     this.pending.set(outcome.deliveryId, { held, outcome, size });
@@ -149,7 +145,7 @@ export class Ledger {
 
   /** Have a Begin sent. @param {Held} held @returns {Promise<boolean>} whether it was accepted */
   begin(held) {
-    const begin = { deliveryId: this.#nextId(), ...held.lease };
+    const begin = { deliveryId: this.#nextId(), lease: held.lease };
     this.begins.set(begin.deliveryId, { held, begin });
     this.#unsentBegins.push(begin.deliveryId);
     return new Promise((resolve) => {

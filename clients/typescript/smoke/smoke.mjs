@@ -38,10 +38,10 @@ function startWorker(client) {
   worker.on('outcome', ({ held: { assignment } }) => {
     fact('outcome', { task: assignment.task?.taskId, connected: worker.isConnected });
   });
-  worker.on('ack', ({ ack: { executionId, status }, outcome: { runId }, way }) => {
+  worker.on('ack', ({ ack: { lease: { runId, executionId }, status }, way }) => {
     fact('ack', { runId, executionId, status, way });
   });
-  worker.on('cancellation', ({ runId, reason }) => fact('cancellation', { runId, reason }));
+  worker.on('cancellation', ({ lease: { runId }, reason }) => fact('cancellation', { runId, reason }));
   worker.on('lease', ({ held: { assignment }, state }) => {
     if (assignment.task?.type === 'slow' && state.status === 'LEASE_STATUS_LIVE') {
       moments.emit('beat');
@@ -156,7 +156,7 @@ async function handOver(client, worker) {
 
 /** A step that does nothing for too long is done again. @param {Client} client */
 async function idle(client) {
-  const more = { idleTimeout: duration(500), retry: { maxAttempts: '2', initialBackoff: duration(0) } };
+  const more = { idleTimeout: duration(500), retry: { maxAttempts: 2, initialBackoff: duration(0) } };
   const runId = await start(client, 'be idle', { plan: { tasks: [task('t', 'idle', null, more)] } });
   await follow(client, runId);
 }
@@ -198,7 +198,7 @@ async function printErrors(client, runId) {
   const attempts = {
     'unknown run': () => client.call('GetRun', { runId: randomUUID() }),
     cycle: () => client.call('StartRun', { goal: 'x', plan: { tasks: cycle } }),
-    limit: () => client.call('StartRun', { goal: 'x', maxParallel: '1000' }),
+    limit: () => client.call('StartRun', { goal: 'x', maxParallel: 1000 }),
     'wrong token': () => stranger.call('GetServerInfo'),
     'future cursor': () => follow(client, runId, 1_000n),
     'unknown field': () => client.call('GetRun', { run_id: 'x' }),

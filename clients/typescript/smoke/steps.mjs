@@ -48,7 +48,7 @@ export async function perform(client, steps, held, heartbeat) {
   const step = {
     run: assignment.run,
     task: assignment.task,
-    attempt: Number(assignment.execution.attempt),
+    attempt: assignment.execution.attempt,
     input: value(assignment.task ? assignment.task.input : assignment.runInput),
     results: await resultsOf(client, held),
     idempotencyKey: assignment.idempotencyKey,
@@ -103,15 +103,15 @@ function clipped(text, max) {
  * @param {Held} held
  */
 async function resultsOf(client, { lease, assignment }) {
-  const entries = Number(assignment.resultsBefore)
-    ? await pagesOf(client, { ...lease })
+  const entries = assignment.resultsBefore
+    ? await pagesOf(client, { lease })
     : assignment.results;
   /** @type {Record<string, any>} */
   const results = {};
   for (const { taskId, payload: inline, byReference } of entries) {
     results[taskId] = value(inline);
     if (byReference) {
-      const [found] = await pagesOf(client, { ...lease, taskIds: [taskId] });
+      const [found] = await pagesOf(client, { lease, taskIds: [taskId] });
       results[taskId] = value(found?.payload);
     }
   }
@@ -125,14 +125,14 @@ async function resultsOf(client, { lease, assignment }) {
 async function pagesOf(client, request) {
   /** @type {Message[]} */
   const results = [];
-  let first = 0;
+  let pageToken = '';
   do {
-    const page = await client.call('ReadResults', { ...request, first });
+    const page = await client.call('ReadResults', { ...request, pageToken });
     if (page.lease.status === 'LEASE_STATUS_LOST') {
       throw new Error('the lease is lost');
     }
     results.push(...page.results);
-    first = Number(page.next);
-  } while (first);
+    pageToken = page.nextPageToken;
+  } while (pageToken);
   return results;
 }

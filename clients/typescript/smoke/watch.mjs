@@ -68,7 +68,7 @@ export class Watch {
    * @returns {AsyncGenerator<Message, StepwellError | null>} null: the run has ended; else what was lost
    */
   async *#stream() {
-    const request = { ...this.#request, after: String(this.cursor) };
+    const request = { ...this.#request, resumeToken: String(this.cursor) };
     const stream = this.#client.stream('WatchRun', request);
     try {
       for await (const response of stream) {
@@ -77,14 +77,14 @@ export class Watch {
         }
         if (response.message === 'progress') {
           this.signs += 1;
-          this.cursor = BigInt(response.progress.after);
+          this.cursor = BigInt(response.progress.resumeToken);
         }
         for (const event of response.events?.events ?? []) {
           this.cursor = BigInt(event.number);
           yield event;
         }
         if (response.events) {
-          this.cursor = BigInt(response.events.nextAfter); // It counts what filters left out.
+          this.cursor = BigInt(response.events.resumeToken); // It counts what filters left out.
         }
       }
       return new StepwellError('the stream ended without a word', { reason: 'END_OF_FILE' });

@@ -184,7 +184,7 @@ export class Worker extends EventEmitter {
     this.emit('welcome', welcome);
     const byKey = new Map(this.#ledger.leases().map((held) => [held.key, held]));
     for (const state of welcome.held) {
-      const held = byKey.get(keyOf(state));
+      const held = byKey.get(keyOf(state.lease));
       if (held) {
         this.#leaseState(held, state);
       }
@@ -198,7 +198,7 @@ export class Worker extends EventEmitter {
     }
     for (const cancellation of cancellations) {
       this.emit('cancellation', cancellation);
-      this.#ledger.running.get(keyOf(cancellation))?.abandon(cancellation.reason);
+      this.#ledger.running.get(keyOf(cancellation.lease))?.abandon(cancellation.reason);
     }
     for (const assignment of assignments) {
       const held = new Held(assignment, this.#heartbeatMs);

@@ -23,7 +23,7 @@ export class Inbox extends Changing {
     const stop = follow<WatchRunsResponse>({
       open: (signal) =>
         api.watchRuns(
-          { cursor: this.cursor, progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 } },
+          { resumeToken: this.cursor, progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 } },
           { signal },
         ),
       take: ({ message }) => this.take(message),
@@ -40,7 +40,7 @@ export class Inbox extends Changing {
   }
 
   private take(message: WatchRunsResponse["message"]): Taken {
-    if (message.case === "updates" || message.case === "progress") this.cursor = message.value.cursor;
+    if (message.case === "updates" || message.case === "progress") this.cursor = message.value.resumeToken;
     const mine =
       message.case === "updates" && message.value.updates.some((one) => !this.runId || one.runId === this.runId);
     if (!this.questions) void this.read();

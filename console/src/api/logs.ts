@@ -39,7 +39,7 @@ export class LogStore extends Changing {
           {
             runId: this.runId,
             taskId: this.taskId,
-            cursor: this.cursor,
+            resumeToken: this.cursor,
             follow: true,
             progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 },
           },
@@ -57,7 +57,7 @@ export class LogStore extends Changing {
   private take(message: WatchLogsResponse["message"]): Taken {
     if (message.case === undefined) return "more";
     if (message.case === "entries") for (const entry of message.value.entries) this.put(entry);
-    this.cursor = message.value.cursor;
+    this.cursor = message.value.resumeToken;
     this.changed();
     if (message.case !== "end" || message.value.reason !== WatchEndReason.FINISHED) return "more";
     this.ended = true;

@@ -40,7 +40,7 @@ export class Pulse extends Changing {
     const stop = follow<WatchRunsResponse>({
       open: (signal) =>
         api.watchRuns(
-          { cursor: this.cursor, progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 } },
+          { resumeToken: this.cursor, progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 } },
           { signal },
         ),
       take: ({ message }) => this.take(message),
@@ -71,7 +71,7 @@ export class Pulse extends Changing {
         }
       }
     }
-    if (message.case === "updates" || message.case === "progress") this.cursor = message.value.cursor;
+    if (message.case === "updates" || message.case === "progress") this.cursor = message.value.resumeToken;
     return "more";
   }
 
@@ -92,7 +92,7 @@ export class Pulse extends Changing {
     try {
       for (const status of UNFINISHED) {
         let found = 0;
-        const list = (pageToken: string) => api.listRuns({ statuses: [status], pageSize: BigInt(COUNT_MAX), pageToken });
+        const list = (pageToken: string) => api.listRuns({ statuses: [status], pageSize: COUNT_MAX, pageToken });
         for await (const page of pages(list)) {
           found += page.runs.length;
           if (found >= COUNT_MAX) break;

@@ -11,7 +11,7 @@ import { follow, SIGN_OF_LIFE_S, type Taken } from "./follow.ts";
 /** So many events before the run's last one are read at first. */
 const EVENTS_AT_FIRST = 500n;
 const EVENTS_A_PAGE = 1_000n;
-const TASKS_A_PAGE = 1_000n;
+const TASKS_A_PAGE = 1_000;
 /** More events than these are not kept in the page; older ones can be read again. */
 const EVENTS_MAX = 20_000;
 /** Whether a worker is missing or busy is no event: it is asked for so often while a run waits for one. */
@@ -97,7 +97,7 @@ export class RunStore extends Changing {
     return this.serially(async () => {
       if (this.executionsListed || !this.view) return;
       const list = (pageToken: string) =>
-        api.listExecutions({ runId: this.runId, pageSize: 1_000n, pageToken });
+        api.listExecutions({ runId: this.runId, pageSize: 1_000, pageToken });
       for await (const page of pages(list)) {
         if (this.stopped) return;
         this.view.addExecutions(page.executions);
@@ -124,7 +124,7 @@ export class RunStore extends Changing {
         api.watchRun(
           {
             runId: this.runId,
-            after: this.log.events.length ? this.log.last : max(this.firstWanted, 0n),
+            resumeToken: String(this.log.events.length ? this.log.last : max(this.firstWanted, 0n)),
             progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 },
           },
           { signal },
@@ -238,10 +238,10 @@ export class RunStore extends Changing {
     const older: Event[] = [];
     try {
       const after = max(first - 1n - EVENTS_A_PAGE, 0n);
-      const stream = api.watchRun({ runId: this.runId, after }, { signal: once.signal });
+      const stream = api.watchRun({ runId: this.runId, resumeToken: String(after) }, { signal: once.signal });
       for await (const { message } of stream) {
         if (message.case === "events") older.push(...message.value.events);
-        if (message.case !== "events" || message.value.nextAfter >= first - 1n) break;
+        if (message.case !== "events" || BigInt(message.value.resumeToken) >= first - 1n) break;
       }
     } finally {
       once.abort();

@@ -17,8 +17,8 @@ export interface Filter {
   words: string[];
 }
 
-const PAGE = 200n;
-const SCAN_PAGE = 1_000n;
+const PAGE = 200;
+const SCAN_PAGE = 1_000;
 /** So many runs are looked at for words of a goal before the person is asked whether to look on. */
 const SCAN_MAX = 5_000;
 /** Looking for words pauses when it has found so many. */
@@ -53,7 +53,7 @@ export class RunList extends Changing {
       open: (signal) =>
         api.watchRuns(
           {
-            cursor: this.cursor,
+            resumeToken: this.cursor,
             pipelineId: this.filter.pipelineId,
             labels: this.filter.labels,
             progressInterval: { seconds: BigInt(SIGN_OF_LIFE_S), nanos: 0 },
@@ -75,10 +75,10 @@ export class RunList extends Changing {
         if (update.deleted) this.remove(update.runId);
         else if (update.run) this.put(update.run);
       }
-      this.cursor = message.value.cursor;
+      this.cursor = message.value.resumeToken;
       this.sort();
     } else if (message.case === "progress") {
-      this.cursor = message.value.cursor;
+      this.cursor = message.value.resumeToken;
     } else if (message.case === "end") {
       return message.value.reason === WatchEndReason.FINISHED ? "end" : "more";
     }

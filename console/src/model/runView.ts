@@ -62,7 +62,7 @@ export class RunView {
   /** Whether the event accepts a plan whose tasks have not been listed. */
   lacksTasks(event: Event): boolean {
     if (!event.planRevision) return false;
-    let newest = 0n;
+    let newest = 0;
     for (const task of this.tasks.values()) if (task.revision > newest) newest = task.revision;
     return event.planRevision > newest;
   }
@@ -86,7 +86,7 @@ export class RunView {
       if (!before && !change.kind) continue; // It was offered before this view began.
       const execution = before
         ? { ...before }
-        : create(ExecutionSchema, { status: ExecutionStatus.READY, iteration: 1n, attempt: 1n });
+        : create(ExecutionSchema, { status: ExecutionStatus.READY, iteration: 1, attempt: 1 });
       merge(change, execution);
       this.executions.set(change.executionId, execution);
     }

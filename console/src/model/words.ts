@@ -50,8 +50,8 @@ export function failureLine(one: Failure | undefined): string {
 /** The phase and the iteration. */
 export function where(run: Run): string {
   const phase = run.phase === Phase.DONE ? "" : word(Phase, run.phase);
-  const many = run.iteration > 1n || run.stages.includes(StepKind.REFLECT);
-  const of = `iteration ${number(run.iteration)} of ${number(run.spec?.maxIterations ?? 0n)}`;
+  const many = run.iteration > 1 || run.stages.includes(StepKind.REFLECT);
+  const of = `iteration ${number(run.iteration)} of ${number(run.spec?.maxIterations ?? 0)}`;
   return [phase, many ? of : ""].filter(Boolean).join(" · ");
 }
 

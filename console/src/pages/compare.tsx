@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, pages } from "../api/client.ts";
 import type { Result } from "../gen/stepwell/v1/orchestrator_pb.ts";
-import { type Run, RunStatus, type Task, type TaskSpec } from "../gen/stepwell/v1/types_pb.ts";
+import { type Run, RunStatus, type Task, type TaskSpec, View } from "../gen/stepwell/v1/types_pb.ts";
 import { compare, type TaskChange } from "../model/changes.ts";
 import { cost, moment, ms, number, shortId, span, word } from "../model/text.ts";
 import { runTitle, taskCounts, took, where } from "../model/words.ts";
@@ -29,7 +29,7 @@ async function readSide(runId: string): Promise<Side> {
     results: new Map(),
     result: undefined,
   };
-  const list = (pageToken: string) => api.listTasks({ runId, fullSpecs: true, pageSize: 1_000n, pageToken });
+  const list = (pageToken: string) => api.listTasks({ runId, view: View.FULL, pageSize: 1_000, pageToken });
   for await (const page of pages(list)) {
     for (const { task, spec } of page.tasks) {
       if (task) side.tasks.set(task.taskId, task);

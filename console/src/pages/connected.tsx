@@ -7,7 +7,7 @@ import { Empty, Problems, Time, useLoad, useNow } from "../ui/parts.tsx";
 import { runPath } from "../ui/router.ts";
 
 const READ_EVERY_MS = 5_000;
-const PAGE_SIZE = 200n;
+const PAGE_SIZE = 200;
 const RUNS_SHOWN = 5;
 
 interface Found {

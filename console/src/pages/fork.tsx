@@ -95,7 +95,7 @@ function AsOf({ runId, version }: { runId: string; version: number }) {
     const at = BigInt(version);
     const run = (await api.getRun({ runId, version: at })).run!;
     const tasks: TaskEntry[] = [];
-    const list = (pageToken: string) => api.listTasks({ runId, version: at, pageSize: 1_000n, pageToken });
+    const list = (pageToken: string) => api.listTasks({ runId, version: at, pageSize: 1_000, pageToken });
     for await (const page of pages(list)) tasks.push(...page.tasks);
     return { run, tasks };
   });
@@ -108,7 +108,7 @@ function AsOf({ runId, version }: { runId: string; version: number }) {
         <StatusPill status={run.status} />
         <span>{where(run)}</span>
         <span>{taskCounts(run)}</span>
-        {run.planRevision > 0n && <span>plan {number(run.planRevision)}</span>}
+        {run.planRevision > 0 && <span>plan {number(run.planRevision)}</span>}
         {run.endedTime && ms(run.endedTime) > 0 && (
           <span>
             ended <Time at={ms(run.endedTime)} />

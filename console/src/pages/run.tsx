@@ -53,7 +53,7 @@ export function RunPage({ runId, tab }: { runId: string; tab: string }) {
 function Shortened({ runId }: { runId: string }) {
   const [found, setFound] = useState<number>();
   useEffect(() => {
-    api.listRuns({ runIdPrefix: runId, pageSize: 2n }).then(
+    api.listRuns({ runIdPrefix: runId, pageSize: 2 }).then(
       ({ runs }) => {
         const [only] = runs;
         const [, , tab] = location.pathname.split("/").filter(Boolean);

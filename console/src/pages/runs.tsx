@@ -53,7 +53,7 @@ export function RunsPage() {
   useEffect(() => {
     if (!id) return;
     let wanted = true;
-    api.listRuns({ runIdPrefix: id, pageSize: 1n }).then(
+    api.listRuns({ runIdPrefix: id, pageSize: 1 }).then(
       (page) => wanted && setIsId(page.runs.length ? id : ""),
       () => wanted && setIsId(""),
     );
@@ -223,7 +223,7 @@ function NoRuns({ list }: { list: RunList }) {
 function Row({ run, chosen }: { run: Run; chosen: boolean }) {
   const spec = run.spec!;
   const counts = run.counts;
-  const total = Number(counts?.total ?? 0n);
+  const total = counts?.total ?? 0;
   const waits = blocked(run);
   const labels = Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`);
   const about = [runName(run), spec.pipelineId, ...labels].filter(Boolean).join(" · ");

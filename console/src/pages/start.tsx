@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, pages, type Problem, problem, requestId } from "../api/client.ts";
 import { may } from "../api/session.ts";
 import type { ConnectedWorker } from "../gen/stepwell/v1/orchestrator_pb.ts";
-import { StepKind } from "../gen/stepwell/v1/types_pb.ts";
+import { StepKind, View } from "../gen/stepwell/v1/types_pb.ts";
 import { planOf } from "../model/planJson.ts";
 import { ms } from "../model/text.ts";
 import { SchemaFields, useSchemaForm } from "../ui/form.tsx";
@@ -12,7 +12,7 @@ import { navigate, runPath, useRoute } from "../ui/router.ts";
 
 async function listWorkers(): Promise<ConnectedWorker[]> {
   const found: ConnectedWorker[] = [];
-  for await (const page of pages((pageToken) => api.listWorkers({ withInputSchema: true, pageToken }))) {
+  for await (const page of pages((pageToken) => api.listWorkers({ view: View.FULL, pageToken }))) {
     found.push(...page.workers);
   }
   return found;

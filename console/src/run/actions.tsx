@@ -82,7 +82,7 @@ function CommandDialog(props: { store: RunStore; command: Exclude<Command, "budg
       case "pause":
         return store.commanded((await api.pauseRun(request)).run);
       case "resume":
-        return store.commanded((await api.resumeRun({ ...request, retryFailed })).run);
+        return store.commanded((await api.resumeRun({ ...request, leaveFailed: !retryFailed })).run);
       case "stop":
         return store.commanded((await api.stopRun(request)).run);
       case "cancel":
@@ -141,7 +141,7 @@ function BudgetDialog({ store, close }: { store: RunStore; close: () => void }) 
     const answer = await api.raiseBudget({
       runId: store.runId,
       budget: { ...budget, ...time },
-      resume,
+      stayPaused: !resume,
       reason,
       requestId,
     });

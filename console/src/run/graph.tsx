@@ -214,7 +214,7 @@ function Node(props: NodeProps) {
   const status = task?.status ?? TaskStatus.PENDING;
   const state = word(TaskStatus, status);
   const time = taskTime(task, props.now);
-  const attempts = Number(task?.attempts ?? 0n);
+  const attempts = task?.attempts ?? 0;
   const below = [state, time ? span(time) : "", attempts > 1 ? `×${attempts}` : ""].filter(Boolean).join(" · ");
   const title = spec?.title || id;
   const shown = [taskSign(status), cut(title, 22), cut(below, 27)];

@@ -14,7 +14,7 @@ export function Header({ store }: { store: RunStore }) {
   const current = useNow();
   const waits = blocked(run);
   const counts = run.counts;
-  const total = Number(counts?.total ?? 0n);
+  const total = counts?.total ?? 0;
   return (
     <header class="run-head card">
       <div class="row">
@@ -127,7 +127,7 @@ function parts(run: Run, budget: Budget, now: number): Part[] {
   const money = (value: number) => cost(BigInt(Math.round(value)));
   const began = ms(run.startedTime);
   const wall = began ? (ms(run.endedTime) || now) - began : 0;
-  const iterations = Number(run.iteration - (run.tally?.iterationsBefore ?? 0n));
+  const iterations = run.iteration - Number(run.tally?.iterationsBefore ?? 0n);
   const all: Part[] = [
     { name: "tokens in", used: Number(run.usage?.inputTokens ?? 0n), limit: Number(budget.inputTokens), text: plain },
     { name: "tokens out", used: Number(run.usage?.outputTokens ?? 0n), limit: Number(budget.outputTokens), text: plain },

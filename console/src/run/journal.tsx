@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, type Problem, problem } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
-import { JournalMark, type Payload, type StoredEntry } from "../gen/stepwell/v1/types_pb.ts";
+import { JournalMark, type Payload, type StoredEntry, View } from "../gen/stepwell/v1/types_pb.ts";
 import { isEnded } from "../model/words.ts";
 import { bytes, moment, ms, number, span, spanMs } from "../model/text.ts";
 import { Empty, Problems, Time } from "../ui/parts.tsx";
@@ -25,10 +25,10 @@ export function JournalTab({ store, taskId }: { store: RunStore; taskId: string 
     const read = async () => {
       try {
         for (;;) {
-          const page = await api.listJournal({ runId: store.runId, taskId, pageSize: 1_000n, pageToken });
+          const page = await api.listJournal({ runId: store.runId, taskId, pageSize: 1_000, pageToken });
           if (!wanted) return;
           found.push(...page.entries);
-          pageToken = page.nextPageToken || page.cursor;
+          pageToken = page.nextPageToken || page.resumeToken;
           if (!page.nextPageToken) break;
         }
         setEntries([...found]);
@@ -100,8 +100,8 @@ function Entry({ runId, stored }: { runId: string; stored: StoredEntry }) {
         <span class={`mark task-${tone}`}>{MARKS[entry.mark]}</span>
         <b>{entry.name || entry.key}</b>
         <code>{entry.key}</code>
-        {entry.number > 0n && <small>try {number(entry.number)}</small>}
-        {stored.generation > 1n && <small>generation {number(stored.generation)}</small>}
+        {entry.number > 0 && <small>try {number(entry.number)}</small>}
+        {stored.generation > 1 && <small>generation {number(stored.generation)}</small>}
         {entry.took && <small>{span(spanMs(entry.took))}</small>}
         {until > 0 && <small>until {moment(until)}</small>}
         <small>
@@ -129,7 +129,7 @@ async function readValue(runId: string, stored: StoredEntry): Promise<Payload | 
       runId,
       journal: stored.journal,
       executionId: stored.executionId,
-      values: true,
+      view: View.FULL,
       pageToken,
     });
     const found = page.entries.find((one) => nameOf(one) === wanted);

@@ -14,13 +14,13 @@ const MESSAGES_MAX = 2_000;
 export function MessagesTab({ store, taskId }: { store: RunStore; taskId: string }) {
   const view = store.view!;
   const key = useMemo(() => {
-    let total = 0n;
+    let total = 0;
     for (const task of view.tasks.values()) if (!taskId || task.taskId === taskId) total += task.messages;
     return `${taskId}/${total}`;
   }, [store.changes, taskId]);
   const { value, problem } = useLoad(key, async () => {
     const found: Message[] = [];
-    const list = (pageToken: string) => api.listMessages({ runId: store.runId, taskId, pageSize: 1_000n, pageToken });
+    const list = (pageToken: string) => api.listMessages({ runId: store.runId, taskId, pageSize: 1_000, pageToken });
     for await (const page of pages(list)) {
       found.push(...page.messages);
       if (found.length >= MESSAGES_MAX) break;

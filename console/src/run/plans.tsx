@@ -2,7 +2,7 @@
 import { api, pages } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
 import type { Checkpoint } from "../gen/stepwell/v1/orchestrator_pb.ts";
-import { EventType, type Plan, PlanTrigger } from "../gen/stepwell/v1/types_pb.ts";
+import { EventType, type Plan, PlanTrigger, View } from "../gen/stepwell/v1/types_pb.ts";
 import { planChanges, type Sign, type TaskChange } from "../model/changes.ts";
 import { count, firstLine, ms, number, shortId, word } from "../model/text.ts";
 import { runTitle, taskCounts } from "../model/words.ts";
@@ -17,7 +17,7 @@ export function PlansTab({ store }: { store: RunStore; taskId: string }) {
   const { run } = store.view!;
   const plans = useLoad(`plans ${run.planRevision}`, async () => {
     const found: Plan[] = [];
-    const list = (pageToken: string) => api.listPlans({ runId: store.runId, withTasks: true, pageToken });
+    const list = (pageToken: string) => api.listPlans({ runId: store.runId, view: View.FULL, pageToken });
     for await (const page of pages(list)) found.push(...page.plans);
     return found;
   });
@@ -76,7 +76,7 @@ export function PlansTab({ store }: { store: RunStore; taskId: string }) {
   );
 }
 
-const FORKS_MAX = 100n;
+const FORKS_MAX = 100;
 
 /** The newest forks of a run. */
 function Forks({ runId }: { runId: string }) {

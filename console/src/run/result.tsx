@@ -9,7 +9,7 @@ import { PayloadView } from "../ui/payload.tsx";
 import { setQuery } from "../ui/router.ts";
 import { FailureView } from "./attempt.tsx";
 
-const PAGE = 50n;
+const PAGE = 50;
 
 export function ResultTab({ store }: { store: RunStore; taskId: string }) {
   const { run } = store.view!;

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, pages } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
-import { Effect, OnFailure, type Task, type TaskSpec } from "../gen/stepwell/v1/types_pb.ts";
+import { Effect, OnFailure, type Task, type TaskSpec, View } from "../gen/stepwell/v1/types_pb.ts";
 import { count, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { Empty, Problems, TaskMark, Time, useLoad, useNow } from "../ui/parts.tsx";
 import { PayloadView, PlainText } from "../ui/payload.tsx";
@@ -104,7 +104,7 @@ function TaskLink({ id }: { id: string }) {
 
 /** Reads a task's prompt and input: only a listing of all tasks has them. */
 async function readSpec(runId: string, taskId: string): Promise<TaskSpec | undefined> {
-  const list = (pageToken: string) => api.listTasks({ runId, fullSpecs: true, pageSize: 1_000n, pageToken });
+  const list = (pageToken: string) => api.listTasks({ runId, view: View.FULL, pageSize: 1_000, pageToken });
   for await (const page of pages(list)) {
     const found = page.tasks.find((one) => one.task?.taskId === taskId);
     if (found) return found.spec;
@@ -112,7 +112,7 @@ async function readSpec(runId: string, taskId: string): Promise<TaskSpec | undef
   return undefined;
 }
 
-function Definition({ store, taskId, revision }: { store: RunStore; taskId: string; revision: bigint }) {
+function Definition({ store, taskId, revision }: { store: RunStore; taskId: string; revision: number }) {
   const [asked, setAsked] = useState(store.view!.tasks.size <= LOOKED_FOR_MAX);
   const key = asked ? `${taskId}@${revision}` : "";
   const { value, problem } = useLoad(key, async () => (asked ? readSpec(store.runId, taskId) : undefined));

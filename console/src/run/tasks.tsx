@@ -93,7 +93,7 @@ export function TasksTab({ store, taskId }: { store: RunStore; taskId: string })
           const spec = view.specs.get(task.taskId);
           const time = taskTime(task, current);
           const facts = [
-            task.attempts > 1n ? `attempt ${number(task.attempts)}` : "",
+            task.attempts > 1 ? `attempt ${number(task.attempts)}` : "",
             task.resultRunId ? "kept" : "",
             task.deduplicatedFrom ? "deduplicated" : "",
             failureLine(task.failure),

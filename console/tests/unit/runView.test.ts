@@ -21,7 +21,7 @@ function view(): RunView {
   const one = new RunView(create(RunSchema, { status: RunStatus.RUNNING, blockedOn: 1 }));
   one.addTasks([
     create(TaskEntrySchema, {
-      task: { taskId: "a", revision: 1n, status: TaskStatus.PENDING, failure: { kind: "Old" } },
+      task: { taskId: "a", revision: 1, status: TaskStatus.PENDING, failure: { kind: "Old" } },
       spec: { taskId: "a" },
     }),
   ]);
@@ -30,7 +30,7 @@ function view(): RunView {
 
 test("an event changes the fields that it names and no others", () => {
   const one = view();
-  one.apply(event(1n, { run: { iteration: 2n }, tasks: [{ taskId: "a", status: TaskStatus.RUNNING }] }));
+  one.apply(event(1n, { run: { iteration: 2 }, tasks: [{ taskId: "a", status: TaskStatus.RUNNING }] }));
   assert.equal(one.run.iteration, 2n);
   assert.equal(one.run.status, RunStatus.RUNNING);
   assert.equal(one.run.lastEvent, 1n);
@@ -40,7 +40,7 @@ test("an event changes the fields that it names and no others", () => {
 
 test("an event that comes twice changes nothing the second time", () => {
   const one = view();
-  const twice = event(1n, { tasks: [{ taskId: "a", attempts: 3n }], run: { stages: { stages: [StepKind.REFLECT] } } });
+  const twice = event(1n, { tasks: [{ taskId: "a", attempts: 3 }], run: { stages: { stages: [StepKind.REFLECT] } } });
   one.apply(twice);
   const before = structuredClone([one.run, one.tasks.get("a")]);
   one.apply(twice);
@@ -67,14 +67,14 @@ test("an execution is born by the event that has its kind, with the defaults tha
 
 test("a task that the plan just brought begins pending", () => {
   const one = view();
-  one.apply(event(1n, { tasks: [{ taskId: "new", revision: 2n }] }));
+  one.apply(event(1n, { tasks: [{ taskId: "new", revision: 2 }] }));
   assert.equal(one.tasks.get("new")?.status, TaskStatus.PENDING);
 });
 
 test("a plan whose tasks have not been listed is noticed", () => {
   const one = view();
-  assert.equal(one.lacksTasks(event(1n, { type: EventType.PLAN_ACCEPTED, planRevision: 2n })), true);
-  assert.equal(one.lacksTasks(event(1n, { type: EventType.PLAN_ACCEPTED, planRevision: 1n })), false);
+  assert.equal(one.lacksTasks(event(1n, { type: EventType.PLAN_ACCEPTED, planRevision: 2 })), true);
+  assert.equal(one.lacksTasks(event(1n, { type: EventType.PLAN_ACCEPTED, planRevision: 1 })), false);
   assert.equal(one.lacksTasks(event(1n)), false);
 });
 

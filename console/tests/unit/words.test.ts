@@ -58,7 +58,7 @@ test("the delta of an event lists each field that it sets, with enums by name", 
     number: 7n,
     type: EventType.RUN_PAUSED,
     run: { status: RunStatus.PAUSED, failure: {}, stages: { stages: [] } },
-    tasks: [{ taskId: "a", attempts: 0n }],
+    tasks: [{ taskId: "a", attempts: 0 }],
   });
   const found = lines(EventSchema, event).map((one) => `${one.path} ${one.value}`);
   for (const wanted of ["number 7", "type RUN_PAUSED", "run.status PAUSED", "run.failure none", "tasks[0].attempts 0"]) {
@@ -67,10 +67,10 @@ test("the delta of an event lists each field that it sets, with enums by name", 
 });
 
 test("two plans differ in what was added, removed and defined otherwise", () => {
-  const plan = (revision: bigint, tasks: object[]) =>
+  const plan = (revision: number, tasks: object[]) =>
     create(PlanSchema, { revision, tasks: tasks.map((one) => create(TaskSpecSchema, one)) });
-  const before = plan(1n, [{ taskId: "a", type: "x" }, { taskId: "b" }, { taskId: "c" }]);
-  const after = plan(2n, [{ taskId: "a", type: "y", role: "r" }, { taskId: "b" }, { taskId: "d" }]);
+  const before = plan(1, [{ taskId: "a", type: "x" }, { taskId: "b" }, { taskId: "c" }]);
+  const after = plan(2, [{ taskId: "a", type: "y", role: "r" }, { taskId: "b" }, { taskId: "d" }]);
   assert.deepEqual(planChanges(before, after), [
     { sign: "~", taskId: "a", fields: ["type", "role"] },
     { sign: "-", taskId: "c", fields: [] },
@@ -101,7 +101,7 @@ test("the attempts at a step are bars of one row, from offer to end", () => {
   const found = rows([
     attempt("a#1", 1_000, 1_100, 1_200, ExecutionStatus.LOST),
     attempt("a#2", 1_200, 1_300, 0, ExecutionStatus.LEASED),
-    create(ExecutionSchema, { kind: StepKind.PLAN, iteration: 1n, offeredTime: timestampFromMs(900) }),
+    create(ExecutionSchema, { kind: StepKind.PLAN, iteration: 1, offeredTime: timestampFromMs(900) }),
   ]);
   assert.deepEqual(found.map((one) => [one.title, one.bars.length]), [["a", 2], ["plan (iteration 1)", 1]]);
   assert.deepEqual(bounds(found, 5_000), [900, 5_000]);

@@ -940,9 +940,8 @@ class JournalPage(Record, frozen=True, kw_only=True):
     """A part of a step's journal, in the order in which it was written."""
 
     entries: tuple[HeldEntry, ...] = ()
-    more: bool = False
-    """There are more entries, after `cursor`."""
     cursor: str = ""
+    """The place after which there are more entries; empty: there are none."""
 
 
 class Assignment(Record, frozen=True, kw_only=True):

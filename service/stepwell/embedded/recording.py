@@ -35,7 +35,7 @@ async def write_entries(
     new = NewEntries(
         assignment.run.run_id,
         assignment.execution.execution_id,
-        assignment.lease_token,
+        assignment.lease.token,
         read,
         tuple(recording.forget),
         recording.forget_number,
@@ -62,7 +62,7 @@ async def read_page(
     asked = JournalAsked(
         run_id=assignment.run.run_id,
         execution_id=assignment.execution.execution_id,
-        token=assignment.lease_token,
+        token=assignment.lease.token,
         cursor=cursor,
     )
     page: JournalPage | None = await executor.journals.read(tenant_id, asked)

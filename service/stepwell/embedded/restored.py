@@ -66,9 +66,7 @@ class Restored:
         """Return the outcome of a step that was done; None: it wasn't."""
         execution = assignment.execution
         outcome = worker_pb2.Outcome(
-            run_id=assignment.run.run_id,
-            execution_id=execution.execution_id,
-            lease_token=assignment.lease_token,
+            lease=assignment.lease,
         )
         number = execution.iteration - 1 - self.first_iteration
         if number >= self.plans:

@@ -37,6 +37,7 @@ from stepwell.engine.workers import WorkerConnection
 from stepwell.logger import get_logger
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
+from stepwell.wire.leases import put_assignment
 from stepwell.wire.plans import read_item
 from stepwell.wire.validate import Faults
 from stepwell_client import LeaseLost
@@ -60,7 +61,8 @@ class _Step:
 
     def __init__(self, assignment: Assignment, now: float, beat_ms: int) -> None:
         self.assignment = assignment
-        self.message: worker_pb2.Assignment = to_message(assignment)
+        self.message = worker_pb2.Assignment()
+        put_assignment(assignment, self.message)
         self.task: asyncio.Task[None] | None = None
         self.begun = False
         self.delivering = False
@@ -386,21 +388,22 @@ class InProcessWorker:
                 return messages
 
     async def read_results(
-        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
+        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], page_token: str
     ) -> worker_pb2.ReadResultsResponse:
         query = ResultsQuery(
             run_id=assignment.run.run_id,
             execution_id=assignment.execution.execution_id,
-            token=assignment.lease_token,
+            token=assignment.lease.token,
             task_ids=tuple(task_ids),
-            first=first,
+            first=int(page_token or 0),
         )
         tenant_id = self._presence.tenant_id
         page = await self._until_answered(lambda: self._executor.read_results(tenant_id, query))
         if page is None:
             raise LeaseLost(f"execution {query.execution_id} is not wanted any more")
         results = [to_message(result) for result in page.results]
-        return worker_pb2.ReadResultsResponse(results=results, next=page.next)
+        token = str(page.next) if page.next else ""
+        return worker_pb2.ReadResultsResponse(results=results, next_page_token=token)
 
     def record(
         self,
@@ -427,11 +430,11 @@ class InProcessWorker:
             return lost()
 
     async def read_journal(
-        self, assignment: worker_pb2.Assignment, cursor: str
+        self, assignment: worker_pb2.Assignment, page_token: str
     ) -> worker_pb2.JournalPage:
         tenant_id = self._presence.tenant_id
         return await self._until_answered(
-            lambda: read_page(self._executor, tenant_id, assignment, cursor)
+            lambda: read_page(self._executor, tenant_id, assignment, page_token)
         )
 
     async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:

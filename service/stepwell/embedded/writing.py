@@ -113,12 +113,12 @@ class Scribe:
 
 def _written(appended: worker_pb2.Appended, now_us: int) -> AppendBatch:
     return AppendBatch(
-        run_id=appended.run_id,
-        execution_id=appended.execution_id,
-        token=appended.lease_token,
+        run_id=appended.lease.run_id,
+        execution_id=appended.lease.execution_id,
+        token=appended.lease.token,
         entries=tuple(
             LogEntry(
-                execution_id=appended.execution_id,
+                execution_id=appended.lease.execution_id,
                 text=line.text,
                 level=line.level,
                 kind=_KINDS[line.kind],

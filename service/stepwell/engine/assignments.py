@@ -31,7 +31,7 @@ from stepwell.core.records.states import SETTLED, ExecutionStatus, StepKind, Tas
 from stepwell.engine import conversations
 from stepwell.engine.answered import asked_by
 from stepwell.engine.payloads import Place
-from stepwell.engine.step_journal import page_bytes
+from stepwell.engine.step_journal import FIRST_PAGE, page_bytes
 
 ASSIGNMENT_BYTES_MAX = limits.SEND_BYTES_MAX - 64 * 1024
 """Limit of an assignment, with room for what surrounds it in its message."""
@@ -227,7 +227,7 @@ def fill(
     if journal is not None:
         size = page_bytes(journal)
         if size > room:
-            journal = JournalPage(more=True)
+            journal = JournalPage(cursor=FIRST_PAGE)
         else:
             room -= size
     if messages:

@@ -42,6 +42,9 @@ def journal_in(state: RunState, execution: Execution) -> StepJournal | None:
     return StepJournal(name_of(state.run, task), task.journal)
 
 
+FIRST_PAGE = "0."
+"""The cursor of a journal's beginning."""
+
 # --- pages for workers -------------------------------------------------------------------------------
 
 
@@ -66,10 +69,10 @@ async def read_page(
         place, after = place + 1, ""
     entries = tuple(_held(one, now_us) for one in page.items)
     if more:
-        return JournalPage(entries=entries, more=True, cursor=f"{place}.{page.cursor}")
+        return JournalPage(entries=entries, cursor=f"{place}.{page.cursor}")
     if is_last:
         return JournalPage(entries=entries)
-    return JournalPage(entries=entries, more=True, cursor=f"{place + 1}.")
+    return JournalPage(entries=entries, cursor=f"{place + 1}.")
 
 
 def _parts(key: RunKey, step: StepJournal) -> Sequence[JournalQuery]:
@@ -96,7 +99,7 @@ def _opened(cursor: str, parts: int) -> tuple[int, str]:
     if not dot or not place.isascii() or not place.isdigit() or int(place[:9]) >= parts:
         what = "is none of this journal's; start with an empty one"
         raise InvalidArgument(
-            f"cursor {what}", (Violation("cursor", what),), reason="CURSOR_INVALID"
+            f"page_token {what}", (Violation("page_token", what),), reason="PAGE_TOKEN_INVALID"
         )
     return int(place), after
 

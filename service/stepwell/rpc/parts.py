@@ -14,6 +14,11 @@ from stepwell.core.port import Runtime, Store, StoreInfo
 from stepwell.engine.executor import Executor
 from stepwell.watch.notifier import Notifier
 
+PROTOCOL_REVISION = 1
+"""Grows when a peer must know of a change; what peers may ignore doesn't count."""
+FEATURES: tuple[str, ...] = ()
+"""Names of what this server can do beyond the revision."""
+
 
 class Parts(NamedTuple):
     """The arguments of a service's maker."""

@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     record: type[Record]
     message: type[Message]
     renamed: Mapping[str, str] = {}
-    """Record field to message field, where the mapping's own rule doesn't hold."""
+    """Record field to message field, where the mapping's own rule doesn't hold. `a.b`: to field b of the message a."""
     message_only: Mapping[str, str] = {}
     """Message fields that the record lacks, and why."""
     checked: bool = False
@@ -103,8 +103,8 @@ def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> Functi
         sources[f"fill_{name}"] = _fill(name, codes)
         sources[f"read_{name}"] = _read(name, codes)
         if pair.checked and checks is not None:
-            fields_apart = [messages[pair.record].fields_by_name[one] for one in pair.message_only]
-            sources[f"checked_{name}"] = _checked(name, codes, fields_apart, checks)
+            by_name = messages[pair.record].fields_by_name
+            sources[f"checked_{name}"] = _checked(name, codes, by_name, pair.message_only, checks)
             space |= checks.space
     return Functions(SOURCE_NAME, sources, space)
 
@@ -158,13 +158,14 @@ def _read(name: str, codes: Iterable[tuple[Field, _Code]]) -> list[str]:
 def _checked(
     name: str,
     codes: Iterable[tuple[Field, _Code]],
-    fields_apart: Iterable[FieldDescriptor],
+    fields_by_name: Mapping[str, FieldDescriptor],
+    apart: Iterable[str],
     checks: Checks,
 ) -> list[str]:
     """Return a function that reads only the fields that are there, with one for each field.
 
     Most fields of what callers send are absent, and to ask for each takes longer than to list the others.
-    `fields_apart` are only checked: the record lacks them.
+    The fields named in `apart` are only checked: the record lacks them.
     """
     source: list[str] = []
     table: list[str] = []
@@ -175,12 +176,17 @@ def _checked(
         source.extend([f"def {function}(m, v, k, f, p=''):", *_indented(lines or ["pass"])])
         table.append(f"{field.number}: {function}")
 
-    for field in fields_apart:
+    for field in map(fields_by_name.__getitem__, apart):
         add(field, checks.value(field))
         if absent := checks.absent(field):
             end += [f"if not m.{field.name}:", *_indented(absent)]
+    within: dict[str, list[str]] = {}
     for field, code in codes:
         key = f"k[{field.name!r}]"
+        if "." in field.wire:
+            head, _, tail = field.wire.partition(".")
+            within.setdefault(head, []).append(f"{key} = v.{tail}")
+            continue
         if field.shape is Shape.CHOICE:
             oneof = field.descriptor.containing_oneof
             assert oneof is not None
@@ -199,6 +205,10 @@ def _checked(
             raise TypeError(
                 f"{field.descriptor.full_name} may be absent, {name}.{field.name} may not"
             )
+    for head, lines in within.items():
+        holder = fields_by_name[head]
+        add(holder, [*checks.value(holder), *lines])
+        end += [f"if not m.HasField({head!r}):", *_indented(checks.absent(holder))]
     return [
         *source,
         f"CHECKED_{name} = {{{', '.join(table)}}}",

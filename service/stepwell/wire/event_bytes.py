@@ -13,8 +13,8 @@ from stepwell.core.records.events import Event
 from stepwell.wire.records import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
-_VARINT, _LENGTH_DELIMITED = 0, 2
-"""Wire types: how a field's value ends."""
+_LENGTH_DELIMITED = 2
+"""The wire type of texts and messages."""
 
 
 def event_bytes(event: Event) -> bytes:
@@ -22,9 +22,9 @@ def event_bytes(event: Event) -> bytes:
     return _with_length(_EVENTS, to_message(event).SerializeToString())
 
 
-def batch_bytes(entries: Iterable[bytes], next_after: int) -> bytes:
-    """Return a WatchRunResponse with a batch of events that `event_bytes` has encoded, at least one."""
-    return _with_length(_BATCH, b"".join((*entries, _NEXT_AFTER, _varint(next_after))))
+def batch_bytes(entries: Iterable[bytes], after: int) -> bytes:
+    """Return a WatchRunResponse with events that `event_bytes` has encoded, at least one; it goes on after the event `after`."""
+    return _with_length(_BATCH, b"".join((*entries, _with_length(_RESUME_TOKEN, b"%d" % after))))
 
 
 def _tag(message: Any, field: str, wire_type: int) -> bytes:
@@ -48,5 +48,5 @@ def _varint(number: int) -> bytes:
 
 
 _EVENTS = _tag(pb.EventBatch, "events", _LENGTH_DELIMITED)
-_NEXT_AFTER = _tag(pb.EventBatch, "next_after", _VARINT)
+_RESUME_TOKEN = _tag(pb.EventBatch, "resume_token", _LENGTH_DELIMITED)
 _BATCH = _tag(pb.WatchRunResponse, "events", _LENGTH_DELIMITED)

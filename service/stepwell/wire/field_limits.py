@@ -74,7 +74,7 @@ _COMMAND = {
     "expected_version": _VERSION,
 }
 _CALLED = {**_COMMAND, "on_behalf_of": _NAME}
-_LEASE = {"run_id": _RUN_ID, "execution_id": _EXECUTION_ID, "lease_token": _TOKEN}
+_LEASE = {"lease": given()}
 _CALL = chars(limits.CALL_KEY_CHARS_MAX, required=True)
 _WAITS = many(limits.WAITS_MAX)._replace(required=True, wording=f"1 to {limits.WAITS_MAX:,} items")
 _FILTERS = {"pipeline_id": _NAME, "statuses": _FILTER, "labels": _LABELS}
@@ -165,7 +165,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "queue": _NAME,
         "goal": _GOAL,
         "labels": _LABELS,
-        "executor_id": _NAME,
+        "on_behalf_of": _NAME,
         "max_iterations": _MAX_ITERATIONS,
         "max_parallel": _MAX_PARALLEL,
         "priority": _PRIORITY,
@@ -201,14 +201,14 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "WaitRunRequest": {"run_id": _RUN_ID, "timeout": span(0, limits.WAIT_MS_MAX)},
     "WatchRunRequest": {
         "run_id": _RUN_ID,
-        "after": number(0),
+        "resume_token": _CURSOR,
         "types": _FILTER,
         "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
         "progress_interval": _PROGRESS_INTERVAL,
     },
     "WatchRunsRequest": {
         **_FILTERS,
-        "cursor": _CURSOR,
+        "resume_token": _CURSOR,
         "progress_interval": _PROGRESS_INTERVAL,
     },
     "ResumeRunRequest": _CALLED,
@@ -225,7 +225,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "priority": _PRIORITY,
         "labels": _LABELS,
         "queue": _NAME,
-        "executor_id": _NAME,
+        "on_behalf_of": _NAME,
         "request_id": _REQUEST_ID,
     },
     "ListPlansRequest": {"run_id": _RUN_ID, **_PAGE},
@@ -237,7 +237,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         **_COMMAND,
         "question_id": chars(limits.QUESTION_ID_CHARS_MAX, required=True),
         "answer": given(),
-        "answered_by": _NAME,
+        "on_behalf_of": _NAME,
     },
     "RaiseBudgetRequest": {**_CALLED, "budget": given()},
     "ResolveExecutionRequest": {
@@ -253,7 +253,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "run_id": _RUN_ID,
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
         "task_id": name(limits.TASK_ID_CHARS_MAX),
-        "cursor": _CURSOR,
+        "resume_token": _CURSOR,
         "kinds": many(10),
         "progress_interval": _PROGRESS_INTERVAL,
     },
@@ -297,8 +297,10 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "held": _ITEMS,
         "version": _NAME,
         "input_schema": text(limits.SCHEMA_BYTES_MAX, written=True),
+        "protocol_revision": number(0),
+        "features": many(limits.FEATURES_MAX, _NAME_REQUIRED),
     },
-    "HeldLease": _LEASE,
+    "Lease": {"run_id": _RUN_ID, "execution_id": _EXECUTION_ID, "token": _TOKEN},
     "Outcome": {
         **_LEASE,
         "delivery_id": _TOKEN,
@@ -345,11 +347,11 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "forget": many(limits.FORGOTTEN_CALLS_MAX, _CALL),
         "forget_number": number(0),
     },
-    "ReadJournalRequest": {**_LEASE, "cursor": _CURSOR},
+    "ReadJournalRequest": {**_LEASE, "page_token": _CURSOR},
     "ReadResultsRequest": {
         **_LEASE,
         "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
-        "first": number(0),
+        "page_token": _CURSOR,
     },
     "Appended": {
         **_LEASE,

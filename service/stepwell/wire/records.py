@@ -40,6 +40,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(checkpoints.Checkpoint, store_pb2.StoredCheckpoint),
     Pair(step_journal.Source, types_pb2.JournalSource),
     Pair(step_journal.Wait, types_pb2.Wait, renamed={"key": "call"}),
+    Pair(port.JournalPage, worker_pb2.JournalPage, renamed={"cursor": "next_page_token"}),
     Pair(journal.Entry, types_pb2.JournalEntry, checked=True),
     Pair(journal.Totals, store_pb2.JournalTotals),
     # What a worker sends, and is answered, is shaped for it; these are the store's.
@@ -56,21 +57,20 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(
         port.Assignment,
         worker_pb2.Assignment,
-        # The worker's three messages that prove a lease call it by one name.
-        renamed={"token": "lease_token"},
+        renamed={"token": "lease.token", "lease_ms": "lease_duration"},
     ),
     Pair(
         signals.Delivery,
         worker_pb2.Outcome,
-        renamed={"token": "lease_token"},
-        message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
+        renamed={"token": "lease.token", "execution_id": "lease.execution_id"},
+        message_only={"delivery_id": _IS_SET_APART},
         checked=True,
     ),
     Pair(
         signals.Begin,
         worker_pb2.Begin,
-        renamed={"token": "lease_token"},
-        message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
+        renamed={"token": "lease.token", "execution_id": "lease.execution_id"},
+        message_only={"delivery_id": _IS_SET_APART},
         checked=True,
     ),
     # A plan draft is a message of its own; the loop's record has its tasks.

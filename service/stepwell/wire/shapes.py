@@ -18,12 +18,12 @@ from msgspec.structs import FieldInfo, fields
 from stepwell.core.records.model import Record
 from stepwell.core.records.record import UNKNOWN
 
-_SCALARS: dict[type, int] = {
-    str: FieldDescriptor.TYPE_STRING,
-    bytes: FieldDescriptor.TYPE_BYTES,
-    int: FieldDescriptor.TYPE_INT64,
-    float: FieldDescriptor.TYPE_DOUBLE,
-    bool: FieldDescriptor.TYPE_BOOL,
+_SCALARS: dict[type, tuple[int, ...]] = {
+    str: (FieldDescriptor.TYPE_STRING,),
+    bytes: (FieldDescriptor.TYPE_BYTES,),
+    int: (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_INT32),
+    float: (FieldDescriptor.TYPE_DOUBLE,),
+    bool: (FieldDescriptor.TYPE_BOOL,),
 }
 _TIMESTAMP = "google.protobuf.Timestamp"
 _DURATION = "google.protobuf.Duration"
@@ -51,7 +51,7 @@ class Field(NamedTuple):
 
     name: str
     wire: str
-    """The message field's name, or the oneof's."""
+    """The message field's name, or the oneof's. With a dot: a field of a message that this one holds."""
     shape: Shape
     descriptor: FieldDescriptor
     """The message field that holds the values; of a oneof: its first arm."""
@@ -93,7 +93,9 @@ def fields_of(
         for info in fields(record)
         if info.name != UNKNOWN
     ]
-    used = {pair.wire for pair in pairs}.union(*(pair.arms for pair in pairs), message_only)
+    used = {pair.wire.partition(".")[0] for pair in pairs}.union(
+        *(pair.arms for pair in pairs), message_only
+    )
     spare = {field.name for field in descriptor.fields} - used
     unknown = message_only.keys() - {field.name for field in descriptor.fields}
     if spare or unknown:
@@ -153,7 +155,11 @@ def _pair(
         return Field(
             info.name, wire, Shape.CHOICE, oneof.fields[0], required, default, unset, arms=arms
         )
-    field = descriptor.fields_by_name.get(wire)
+    head, _, name = wire.rpartition(".")
+    holder = (
+        cast("Descriptor", descriptor.fields_by_name[head].message_type) if head else descriptor
+    )
+    field = holder.fields_by_name.get(name)
     if field is None or len(kinds) != 1:
         raise TypeError(f"{descriptor.full_name} has no field for {info.name}")
     pair = Field(info.name, wire, Shape.SCALAR, field, required, default, unset)
@@ -230,7 +236,7 @@ def _check_scalar(field: FieldDescriptor, kind: Any) -> None:
     enum = _enum(kind)
     if enum is not None:
         enum_names(enum, field)
-    elif _SCALARS.get(kind) != field.type:
+    elif field.type not in _SCALARS.get(kind, ()):
         raise TypeError(f"{field.full_name} has another type than the record's")
 
 

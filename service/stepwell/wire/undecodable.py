@@ -62,11 +62,14 @@ def _item(name: str, twin: Any) -> Message:
     except DecodeError:
         faults = _faults(twin)
     paths = {one.field for one in faults}
-    ids = {
-        field: getattr(twin, field)
-        for field in ("delivery_id", "run_id", "execution_id", "lease_token")
-        if field not in paths
+    lease = {
+        field: getattr(twin.lease, field)
+        for field in ("run_id", "execution_id", "token")
+        if f"lease.{field}" not in paths
     }
+    ids: Any = {"lease": lease}
+    if "delivery_id" not in paths:
+        ids["delivery_id"] = twin.delivery_id
     if kind is worker_pb2.Begin:
         # Only its ids are text; without one of them it is refused.
         return worker_pb2.Begin(**ids)

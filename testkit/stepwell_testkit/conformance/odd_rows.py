@@ -61,6 +61,8 @@ from stepwell.core.records.step_journal import Journal, Source, Wait
 from stepwell_testkit.conformance import builders as b
 
 BEYOND_FLOAT = 2**53 + 1
+LARGEST_COUNT = 2**31 - 1
+"""The largest number of what is counted or numbered within a run."""
 LARGEST = 2**63 - 1
 ODD = "\x01 \u202e \U0001f600 é e\u0301 \r\n \t ' \" \\ {} %s \x7f"
 
@@ -83,7 +85,7 @@ def _run() -> Run:
         goal=ODD * 1_000,
         labels={ODD: ODD, "": "", "a.b": '"c"', "$": "[0]"},
         executor_id=NAME,
-        max_iterations=BEYOND_FLOAT,
+        max_iterations=LARGEST_COUNT,
         max_parallel=256,
         priority=-100,
         budget=Budget(
@@ -101,7 +103,7 @@ def _run() -> Run:
         parent_run_id=PARENT,
         parent_version=3,
         family_id=PARENT,
-        no_progress_limit=BEYOND_FLOAT,
+        no_progress_limit=LARGEST_COUNT,
         worker_version=WorkerVersion(match=VersionMatch.AT_LEAST, version=NAME),
     )
     return Run(
@@ -145,7 +147,7 @@ def _run() -> Run:
 
 def _journal() -> Journal:
     source = Source(run_id=NAME, journal=ODD, generation=2, version=BEYOND_FLOAT)
-    return Journal(generation=3, entries=BEYOND_FLOAT, bytes=1, tries_from=2, sources=(source,))
+    return Journal(generation=3, entries=LARGEST_COUNT, bytes=1, tries_from=2, sources=(source,))
 
 
 def _waits() -> tuple[Wait, ...]:
@@ -173,13 +175,13 @@ def _attempts() -> AttemptCounts:
         lost=4,
         released=5,
         cancelled=6,
-        needs_answer=BEYOND_FLOAT,
+        needs_answer=LARGEST_COUNT,
         suspended=7,
     )
 
 
 def _losses() -> Losses:
-    return Losses(count=LARGEST, allowance=BEYOND_FLOAT)
+    return Losses(count=LARGEST_COUNT, allowance=1)
 
 
 def _retry() -> RetryPolicy:
@@ -256,7 +258,7 @@ def full_commit() -> Commit:
         key_run_id=NAME,
         failure=_failure(),
         question_id=ODD,
-        messages=BEYOND_FLOAT,
+        messages=LARGEST_COUNT,
         previous=_previous(),
         journal=_journal(),
         waits=_waits(),
@@ -279,7 +281,7 @@ def full_commit() -> Commit:
                 content=ODD,
                 task_id=ODD,
                 execution_id=ODD,
-                number=BEYOND_FLOAT,
+                number=LARGEST_COUNT,
                 session=_session(),
             ),
             Message(role="", content=""),
@@ -304,7 +306,7 @@ def odd_checkpoint() -> Checkpoint:
             run=_odd_change(),
             since=Growth(
                 version=BEYOND_FLOAT,
-                counts=Counts(total=-1, completed=BEYOND_FLOAT),
+                counts=Counts(total=-1, completed=LARGEST_COUNT),
                 attempts=_attempts(),
                 usage=Usage(input_tokens=LARGEST, cost_micros=-LARGEST),
             ),
@@ -345,7 +347,7 @@ def _execution() -> Execution:
         kind=StepKind.REFLECT,
         task_id=ODD,
         iteration=3,
-        attempt=BEYOND_FLOAT,
+        attempt=LARGEST_COUNT,
         queue=NAME,
         type=NAME,
         role=NAME,
@@ -359,11 +361,11 @@ def _execution() -> Execution:
         usage=Usage(input_tokens=LARGEST, output_tokens=1, cost_micros=BEYOND_FLOAT, model=ODD),
         session=_session(),
         has_result=True,
-        messages_after=LARGEST,
-        messages=BEYOND_FLOAT,
+        messages_after=LARGEST_COUNT,
+        messages=LARGEST_COUNT,
         unknown_call=ODD,
-        recorded=BEYOND_FLOAT,
-        forget_number=LARGEST,
+        recorded=LARGEST_COUNT,
+        forget_number=LARGEST_COUNT,
         offered_us=1,
         leased_us=2,
         ended_us=LARGEST,
@@ -374,12 +376,12 @@ def odd_entry() -> Entry:
     """Return a journal entry in which every field is odd."""
     session = Session(backend=ODD, session_id=NAME)
     message = Message(
-        role=ODD, content=ODD, task_id=NAME, execution_id=ODD, number=BEYOND_FLOAT, session=session
+        role=ODD, content=ODD, task_id=NAME, execution_id=ODD, number=LARGEST_COUNT, session=session
     )
     return Entry(
         key=ODD,
         mark=JournalMark.TRY,
-        number=BEYOND_FLOAT,
+        number=LARGEST_COUNT,
         attempt=3,
         name=ODD,
         arguments=ODD,

@@ -38,9 +38,7 @@ class Fails:
         """Report the failure."""
         del services, attempt
         outcome = worker_pb2.Outcome(
-            run_id=assignment.run.run_id,
-            execution_id=assignment.execution.execution_id,
-            lease_token=assignment.lease_token,
+            lease=assignment.lease,
         )
         outcome.failed.failure.CopyFrom(self._failure)
         return outcome

@@ -99,7 +99,7 @@ class Follower:
         if self._rnd.random() < self._moves / 2:
             last = self._rnd.randint(0, last)
             self.seen["came back with an old cursor"] += last < len(self.events)
-        request = orchestrator_pb2.WatchRunRequest(run_id=self.run_id, after=last)
+        request = orchestrator_pb2.WatchRunRequest(run_id=self.run_id, resume_token=str(last))
         # Where there is another replica one goes there; where there is none one waits.
         alone = len(self._cluster.names) == 1
         call = stub.WatchRun(request, metadata=self._cluster.metadata, wait_for_ready=alone)
@@ -116,7 +116,7 @@ class Follower:
                     # One that has failed is resumed, and goes on.
                     return finished and message.end.run.status != types_pb2.RUN_STATUS_FAILED
                 if message.HasField("progress"):
-                    after = message.progress.after
+                    after = int(message.progress.resume_token)
                     holds(after == last, "E7", f"progress {after} of {last}")
                     continue
                 events = [to_record(event) for event in message.events.events]
@@ -173,7 +173,7 @@ class Follower:
     async def _ask_for_the_future(self, stub: orchestrator_pb2_grpc.OrchestratorAsyncStub) -> None:
         """Nobody is given what hasn't happened yet (E5)."""
         after = len(self.events) + _FUTURE
-        request = orchestrator_pb2.WatchRunRequest(run_id=self.run_id, after=after)
+        request = orchestrator_pb2.WatchRunRequest(run_id=self.run_id, resume_token=str(after))
         call = stub.WatchRun(request, metadata=self._cluster.metadata)
         try:
             message = await call.read()

@@ -54,12 +54,7 @@ class ManualWorker:
             await asyncio.sleep(0.05)
 
     async def _serve(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
-        held = [
-            worker_pb2.HeldLease(
-                run_id=one.run_id, execution_id=one.execution_id, lease_token=one.lease_token
-            )
-            for one in self.unsettled.values()
-        ]
+        held = [one.lease for one in self.unsettled.values()]
         hello = worker_pb2.Hello(
             worker_id=self._name,
             instance_id="only",
@@ -84,9 +79,7 @@ class ManualWorker:
         execution = assignment.execution.execution_id
         outcome = worker_pb2.Outcome(
             delivery_id=f"{assignment.run.run_id}/{execution}",
-            run_id=assignment.run.run_id,
-            execution_id=execution,
-            lease_token=assignment.lease_token,
+            lease=assignment.lease,
         )
         outcome.completed.result.data = f'"{self._rnd.random()} by hand"'.encode()
         self.unsettled[outcome.delivery_id] = outcome
@@ -101,7 +94,9 @@ class ManualWorker:
             self.settled.append(outcome)
             data = outcome.completed.result.data
             self.acknowledged.append(
-                Acknowledged(outcome.run_id, outcome.execution_id, outcome.lease_token, data)
+                Acknowledged(
+                    outcome.lease.run_id, outcome.lease.execution_id, outcome.lease.token, data
+                )
             )
         else:
             # Committed, perhaps, when the answer was lost with its replica; or the lease was.

@@ -249,9 +249,11 @@ class Mishaps:
     def _result(self, delivery: str, data: bytes) -> wpb.Outcome:
         outcome = wpb.Outcome(
             delivery_id=delivery,
-            run_id=self._rnd.choice(self._recent) if self._recent else "none",
-            execution_id=delivery,
-            lease_token="1" * 32,
+            lease=wpb.Lease(
+                run_id=self._rnd.choice(self._recent) if self._recent else "none",
+                execution_id=delivery,
+                token="1" * 32,
+            ),
         )
         outcome.completed.result.data = data
         return outcome
@@ -306,7 +308,7 @@ class Mishaps:
         run_id = self._rnd.choice(self._recent)
         call: Any
         if self._rnd.random() < 0.1:
-            call = stub.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=metadata)
+            call = stub.WatchRuns(opb.WatchRunsRequest(resume_token="now"), metadata=metadata)
         else:
             call = stub.WatchRun(opb.WatchRunRequest(run_id=run_id), metadata=metadata)
         try:

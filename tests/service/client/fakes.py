@@ -122,7 +122,7 @@ class Stream:
     async def welcome(self, *, lease: float = 30, interval: float = 10, held: Any = ()) -> None:
         await self.send(
             welcome=worker_pb2.Welcome(
-                lease=span(lease), heartbeat_interval=span(interval), held=held
+                lease_duration=span(lease), heartbeat_interval=span(interval), held=held
             )
         )
 
@@ -176,7 +176,9 @@ def ack_of(
     item: Any, status: worker_pb2.AckStatus = worker_pb2.ACK_STATUS_ACCEPTED
 ) -> worker_pb2.Ack:
     return worker_pb2.Ack(
-        delivery_id=item.delivery_id, execution_id=item.execution_id, status=status
+        delivery_id=item.delivery_id,
+        lease=item.lease,
+        status=status,
     )
 
 
@@ -259,9 +261,8 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         live = {"status": worker_pb2.LEASE_STATUS_LIVE}
         return [
             worker_pb2.LeaseState(
-                run_id=one.run_id,
-                execution_id=one.execution_id,
-                **self.lease_state.get(one.execution_id, live),
+                lease=one.lease,
+                **self.lease_state.get(one.lease.execution_id, live),
             )
             for one in items
         ]
@@ -292,7 +293,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         )
 
     async def ReadJournal(self, request: Any, context: Any) -> worker_pb2.ReadJournalResponse:
-        self.cursors.append(request.cursor)
+        self.cursors.append(request.page_token)
         if self.read_refusals:
             await self.read_refusals.popleft().reach(context)
         (lease,) = self._states([request])
@@ -303,7 +304,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         return [
             line.text
             for one in self.appended
-            if one.execution_id == execution_id
+            if one.lease.execution_id == execution_id
             for line in one.logs
         ]
 
@@ -340,7 +341,7 @@ def events(*numbers: int, next_after: int | None = None) -> orchestrator_pb2.Wat
     batch = [types_pb2.Event(number=number, version=number) for number in numbers]
     after = numbers[-1] if next_after is None else next_after
     return orchestrator_pb2.WatchRunResponse(
-        events=orchestrator_pb2.EventBatch(events=batch, next_after=after)
+        events=orchestrator_pb2.EventBatch(events=batch, resume_token=str(after))
     )
 
 

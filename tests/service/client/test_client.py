@@ -268,7 +268,8 @@ async def test_a_watch_over_lost_streams_has_no_gap_and_no_repeat(
     found = await asyncio.wait_for(numbers(watch), PATIENCE_S)
 
     assert found == list(range(1, 11))
-    assert [request.after for request in server.runs.requests] == [0, 2, 3, 3, 4, 5, 6, 8, 8]
+    asked = [int(request.resume_token) for request in server.runs.requests]
+    assert asked == [0, 2, 3, 3, 4, 5, 6, 8, 8]
     assert watch.run is not None
     assert watch.run.status == RunStatus.SUCCEEDED
 
@@ -276,7 +277,9 @@ async def test_a_watch_over_lost_streams_has_no_gap_and_no_repeat(
 async def test_a_filtered_watch_goes_on_after_what_was_filtered_out(
     server: FakeServer, client: Client
 ) -> None:
-    progress = orchestrator_pb2.WatchRunResponse(progress=orchestrator_pb2.WatchProgress(after=40))
+    progress = orchestrator_pb2.WatchRunResponse(
+        progress=orchestrator_pb2.WatchProgress(resume_token="40")
+    )
     server.runs.watches.extend(
         [
             [events(7, next_after=20), End()],
@@ -288,7 +291,7 @@ async def test_a_filtered_watch_goes_on_after_what_was_filtered_out(
     found = await numbers(client.watch(RUN_ID, types=[EventType.TASK_COMPLETED], task_ids=["t"]))
 
     assert found == [7, 30]
-    assert [request.after for request in server.runs.requests] == [0, 20, 40]
+    assert [int(request.resume_token) for request in server.runs.requests] == [0, 20, 40]
     assert {tuple(request.types) for request in server.runs.requests} == {(11,)}
 
 
@@ -371,9 +374,9 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
 
     def updates(cursor: str, *versions: int) -> Any:
         batch = [orchestrator_pb2.RunUpdate(version=version) for version in versions]
-        return answer(updates=orchestrator_pb2.RunUpdateBatch(updates=batch, cursor=cursor))
+        return answer(updates=orchestrator_pb2.RunUpdateBatch(updates=batch, resume_token=cursor))
 
-    idle = answer(progress=orchestrator_pb2.RunsProgress(cursor="c2"))
+    idle = answer(progress=orchestrator_pb2.RunsProgress(resume_token="c2"))
     server.runs.watches.extend([[updates("c1", 1, 2), idle, End()], [updates("c3", 3)]])
 
     found = []
@@ -384,7 +387,7 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
                 break
 
     assert found == [1, 2, 3]
-    assert [request.cursor for request in server.runs.requests] == ["now", "c2"]
+    assert [request.resume_token for request in server.runs.requests] == ["now", "c2"]
     assert watch.position == "c3"
 
 
@@ -393,19 +396,19 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
 
 def batch(cursor: str, *texts: str) -> orchestrator_pb2.WatchLogsResponse:
     entries = [types_pb2.LogEntry(execution_id="e1", text=text) for text in texts]
-    found = orchestrator_pb2.LogBatch(entries=entries, cursor=cursor)
+    found = orchestrator_pb2.LogBatch(entries=entries, resume_token=cursor)
     return orchestrator_pb2.WatchLogsResponse(entries=found)
 
 
 def log_end(reason: orchestrator_pb2.WatchEndReason) -> orchestrator_pb2.WatchLogsResponse:
-    end = orchestrator_pb2.LogEnd(reason=reason, cursor="4")
+    end = orchestrator_pb2.LogEnd(reason=reason, resume_token="4")
     return orchestrator_pb2.WatchLogsResponse(end=end)
 
 
 async def test_a_log_over_lost_streams_goes_on_from_its_cursor(
     server: FakeServer, client: Client
 ) -> None:
-    progress = orchestrator_pb2.LogProgress(cursor="3")
+    progress = orchestrator_pb2.LogProgress(resume_token="3")
     server.runs.watches.extend(
         [
             [batch("1", "one"), End()],
@@ -419,7 +422,7 @@ async def test_a_log_over_lost_streams_goes_on_from_its_cursor(
     found = [entry.text async for entry in log]
 
     assert found == ["one", "two", "three"]
-    assert [request.cursor for request in server.runs.requests] == ["", "1", "3", "4"]
+    assert [request.resume_token for request in server.runs.requests] == ["", "1", "3", "4"]
     assert {request.follow for request in server.runs.requests} == {True}
     assert {tuple(request.kinds) for request in server.runs.requests} == {(1,)}
 

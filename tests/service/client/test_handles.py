@@ -24,7 +24,9 @@ async def test_a_handle_waits_for_a_status_and_for_the_next_question(
         "ListQuestionsRequest": Script(listed(), listed(questions=[{"question": question}])),
     }
     for last in (change, asked):
-        batch = orchestrator_pb2.EventBatch(events=[types_pb2.Event(number=5), last], next_after=6)
+        batch = orchestrator_pb2.EventBatch(
+            events=[types_pb2.Event(number=5), last], resume_token="6"
+        )
         server.runs.watches.append([orchestrator_pb2.WatchRunResponse(events=batch)])
     run = client.run(RUN_ID)
 
@@ -33,7 +35,9 @@ async def test_a_handle_waits_for_a_status_and_for_the_next_question(
     found = await run.next_question()
     assert found is not None
     assert found.id == "q"
-    watched = [one.after for one in server.runs.requests if hasattr(one, "after")]
+    watched = [
+        int(one.resume_token) for one in server.runs.requests if hasattr(one, "resume_token")
+    ]
     assert watched == [4, 4]
 
 

@@ -37,7 +37,7 @@ async def test_entries_of_one_turn_go_in_one_message(server: FakeServer, client:
         recordings = [await stream.recording() for _ in range(3)]
         messages = [one for one in stream.requests if one.recordings]
         assert len(messages) == 1
-        assert {one.lease_token for one in recordings} == {"token-e1"}
+        assert {one.lease.token for one in recordings} == {"token-e1"}
         assert len({one.delivery_id for one in recordings}) == 3
         # The step ends no sooner than all are acknowledged.
         await stream.send(recorded=[recorded_of(one) for one in recordings[:2]])
@@ -160,7 +160,10 @@ async def test_a_cancelled_step_gives_up_what_it_was_recording(
         recording = await stream.recording()
         await stream.send(
             cancellations=[
-                worker_pb2.Cancellation(run_id=recording.run_id, execution_id="e1", reason="over")
+                worker_pb2.Cancellation(
+                    lease=worker_pb2.Lease(run_id=recording.lease.run_id, execution_id="e1"),
+                    reason="over",
+                )
             ]
         )
         await until(lambda: worker.in_flight == 0)
@@ -177,7 +180,7 @@ async def test_a_journal_without_room_in_the_assignment_is_read_by_pages(
         return worker_pb2.HeldEntry(entry=entry)
 
     server.workers.journal = [
-        worker_pb2.JournalPage(entries=[held("b")], more=True, cursor="2"),
+        worker_pb2.JournalPage(entries=[held("b")], next_page_token="2"),
         worker_pb2.JournalPage(entries=[held("c")]),
     ]
     server.workers.read_refusals.append(End(grpc.StatusCode.UNAVAILABLE, "a moment"))
@@ -185,7 +188,7 @@ async def test_a_journal_without_room_in_the_assignment_is_read_by_pages(
     async def work(ctx: TaskContext) -> list[Any]:
         return [await ctx.call("double", double, 1, key=key, as_=str) for key in "abc"]
 
-    page = worker_pb2.JournalPage(entries=[held("a")], more=True, cursor="1")
+    page = worker_pb2.JournalPage(entries=[held("a")], next_page_token="1")
     async with working(server, client, work, journal=page) as (stream, _):
         outcome = await stream.outcome()
     assert decode(outcome.completed.result) == ["A", "B", "C"]

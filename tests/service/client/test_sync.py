@@ -141,16 +141,16 @@ def test_every_other_command_answers(rig: Rig) -> None:
 @pytest.mark.usefixtures("scripted_server")
 def test_a_watch_comes_again_without_gap_or_repeat(rig: Rig) -> None:
     seen = rig.do(lambda client: [event.number for event in client.watch(RUN_ID, after=2)])
-    afters = [
-        rig.stream([events(3, 4)]).after,
-        rig.stream([], grpc.StatusCode.UNAVAILABLE).after,
-        rig.stream([], grpc.StatusCode.CANCELLED).after,
-        rig.stream([events(4, 5)]).after,
-        rig.stream([events(6), watch_end(FINISHED)]).after,
+    tokens = [
+        rig.stream([events(3, 4)]).resume_token,
+        rig.stream([], grpc.StatusCode.UNAVAILABLE).resume_token,
+        rig.stream([], grpc.StatusCode.CANCELLED).resume_token,
+        rig.stream([events(4, 5)]).resume_token,
+        rig.stream([events(6), watch_end(FINISHED)]).resume_token,
     ]
 
     assert seen.result(PATIENCE_S) == [3, 4, 5, 6]
-    assert afters == [2, 4, 4, 4, 5]
+    assert tokens == ["2", "4", "4", "4", "5"]
 
 
 def test_leaving_the_loop_cancels_the_call(rig: Rig) -> None:

@@ -77,7 +77,7 @@ async def test_no_more_credits_than_places_are_ever_out(server: FakeServer, clie
         outcomes = [await stream.outcome(), await stream.outcome()]
         await stream.granted(4)
 
-    assert {one.lease_token for one in outcomes} == {"token-e1", "token-e2"}
+    assert {one.lease.token for one in outcomes} == {"token-e1", "token-e2"}
     assert {decode(one.completed.result) for one in outcomes} == {"e1", "e2"}
     # A credit comes back with its outcome.
     assert all(one.credits == len(one.outcomes) for one in stream.requests[1:])
@@ -100,7 +100,7 @@ async def test_an_outcome_without_acknowledgement_is_sent_again_with_the_same_id
         await until(lambda: not worker._state.pending)
 
     assert again == sent
-    assert [held.lease_token for held in second.hello.held] == ["token-e1"]
+    assert [held.token for held in second.hello.held] == ["token-e1"]
     assert second.hello.instance_id == first.hello.instance_id
 
 
@@ -155,7 +155,10 @@ async def test_the_same_assignment_again_is_not_done_twice(
         await stream.send(assignments=[assignment("e2")])
         await until(lambda: "e2" in calls)
         gate.set()
-        found = {(await stream.outcome()).execution_id, (await stream.outcome()).execution_id}
+        found = {
+            (await stream.outcome()).lease.execution_id,
+            (await stream.outcome()).lease.execution_id,
+        }
 
     assert calls == ["e1", "e2"]
     assert found == {"e1", "e2"}
@@ -281,7 +284,7 @@ async def test_an_oversize_result_fails_its_own_step_and_says_how_large_it_was(
         found = {}
         while len(found) < 3:
             outcome = await stream.outcome()
-            found[outcome.execution_id] = outcome
+            found[outcome.lease.execution_id] = outcome
 
     failure = found["e1"].failed.failure
     assert (failure.kind, failure.retryable) == ("RESULT_TOO_LARGE", False)
@@ -304,7 +307,7 @@ async def test_large_outcomes_are_spread_over_messages(server: FakeServer, clien
         await stream.send(assignments=[assignment(f"e{n}") for n in range(8)])
         await until(lambda: len(started) == 8)
         gate.set()
-        found = {(await stream.outcome()).execution_id for _ in range(8)}
+        found = {(await stream.outcome()).lease.execution_id for _ in range(8)}
 
     assert len(found) == 8
     assert max(request.ByteSize() for request in stream.requests) < 4 * 1024 * 1024

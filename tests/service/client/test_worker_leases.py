@@ -33,7 +33,9 @@ from tests.support.patience import PATIENCE_S, until
 from tests.support.steps import RUN_ID, assignment, span
 
 AT_MOST_ONCE = types_pb2.EFFECT_AT_MOST_ONCE
-CANCELLATION = worker_pb2.Cancellation(run_id=RUN_ID, execution_id="e1")
+CANCELLATION = worker_pb2.Cancellation(
+    lease=worker_pb2.Lease(run_id=RUN_ID, execution_id="e1"),
+)
 LOST: dict[str, Any] = {"status": worker_pb2.LEASE_STATUS_LOST}
 
 
@@ -88,7 +90,7 @@ async def test_step_cancelled_by_the_message_that_brings_it_never_starts(
         # Its place is free again.
         await stream.granted(2)
         await stream.send(assignments=[assignment("e2")])
-        assert (await stream.outcome()).execution_id == "e2"
+        assert (await stream.outcome()).lease.execution_id == "e2"
         assert worker.in_flight == 0
 
     assert calls == ["e2"]
@@ -111,7 +113,12 @@ async def test_a_lease_that_a_reconnect_finds_lost_is_stopped(
         await until(lambda: worker.in_flight == 1)
         stream.end()
         await welcomed(
-            server, held=[worker_pb2.LeaseState(run_id=RUN_ID, execution_id="e1", **LOST)]
+            server,
+            held=[
+                worker_pb2.LeaseState(
+                    lease=worker_pb2.Lease(run_id=RUN_ID, execution_id="e1"), **LOST
+                )
+            ],
         )
         await wait.was_cancelled()
 
@@ -132,7 +139,7 @@ async def test_progress_and_session_travel_with_the_next_heartbeat_once(
     sent = [beat for beat in beats if beat.HasField("progress")]
     assert [decode(beat.progress) for beat in sent] == [{"done": 3}]
     assert sent[0].session.session_id == "s-1"
-    assert {beat.lease_token for beat in beats} == {"token-e1"}
+    assert {beat.lease.token for beat in beats} == {"token-e1"}
 
 
 @pytest.mark.parametrize("active", ["heartbeat", "log", "stream", "call"])
@@ -284,7 +291,7 @@ async def test_drain_releases_unfinished_steps(server: FakeServer, client: Clien
     gate.set()
     await running
 
-    assert {(item.execution_id, item.WhichOneof("result")) for item in found} == {
+    assert {(item.lease.execution_id, item.WhichOneof("result")) for item in found} == {
         ("e1", "released"),
         ("e2", "released"),
     }
@@ -317,7 +324,7 @@ async def test_an_at_most_once_step_starts_when_its_begin_is_acknowledged(
         outcome = await second.outcome()
 
     assert begin == again
-    assert begin.lease_token == "token-e1"
+    assert begin.lease.token == "token-e1"
     assert decode(outcome.completed.result) == "paid"
 
 
@@ -356,12 +363,12 @@ async def test_a_begun_at_most_once_step_goes_on_though_its_lease_is_lost(
         # Another step's heartbeats go on meanwhile.
         await stream.send(assignments=[assignment("e2")])
         beats = server.workers.heartbeats
-        await until(lambda: [one.execution_id for one in beats].count("e2") >= 2)
+        await until(lambda: [one.lease.execution_id for one in beats].count("e2") >= 2)
         gate.set()
         outcome = await stream.outcome()
 
     assert decode(outcome.completed.result) == "paid"
-    assert [one.execution_id for one in beats].count("e1") == 1
+    assert [one.lease.execution_id for one in beats].count("e1") == 1
 
 
 class BlockingServicer(worker_pb2_grpc.WorkerServicer):
@@ -381,7 +388,7 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
     def Work(self, request_iterator: Any, context: Any) -> Any:
         next(request_iterator)
         yield worker_pb2.WorkResponse(
-            welcome=worker_pb2.Welcome(lease=span(0.2), heartbeat_interval=span(0.03))
+            welcome=worker_pb2.Welcome(lease_duration=span(0.2), heartbeat_interval=span(0.03))
         )
         yield worker_pb2.WorkResponse(assignments=[assignment(lease=0.2)])
         for request in request_iterator:

@@ -102,7 +102,7 @@ def test_a_flood_takes_bounded_memory_and_no_room_from_another() -> None:
     assert write(buffer, "heard", key=(RUN_ID, "e2"))
     request = buffer.next_batch()
     assert request is not None
-    texts = {one.execution_id: len(one.logs) for one in request.appended}
+    texts = {one.lease.execution_id: len(one.logs) for one in request.appended}
     assert texts["e1"] > 0
     assert texts["e2"] == 1
 

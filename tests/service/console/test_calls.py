@@ -66,8 +66,8 @@ async def test_errors_carry_the_status_and_details_that_grpc_has(
         ("GetRun", opb.GetRunRequest(run_id=NO_RUN)),
         ("StartRun", opb.StartRunRequest(goal="g" * (limits.GOAL_BYTES_MAX + 1), priority=1_000)),
         ("WatchRun", opb.WatchRunRequest(run_id=NO_RUN)),
-        ("WatchRun", opb.WatchRunRequest(run_id=run.spec.run_id, after=1_000)),
-        ("WatchLogs", opb.WatchLogsRequest(run_id=run.spec.run_id, cursor="none")),
+        ("WatchRun", opb.WatchRunRequest(run_id=run.spec.run_id, resume_token="1000")),
+        ("WatchLogs", opb.WatchLogsRequest(run_id=run.spec.run_id, resume_token="none")),
         ("RetryTask", opb.RetryTaskRequest(run_id=run.spec.run_id, task_id="no-task")),
     ]
     for name, request in requests:
@@ -98,7 +98,7 @@ async def test_error_shows_its_details_in_json_too(console: Console) -> None:
 @pytest.mark.parametrize("form", FORMS)
 async def test_watch_stands_before_anything_happens(console: Console, form: str) -> None:
     run = await console.client.start(goal="quiet")
-    request = opb.WatchRunRequest(run_id=run.spec.run_id, after=run.last_event)
+    request = opb.WatchRunRequest(run_id=run.spec.run_id, resume_token=str(run.last_event))
     async with aclosing(console.http.stream("Orchestrator/WatchRun", request, form)) as watch:
         assert await anext(watch) is None
         await console.client.ask("CancelRun", run_id=run.spec.run_id)

@@ -60,7 +60,11 @@ def _raise_budget(n: Names) -> Message:
 
 def _lease(n: Names) -> Any:
     """Return the fields that name a lease."""
-    return {key: getattr(n, key) for key in ("run_id", "execution_id", "lease_token")}
+    return {"lease": _held(n)}
+
+
+def _held(n: Names) -> wpb.Lease:
+    return wpb.Lease(run_id=n.run_id, execution_id=n.execution_id, token=n.lease_token)
 
 
 def _outcome(n: Names) -> wpb.Outcome:
@@ -69,7 +73,7 @@ def _outcome(n: Names) -> wpb.Outcome:
 
 
 def _work(n: Names) -> Message:
-    held = wpb.HeldLease(**_lease(n))
+    held = _held(n)
     hello = wpb.Hello(worker_id=n.worker_id, instance_id="another", queues=["q"], held=[held])
     begin = wpb.Begin(delivery_id="b", **_lease(n))
     return wpb.WorkRequest(hello=hello, credits=5, begins=[begin])
@@ -97,7 +101,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/StartRun": _start,
     "Orchestrator/GetRun": lambda n: opb.GetRunRequest(run_id=n.run_id, version=1),
     "Orchestrator/ListRuns": lambda n: opb.ListRunsRequest(parent_run_id=n.run_id),
-    "Orchestrator/ListTasks": lambda n: opb.ListTasksRequest(run_id=n.run_id, full_specs=True),
+    "Orchestrator/ListTasks": lambda n: opb.ListTasksRequest(run_id=n.run_id, view=tpb.VIEW_FULL),
     "Orchestrator/ListExecutions": lambda n: opb.ListExecutionsRequest(run_id=n.run_id),
     "Orchestrator/ListResults": lambda n: opb.ListResultsRequest(run_id=n.run_id),
     "Orchestrator/WaitRun": lambda n: opb.WaitRunRequest(
@@ -105,7 +109,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     ),
     "Orchestrator/WatchRun": lambda n: opb.WatchRunRequest(run_id=n.run_id),
     "Orchestrator/WatchRuns": lambda n: opb.WatchRunsRequest(),
-    "Orchestrator/ListPlans": lambda n: opb.ListPlansRequest(run_id=n.run_id, with_tasks=True),
+    "Orchestrator/ListPlans": lambda n: opb.ListPlansRequest(run_id=n.run_id, view=tpb.VIEW_FULL),
     "Orchestrator/ListCheckpoints": lambda n: opb.ListCheckpointsRequest(run_id=n.run_id),
     "Orchestrator/ListQuestions": lambda n: opb.ListQuestionsRequest(run_id=n.run_id),
     "Orchestrator/WatchLogs": lambda n: opb.WatchLogsRequest(
@@ -118,7 +122,7 @@ SERVED_ROWS: Mapping[str, Row] = {
         run_id=n.run_id, execution_id=n.execution_id
     ),
     "Orchestrator/ListJournal": lambda n: opb.ListJournalRequest(
-        run_id=n.run_id, task_id=n.task_id, values=True
+        run_id=n.run_id, task_id=n.task_id, view=tpb.VIEW_FULL
     ),
     "Orchestrator/ListWorkers": lambda n: opb.ListWorkersRequest(),
     "Orchestrator/ListQueues": lambda n: opb.ListQueuesRequest(),

@@ -72,7 +72,7 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
             run_id=run_id,
             question_id=loaded.questions[0].question_id,
             execution_id=leased.execution.execution_id,
-            lease_token=leased.lease_token,
+            lease_token=leased.lease.token,
             request_id=REQUEST_ID,
             worker_id="w1",
         )

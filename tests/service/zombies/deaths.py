@@ -38,7 +38,7 @@ Death = Callable[[World, int], Awaitable[list[Stale]]]
 
 
 def _stale(why: str, got: list[wpb.Assignment]) -> list[Stale]:
-    return [Stale(why, one.run.run_id, one.execution.execution_id, one.lease_token) for one in got]
+    return [Stale(why, one.run.run_id, one.execution.execution_id, one.lease.token) for one in got]
 
 
 async def _start(world: World, why: str, count: int, *more: types_pb2.TaskSpec, **task: Any) -> str:

@@ -46,9 +46,7 @@ def forged(rnd: Random, stale: Stale, number: int) -> wpb.Outcome:
     """Return an outcome that would change much if it were taken."""
     made = wpb.Outcome(
         delivery_id=f"{number}",
-        run_id=stale.run_id,
-        execution_id=stale.execution_id,
-        lease_token=stale.token,
+        lease=wpb.Lease(run_id=stale.run_id, execution_id=stale.execution_id, token=stale.token),
         usage=types_pb2.Usage(input_tokens=rnd.randint(1, 10**6), output_tokens=1),
         session=types_pb2.Session(backend="zombie", session_id=str(number)),
         response=f"response {number}",
@@ -112,7 +110,7 @@ async def give_other_signs(world: World, stale: list[Stale]) -> None:
     payload = types_pb2.Payload(data=b"I live")
     for client in world.clients:
         names: list[dict[str, Any]] = [
-            {"run_id": one.run_id, "execution_id": one.execution_id, "lease_token": one.token}
+            {"lease": wpb.Lease(run_id=one.run_id, execution_id=one.execution_id, token=one.token)}
             for one in stale
         ]
         beats = [wpb.LeaseHeartbeat(**name, progress=payload) for name in names]
@@ -137,10 +135,12 @@ async def swapped_leases_live(world: World, stale: list[Stale]) -> None:
     for at, one in enumerate(mine):
         outcome = wpb.Outcome(
             delivery_id="mine",
-            run_id=one.run_id,
-            execution_id=one.execution_id,
+            lease=wpb.Lease(
+                run_id=one.run_id,
+                execution_id=one.execution_id,
+                token=mine[(at + half) % len(mine)].token,
+            ),
             # The token of this one was given to another above.
-            lease_token=mine[(at + half) % len(mine)].token,
         )
         outcome.completed.result.data = b'"mine"'
         foreign = wpb.ReportOutcomesRequest(outcomes=[outcome])

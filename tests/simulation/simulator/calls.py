@@ -109,7 +109,7 @@ class Calls:
         expected = self._model.known(self._place, execution.execution_id)
         page = self._assignment.journal or JournalPage()
         held = list(page.entries)
-        while page.more:
+        while page.cursor:
             asked = JournalAsked(
                 run_id=run.run_id,
                 execution_id=execution.execution_id,

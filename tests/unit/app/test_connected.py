@@ -81,11 +81,11 @@ async def test_input_schema_is_listed_by_its_worker_s_replica_if_asked_for(
     executor, elsewhere = world.executor(), world.executor()
     await FakeWorker(executor).attach(input_schema='{"type":"string"}')
 
-    (listed,) = (await workers_of(executor, with_input_schema=True)).workers
+    (listed,) = (await workers_of(executor, view=types_pb2.VIEW_FULL)).workers
     assert listed.input_schema == '{"type":"string"}'
     (listed,) = (await workers_of(executor)).workers
     assert not listed.input_schema
-    (listed,) = (await workers_of(elsewhere, with_input_schema=True)).workers
+    (listed,) = (await workers_of(elsewhere, view=types_pb2.VIEW_FULL)).workers
     assert not listed.input_schema
 
 
@@ -94,7 +94,7 @@ async def test_input_schema_is_that_of_the_newest_instance(world: ExecutorWorld)
     await FakeWorker(executor, instance_id="one").attach(input_schema='{"title":"old"}')
     await FakeWorker(executor, instance_id="two").attach()
 
-    (listed,) = (await workers_of(executor, with_input_schema=True)).workers
+    (listed,) = (await workers_of(executor, view=types_pb2.VIEW_FULL)).workers
 
     assert (listed.instance_id, listed.input_schema) == ("two", "")
 

@@ -47,8 +47,8 @@ async def test_function_knows_its_step_and_the_outcome_carries_the_lease() -> No
     outcome = await outcome_of(work, type_="x")
 
     assert decode(outcome.completed.result) == ["a goal", 1, 10, 1, "t1", "x"]
-    assert (outcome.execution_id, outcome.lease_token) == ("e1", "token-e1")
-    assert outcome.run_id
+    assert (outcome.lease.execution_id, outcome.lease.token) == ("e1", "token-e1")
+    assert outcome.lease.run_id
     assert outcome.delivery_id == ""
     nothing = await outcome_of(lambda ctx: None)
     assert nothing.HasField("completed")

@@ -24,11 +24,11 @@ def events(*numbers: int, version: int = 0, ends: bool = False) -> pb.WatchRunRe
     found = [types_pb2.Event(number=n, version=version or n) for n in numbers]
     if ends:
         found[-1].type = types_pb2.EVENT_TYPE_RUN_SUCCEEDED
-    return pb.WatchRunResponse(events=pb.EventBatch(events=found, next_after=numbers[-1]))
+    return pb.WatchRunResponse(events=pb.EventBatch(events=found, resume_token=str(numbers[-1])))
 
 
 def progress(after: int) -> pb.WatchRunResponse:
-    return pb.WatchRunResponse(progress=pb.WatchProgress(after=after))
+    return pb.WatchRunResponse(progress=pb.WatchProgress(resume_token=str(after)))
 
 
 def finished(last_event: int) -> pb.WatchRunResponse:
@@ -37,7 +37,9 @@ def finished(last_event: int) -> pb.WatchRunResponse:
 
 
 def read(after: int, *messages: pb.WatchRunResponse, task_ids: tuple[str, ...] = ()) -> None:
-    stream = Stream(pb.WatchRunRequest(run_id="r", after=after, task_ids=task_ids), "me")
+    stream = Stream(
+        pb.WatchRunRequest(run_id="r", resume_token=str(after), task_ids=task_ids), "me"
+    )
     for message in messages:
         stream.take(message)
 

@@ -50,9 +50,7 @@ def draft(tasks: int, **last: Any) -> types_pb2.PlanDraft:
 def planned(plan: types_pb2.PlanDraft) -> worker_pb2.Outcome:
     return worker_pb2.Outcome(
         delivery_id="1",
-        run_id="r",
-        execution_id="plan:1#1",
-        lease_token="token",
+        lease=worker_pb2.Lease(run_id="r", execution_id="plan:1#1", token="token"),
         planned={"plan": plan, "reason": "why"},
         prompt="p",
     )

@@ -15,15 +15,16 @@ from stepwell_client.v1 import worker_pb2 as pb
 from stepwell_client.v1.orchestrator_pb2 import StartRunRequest
 
 HALF_A_PAIR = b"\xed\xa0\xbd"
-LEASE = {"delivery_id": "d", "run_id": "r", "execution_id": "e", "lease_token": "t"}
+LEASE = {"run_id": "r", "execution_id": "e", "token": "t"}
 
 Item = TypeVar("Item", pb.Outcome, pb.Begin)
 
 
 def leased(item: Item, **ids: str) -> Item:
     """Return the item with the ids of a lease."""
+    item.delivery_id = "d"
     for name, value in (LEASE | ids).items():
-        setattr(item, name, value)
+        setattr(item.lease, name, value)
     return item
 
 
@@ -44,7 +45,7 @@ def test_other_items_of_an_undecodable_one_s_message_are_read() -> None:
     )
 
     assert (read.credits, read.outcomes[1], list(read.begins)) == (3, good, [begin])
-    assert {name: getattr(read.outcomes[0], name) for name in LEASE} == LEASE
+    assert (read.outcomes[0].delivery_id, read.outcomes[0].lease) == ("d", good.lease)
     failure = read.outcomes[0].failed.failure
     assert failure.kind == "INVALID_OUTCOME"
     assert [one.field for one in failure.violations] == ["prompt", "messages[1].content"]
@@ -53,20 +54,23 @@ def test_other_items_of_an_undecodable_one_s_message_are_read() -> None:
 def test_undecodable_id_is_left_out_of_its_item() -> None:
     request = pb.WorkRequest(
         outcomes=[leased(pb.Outcome(), run_id="???")],
-        begins=[leased(pb.Begin(), lease_token="???")],
+        begins=[leased(pb.Begin(), token="???")],
     )
 
     read = read_rest(pb.WorkRequest, raw_of(request))
 
-    assert (read.outcomes[0].run_id, read.outcomes[0].execution_id) == ("", "e")
-    assert (read.begins[0].lease_token, read.begins[0].run_id) == ("", "r")
+    assert (read.outcomes[0].lease.run_id, read.outcomes[0].lease.execution_id) == ("", "e")
+    assert (read.begins[0].lease.token, read.begins[0].lease.run_id) == ("", "r")
 
 
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
         (pb.WorkRequest(hello=pb.Hello(queues=["a", "???"])), "hello.queues[1]"),
-        (pb.AppendOutputRequest(appended=[pb.Appended(run_id="???")]), "appended[0].run_id"),
+        (
+            pb.AppendOutputRequest(appended=[pb.Appended(lease=pb.Lease(run_id="???"))]),
+            "appended[0].lease.run_id",
+        ),
         (StartRunRequest(labels={"a": "???"}), "labels[0].value"),
         (StartRunRequest(labels={"???": "b"}), "labels[0].key"),
     ],
@@ -80,10 +84,12 @@ def test_undecodable_text_outside_of_items_is_refused(request_: Message, field: 
 
 
 def test_search_for_undecodable_text_has_an_end() -> None:
-    many = [pb.Appended(run_id="a")] * 30_000
-    request = pb.AppendOutputRequest(appended=[*many, pb.Appended(run_id="???")])
+    many = [pb.Appended(lease=pb.Lease(run_id="a"))] * 30_000
+    request = pb.AppendOutputRequest(appended=[*many, pb.Appended(lease=pb.Lease(run_id="???"))])
 
-    with pytest.raises(InvalidArgument, match=r"appended\[25000\]: no UTF-8, here or behind it"):
+    with pytest.raises(
+        InvalidArgument, match=r"appended\[16666\].lease.run_id: no UTF-8, here or behind it"
+    ):
         read_rest(type(request), raw_of(request))
 
 

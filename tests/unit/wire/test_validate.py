@@ -23,7 +23,7 @@ from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
 
 TOP = Path(__file__).resolve().parents[3]
 RUN_ID = str(uuid.UUID(int=7))
-LEASE: dict[str, Any] = {"run_id": RUN_ID, "execution_id": "task:a#1", "lease_token": "0" * 32}
+LEASE: dict[str, Any] = {"lease": {"run_id": RUN_ID, "execution_id": "task:a#1", "token": "0" * 32}}
 
 
 def faults_of(message: Message) -> validate.Faults:
@@ -194,10 +194,11 @@ def test_a_hostile_value_is_shown_short_and_without_controls() -> None:
 
 def test_no_secret_and_no_payload_is_shown() -> None:
     message = outcome(
-        lease_token="hidden" * 100, completed={"result": {"data": b"hidden" * 200_000}}
+        lease={**LEASE["lease"], "token": "hidden" * 100},
+        completed={"result": {"data": b"hidden" * 200_000}},
     )
     found = validate.violations(message)
-    assert [violation.field for violation in found] == ["lease_token", "completed.result.data"]
+    assert [violation.field for violation in found] == ["lease.token", "completed.result.data"]
     assert "hidden" not in repr(found)
 
 
@@ -208,7 +209,7 @@ def test_an_outcome_is_looked_at_by_itself() -> None:
     bad = worker_pb2.Outcome()
     assert paths(worker_pb2.WorkRequest(outcomes=[bad], begins=[worker_pb2.Begin()])) == []
     assert paths(worker_pb2.ReportOutcomesRequest(outcomes=[bad])) == []
-    assert paths(bad) == ["delivery_id", "execution_id", "lease_token", "result", "run_id"]
+    assert paths(bad) == ["delivery_id", "lease", "result"]
     assert paths(outcome()) == []
 
 
@@ -223,9 +224,9 @@ HELLO = {"instance_id": "i", "tasks": [{"role": "*"}, {"role": "writer"}]}
         (orchestrator_pb2.WaitRunRequest(run_id=RUN_ID, timeout={"seconds": 301}), ["timeout"]),
         (
             orchestrator_pb2.WatchRunRequest(
-                run_id=RUN_ID, after=-1, progress_interval={"nanos": 1}
+                run_id=RUN_ID, resume_token="x" * 1_025, progress_interval={"nanos": 1}
             ),
-            ["after", "progress_interval"],
+            ["progress_interval", "resume_token"],
         ),
         (outcome(failed={}), ["failed.failure"]),
         (outcome(reflected={}), ["reflected.decision"]),

@@ -47,12 +47,22 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sample
     ["\x00", "a\x00b", "../{}%:", "\u202eabc", "𝔘𝔫𝔦", "\n\r\t", " ", "x" * 1024, "\ufeff"]
 )
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 2**53 + 1, -1])
+INT32 = st.integers(-(2**31), 2**31 - 1)
+NARROW = {
+    field.name
+    for file in (types_pb2, worker_pb2, store_pb2)
+    for message in file.DESCRIPTOR.message_types_by_name.values()
+    for field in message.fields
+    if field.type == field.TYPE_INT32
+}
 MICROSECONDS = st.integers(0, 2**60) | st.sampled_from([0, 1, 999_999, NOW_US, 2**53 + 1])
 MILLISECONDS = st.integers(0, 2**50) | st.sampled_from([0, 1, 999, 60_000])
 
 
 def scalars(kind: Any, name: str) -> st.SearchStrategy[Any] | None:
     """Values of a kind that is no record and no list."""
+    if kind is int and name in NARROW:
+        return INT32
     if kind is int and name.endswith("_us"):
         return MICROSECONDS
     if kind is int and name.endswith("_ms"):
@@ -206,7 +216,7 @@ def test_the_sign_of_zero_is_kept() -> None:
         (types_pb2.Run.FromString(b"\x0a\x00\x40\x00"), "stages"),
         (types_pb2.RunChange(status=types_pb2.RUN_STATUS_UNSPECIFIED), "status"),
         (types_pb2.Run(), "spec"),
-        (worker_pb2.Outcome(execution_id="e"), "result"),
+        (worker_pb2.Outcome(lease=worker_pb2.Lease(execution_id="e")), "result"),
         (store_pb2.Due.FromString(b"\x18\x04"), "kind"),
     ],
 )
@@ -219,9 +229,7 @@ def test_unrepresentable_value_is_refused_by_field_name(message: ProtoMessage, f
 def test_outcome_becomes_a_delivery_with_its_other_fields() -> None:
     outcome = worker_pb2.Outcome(
         delivery_id="d1",
-        run_id="r",
-        execution_id="task:a#1",
-        lease_token="secret",
+        lease=worker_pb2.Lease(run_id="r", execution_id="task:a#1", token="secret"),
         planned=worker_pb2.Outcome.Planned(
             plan=types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id="a")]), reason="why"
         ),
@@ -238,8 +246,8 @@ def test_an_assignment_carries_its_token_under_the_worker_s_name_for_it() -> Non
     execution = AssignedExecution(execution_id="e", kind=StepKind.TASK)
     assignment = Assignment(run=run, execution=execution, token="secret", lease_ms=30_000)
     message = to_message(assignment)
-    assert message.lease_token == "secret"
-    assert message.lease.seconds == 30
+    assert message.lease.token == "secret"
+    assert message.lease_duration.seconds == 30
 
 
 def test_fill_writes_into_a_message_and_makes_it_present() -> None:
@@ -267,6 +275,8 @@ def test_a_field_without_its_like_is_an_error_at_import(pair: Pair) -> None:
 def test_every_enum_has_the_same_names_in_the_protocol() -> None:
     for module in (types_pb2, store_pb2):
         for name, kind in module.DESCRIPTOR.enum_types_by_name.items():
+            if name == "View":  # It is of requests, and the loop knows none.
+                continue
             words = {value.name for value in kind.values}
             prefix = next(word for word in words if word.endswith("UNSPECIFIED"))[:-11]
             members = set(getattr(states, name).__members__)

@@ -149,11 +149,11 @@ class StepContext(OutputContext, JournalContext):
         return StepResults(self._assignment, self._read_results, self._loop)
 
     async def _read_results(
-        self, task_ids: Sequence[str], first: int
+        self, task_ids: Sequence[str], page_token: str
     ) -> worker_pb2.ReadResultsResponse:
         self._check_suspended()
         try:
-            return await self._services.read_results(self._assignment, task_ids, first)
+            return await self._services.read_results(self._assignment, task_ids, page_token)
         except LeaseLost:
             self._record.cancelled = True
             raise

@@ -120,11 +120,8 @@ class AgentRunner:
         self, assignment: worker_pb2.Assignment, services: StepServices
     ) -> worker_pb2.Outcome:
         """Run the step and return its outcome."""
-        execution = assignment.execution
         outcome = worker_pb2.Outcome(
-            run_id=assignment.run.run_id,
-            execution_id=execution.execution_id,
-            lease_token=assignment.lease_token,
+            lease=assignment.lease,
         )
         record = AttemptRecord()
         trace = ""
@@ -370,7 +367,9 @@ def _log_failure(outcome: worker_pb2.Outcome, trace: str) -> None:
     """Write the failure of an attempt to the worker's own log, with the traceback that there may be."""
     failure = outcome.failed.failure
     what = trace or f"{failure.kind}: {failure.message}"
-    _log.warning("execution %s of run %s failed: %s", outcome.execution_id, outcome.run_id, what)
+    _log.warning(
+        "execution %s of run %s failed: %s", outcome.lease.execution_id, outcome.lease.run_id, what
+    )
 
 
 def _add_record(outcome: worker_pb2.Outcome, record: AttemptRecord) -> None:

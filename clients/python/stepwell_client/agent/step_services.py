@@ -33,7 +33,7 @@ class StepServices(Protocol):
         ...
 
     async def read_results(
-        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
+        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], page_token: str
     ) -> worker_pb2.ReadResultsResponse:
         """Return a page of results that the assignment lacks, as the RPC ReadResults does.
 
@@ -56,9 +56,9 @@ class StepServices(Protocol):
         ...
 
     async def read_journal(
-        self, assignment: worker_pb2.Assignment, cursor: str
+        self, assignment: worker_pb2.Assignment, page_token: str
     ) -> worker_pb2.JournalPage:
-        """Return the part of the step's journal after the cursor, as the RPC ReadJournal does.
+        """Return the part of the step's journal after the page token, as the RPC ReadJournal does.
 
         Waits for a server that is away as long as the lease lives. Raises LeaseLost when it doesn't.
         """

@@ -52,7 +52,7 @@ class RunCalls(RecordCalls):
         plan: PlanLike | None = None,
         stages: Sequence[StepKind] = (),
         labels: Mapping[str, str] | None = None,
-        executor_id: str = "",
+        on_behalf_of: str = "",
         max_iterations: int | None = None,
         max_parallel: int | None = None,
         priority: int = 0,
@@ -76,7 +76,7 @@ class RunCalls(RecordCalls):
             plan: A plan of the caller's: no PLAN step is run.
             stages: With a plan: which of REFLECT and SYNTHESIZE the run has.
             labels: Words by which it is found again.
-            executor_id: The name, for people, of whoever starts it.
+            on_behalf_of: The name, for people, of whom it is started for.
             max_iterations: The most iterations; after these it ends, whatever the reflection says.
             max_parallel: The most tasks that are offered or leased at once.
             priority: Steps of a run with a higher one go first within a queue.
@@ -101,7 +101,7 @@ class RunCalls(RecordCalls):
             plan=plan,
             stages=stages,
             labels=labels,
-            executor_id=executor_id,
+            on_behalf_of=on_behalf_of,
             max_iterations=max_iterations,
             max_parallel=max_parallel,
             priority=priority,
@@ -131,7 +131,7 @@ class RunCalls(RecordCalls):
         input: object = None,  # noqa: A002 - the word of agents, tasks and the protocol
         labels: Mapping[str, str] | None = None,
         queue: str = "",
-        executor_id: str = "",
+        on_behalf_of: str = "",
         max_iterations: int | None = None,
         max_parallel: int | None = None,
         priority: int | None = None,
@@ -151,7 +151,7 @@ class RunCalls(RecordCalls):
             input: Another input; None: the run's.
             labels: Added to the run's labels, or replacing them by key.
             queue: Another queue.
-            executor_id: The name, for people, of whoever forks it.
+            on_behalf_of: The name, for people, of whom it is forked for.
             max_iterations: Another limit of iterations.
             max_parallel: Another limit of tasks that are offered or leased at once.
             priority: Another priority.
@@ -170,7 +170,7 @@ class RunCalls(RecordCalls):
             input=input,
             labels=labels,
             queue=queue,
-            executor_id=executor_id,
+            on_behalf_of=on_behalf_of,
             max_iterations=max_iterations,
             max_parallel=max_parallel,
             priority=priority,
@@ -194,7 +194,7 @@ class RunCalls(RecordCalls):
         input: object = None,  # noqa: A002 - the word of agents, tasks and the protocol
         labels: Mapping[str, str] | None = None,
         queue: str = "",
-        executor_id: str = "",
+        on_behalf_of: str = "",
         max_iterations: int | None = None,
         max_parallel: int | None = None,
         priority: int | None = None,
@@ -212,7 +212,7 @@ class RunCalls(RecordCalls):
             input=input,
             labels=labels,
             queue=queue,
-            executor_id=executor_id,
+            on_behalf_of=on_behalf_of,
             max_iterations=max_iterations,
             max_parallel=max_parallel,
             priority=priority,

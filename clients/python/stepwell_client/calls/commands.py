@@ -4,8 +4,7 @@ Each but the removals carries a request id, so it may be repeated: the second re
 done. So it goes on for the client's `reconnect_seconds` while no server answers. A read, which its caller can
 make again at no cost, and a purge, whose second answer doesn't name what the first removed, end after a few
 attempts. The events of a run, and of a removed run the server's log, name the caller of each command by its
-credential; `on_behalf_of` (`executor_id` of a start or fork,
-`answered_by` of an answer) is a name that stands beside it.
+credential; `on_behalf_of` is a name that stands beside it.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class CommandCalls(CallsBase):
         """
         request = pb.ResumeRunRequest(
             run_id=run_id,
-            retry_failed=retry_failed,
+            leave_failed=not retry_failed,
             reason=reason,
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
@@ -180,7 +179,7 @@ class CommandCalls(CallsBase):
         request = pb.RaiseBudgetRequest(
             run_id=run_id,
             budget=budget.message(),
-            resume=resume,
+            stay_paused=not resume,
             reason=reason,
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
@@ -223,7 +222,7 @@ class CommandCalls(CallsBase):
         *,
         replan: bool = False,
         reason: str = "",
-        answered_by: str = "",
+        on_behalf_of: str = "",
         request_id: str = "",
     ) -> pb.AnswerQuestionResponse:
         """Answer a run's question, once; its task goes on with the answer.
@@ -236,7 +235,7 @@ class CommandCalls(CallsBase):
             run_id=run_id,
             question_id=question_id,
             answer=_NULL if payload is None else payload,
-            answered_by=answered_by,
+            on_behalf_of=on_behalf_of,
             replan=replan,
             reason=reason,
             request_id=self._request_id(request_id),

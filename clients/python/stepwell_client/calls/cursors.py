@@ -154,7 +154,7 @@ class RunCursor(
         return self.after
 
     def request(self) -> orchestrator_pb2.WatchRunRequest:
-        self._request.after = self.after
+        self._request.resume_token = str(self.after)
         return self._request
 
     def accept(self, message: orchestrator_pb2.WatchRunResponse) -> Sequence[types_pb2.Event]:
@@ -163,7 +163,7 @@ class RunCursor(
             return self._accept_events(message.events)
         if kind == "progress":
             self._received()
-            self.after = max(self.after, message.progress.after)
+            self.after = max(self.after, int(message.progress.resume_token))
         elif kind == "end":
             self._accept_end(message.end.reason, f"run {self._request.run_id}")
             if self.over and message.end.HasField("run"):
@@ -177,7 +177,7 @@ class RunCursor(
             return ()
         self._received()
         last = fresh[-1].number if fresh else 0
-        self.after = max(self.after, batch.next_after, last)
+        self.after = max(self.after, int(batch.resume_token), last)
         return fresh
 
 
@@ -208,7 +208,7 @@ class RunsCursor(
         return self.cursor
 
     def request(self) -> orchestrator_pb2.WatchRunsRequest:
-        self._request.cursor = self.cursor
+        self._request.resume_token = self.cursor
         return self._request
 
     def accept(
@@ -217,11 +217,11 @@ class RunsCursor(
         kind = message.WhichOneof("message")
         if kind == "updates":
             self._received()
-            self.cursor = message.updates.cursor or self.cursor
+            self.cursor = message.updates.resume_token or self.cursor
             return list(message.updates.updates)
         if kind == "progress":
             self._received()
-            self.cursor = message.progress.cursor or self.cursor
+            self.cursor = message.progress.resume_token or self.cursor
         elif kind == "end":
             self._accept_end(message.end.reason, "what")
         return ()
@@ -258,20 +258,20 @@ class LogCursor(
         return self.cursor
 
     def request(self) -> orchestrator_pb2.WatchLogsRequest:
-        self._request.cursor = self.cursor
+        self._request.resume_token = self.cursor
         return self._request
 
     def accept(self, message: orchestrator_pb2.WatchLogsResponse) -> Sequence[types_pb2.LogEntry]:
         kind = message.WhichOneof("message")
         if kind == "entries":
             self._received()
-            self.cursor = message.entries.cursor or self.cursor
+            self.cursor = message.entries.resume_token or self.cursor
             return list(message.entries.entries)
         if kind == "progress":
             self._received()
-            self.cursor = message.progress.cursor or self.cursor
+            self.cursor = message.progress.resume_token or self.cursor
         elif kind == "end":
             self._accept_end(message.end.reason, f"run {self._request.run_id}")
             if self.over:
-                self.cursor = message.end.cursor or self.cursor
+                self.cursor = message.end.resume_token or self.cursor
         return ()

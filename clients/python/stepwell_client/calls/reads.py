@@ -66,6 +66,11 @@ def _standstill(run: types_pb2.Run) -> str:
     return ""
 
 
+def view_of(full: bool) -> types_pb2.View:
+    """Return the view of a read that is, or isn't, to return all of what it lists."""
+    return types_pb2.VIEW_FULL if full else types_pb2.VIEW_BASIC
+
+
 class ReadCalls(CallsBase):
     """The reading calls of the Orchestrator service."""
 
@@ -85,7 +90,7 @@ class ReadCalls(CallsBase):
 
         def request(token: str) -> pb.ListTasksRequest:
             return pb.ListTasksRequest(
-                run_id=run_id, full_specs=full_specs, version=version, page_token=token
+                run_id=run_id, view=view_of(full_specs), version=version, page_token=token
             )
 
         return self._pages("ListTasks", request, "tasks")
@@ -102,7 +107,7 @@ class ReadCalls(CallsBase):
         """Yield the revisions of a run's plan, oldest first."""
 
         def request(token: str) -> pb.ListPlansRequest:
-            return pb.ListPlansRequest(run_id=run_id, with_tasks=with_tasks, page_token=token)
+            return pb.ListPlansRequest(run_id=run_id, view=view_of(with_tasks), page_token=token)
 
         return self._pages("ListPlans", request, "plans")
 
@@ -146,13 +151,13 @@ class ReadCalls(CallsBase):
                 task_id=task_id,
                 journal=journal,
                 execution_id=execution_id,
-                values=values,
+                view=view_of(values),
                 page_token=token,
             )
             page: pb.ListJournalResponse = await self._call("ListJournal", request)
             for entry in page.entries:
                 yield entry
-            token = page.cursor
+            token = page.resume_token
             if page.next_page_token:
                 continue
             if ended:
@@ -199,7 +204,7 @@ class ReadCalls(CallsBase):
                 queue=queue,
                 run_id=run_id,
                 page_token=token,
-                with_input_schema=with_input_schema,
+                view=view_of(with_input_schema),
             )
 
         return self._pages("ListWorkers", request, "workers")

@@ -179,7 +179,7 @@ class RecordCalls(RecordReads):
         *,
         replan: bool = False,
         reason: str = "",
-        answered_by: str = "",
+        on_behalf_of: str = "",
         request_id: str = "",
     ) -> Run:
         """Answer a run's question, once; its task goes on with the answer.
@@ -193,7 +193,7 @@ class RecordCalls(RecordReads):
             value,
             replan=replan,
             reason=reason,
-            answered_by=answered_by,
+            on_behalf_of=on_behalf_of,
             request_id=request_id,
         )
         return read(response.run, Run)

@@ -26,7 +26,7 @@ class StartOptions(TypedDict, total=False):
     stages: Sequence[StepKind]
     """With a plan: which of REFLECT and SYNTHESIZE the run has."""
     labels: Mapping[str, str] | None
-    executor_id: str
+    on_behalf_of: str
     """The name, for people, of whoever starts it."""
     max_iterations: int | None
     max_parallel: int | None
@@ -65,7 +65,7 @@ class ForkOptions(TypedDict, total=False):
     labels: Mapping[str, str] | None
     """Added to the run's labels, or replacing them by key."""
     queue: str
-    executor_id: str
+    on_behalf_of: str
     """The name, for people, of whoever forks it."""
     max_iterations: int | None
     max_parallel: int | None
@@ -125,7 +125,7 @@ def start_request(
         goal=goal,
         input=encode(options.get("input")),
         labels=options.get("labels"),
-        executor_id=options.get("executor_id", ""),
+        on_behalf_of=options.get("on_behalf_of", ""),
         max_iterations=options.get("max_iterations"),
         max_parallel=options.get("max_parallel"),
         no_progress_limit=options.get("no_progress_limit"),
@@ -169,7 +169,7 @@ def fork_request(
         input=encode(options["input"]) if "input" in options else None,
         labels=options.get("labels"),
         queue=options.get("queue", ""),
-        executor_id=options.get("executor_id", ""),
+        on_behalf_of=options.get("on_behalf_of", ""),
         max_iterations=options.get("max_iterations"),
         max_parallel=options.get("max_parallel"),
         priority=options.get("priority"),

@@ -203,6 +203,10 @@ class ServerInfo(Record):
 
     version: str = ""
     """The service's version."""
+    protocol_revision: int = 0
+    """The revision of the protocol that it speaks."""
+    features: tuple[str, ...] = ()
+    """Names of what it can do beyond that revision."""
     store: StoreInfo = field(default_factory=StoreInfo)
     """Its store."""
     subject: str = ""

@@ -14,7 +14,7 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 
 T = TypeVar("T")
 
-ReadCall = Callable[[Sequence[str], int], Awaitable[worker_pb2.ReadResultsResponse]]
+ReadCall = Callable[[Sequence[str], str], Awaitable[worker_pb2.ReadResultsResponse]]
 """Reads a page of results: the tasks' ids (none: the list of all), and the number to go on with."""
 
 
@@ -127,13 +127,13 @@ class StepResults(Mapping[str, Any]):
         wanted = [one for one in dict.fromkeys(task_ids) if not self._is_loaded(one)]
         for start in range(0, len(wanted), ITEMS_PER_MESSAGE_MAX):
             ids = wanted[start : start + ITEMS_PER_MESSAGE_MAX]
-            first = 0
+            token = ""
             while True:
-                page = await self._read(ids, first)
+                page = await self._read(ids, token)
                 for item in page.results:
                     self._entries[item.task_id] = item
                     self._whole.add(item.task_id)
-                if not (first := page.next):
+                if not (token := page.next_page_token):
                     break
         for task_id in wanted:
             if task_id not in self._whole:
@@ -147,12 +147,12 @@ class StepResults(Mapping[str, Any]):
 
     async def _list(self) -> None:
         entries: dict[str, worker_pb2.DependencyResult] = {}
-        first = 0
+        token = ""
         while self._before:
-            page = await self._read((), first)
+            page = await self._read((), token)
             entries |= {item.task_id: item for item in page.results}
-            first = page.next
-            if not first or first >= self._before:
+            token = page.next_page_token
+            if not token or len(entries) >= self._before:
                 # What came with the step may have its bytes, and what was loaded has.
                 self._entries = {**entries, **self._entries}
                 self._before = 0

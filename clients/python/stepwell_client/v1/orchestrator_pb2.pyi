@@ -45,7 +45,7 @@ FORK_VIOLATION_KIND_ROLE_MISSING: ForkViolationKind
 FORK_VIOLATION_KIND_PLAN_MISSING: ForkViolationKind
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only", "no_progress_limit", "worker_version")
+    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "on_behalf_of", "max_iterations", "no_progress_limit", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only", "worker_version")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -58,8 +58,9 @@ class StartRunRequest(_message.Message):
     GOAL_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
-    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     MAX_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
@@ -70,15 +71,15 @@ class StartRunRequest(_message.Message):
     STAGES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
-    NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
     pipeline_id: str
     queue: str
     goal: str
     input: _types_pb2.Payload
     labels: _containers.ScalarMap[str, str]
-    executor_id: str
+    on_behalf_of: str
     max_iterations: int
+    no_progress_limit: int
     max_parallel: int
     priority: int
     budget: _types_pb2.Budget
@@ -89,9 +90,8 @@ class StartRunRequest(_message.Message):
     stages: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     request_id: str
     validate_only: bool
-    no_progress_limit: int
     worker_version: _types_pb2.WorkerVersion
-    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
+    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., on_behalf_of: _Optional[str] = ..., max_iterations: _Optional[int] = ..., no_progress_limit: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
     __slots__ = ("run", "created")
@@ -155,18 +155,18 @@ class ListRunsResponse(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListTasksRequest(_message.Message):
-    __slots__ = ("run_id", "page_size", "page_token", "full_specs", "version")
+    __slots__ = ("run_id", "page_size", "page_token", "view", "version")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    FULL_SPECS_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     page_size: int
     page_token: str
-    full_specs: bool
+    view: _types_pb2.View
     version: int
-    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., full_specs: bool = ..., version: _Optional[int] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., view: _Optional[_Union[_types_pb2.View, str]] = ..., version: _Optional[int] = ...) -> None: ...
 
 class ListTasksResponse(_message.Message):
     __slots__ = ("tasks", "next_page_token")
@@ -263,18 +263,18 @@ class WaitRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., ended: bool = ...) -> None: ...
 
 class WatchRunRequest(_message.Message):
-    __slots__ = ("run_id", "after", "types", "task_ids", "progress_interval")
+    __slots__ = ("run_id", "resume_token", "types", "task_ids", "progress_interval")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    AFTER_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    after: int
+    resume_token: str
     types: _containers.RepeatedScalarFieldContainer[_types_pb2.EventType]
     task_ids: _containers.RepeatedScalarFieldContainer[str]
     progress_interval: _duration_pb2.Duration
-    def __init__(self, run_id: _Optional[str] = ..., after: _Optional[int] = ..., types: _Optional[_Iterable[_Union[_types_pb2.EventType, str]]] = ..., task_ids: _Optional[_Iterable[str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., resume_token: _Optional[str] = ..., types: _Optional[_Iterable[_Union[_types_pb2.EventType, str]]] = ..., task_ids: _Optional[_Iterable[str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WatchRunResponse(_message.Message):
     __slots__ = ("events", "progress", "end")
@@ -287,29 +287,31 @@ class WatchRunResponse(_message.Message):
     def __init__(self, events: _Optional[_Union[EventBatch, _Mapping]] = ..., progress: _Optional[_Union[WatchProgress, _Mapping]] = ..., end: _Optional[_Union[WatchEnd, _Mapping]] = ...) -> None: ...
 
 class EventBatch(_message.Message):
-    __slots__ = ("events", "next_after")
+    __slots__ = ("events", "resume_token")
     EVENTS_FIELD_NUMBER: _ClassVar[int]
-    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
-    next_after: int
-    def __init__(self, events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., next_after: _Optional[int] = ...) -> None: ...
+    resume_token: str
+    def __init__(self, events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class WatchProgress(_message.Message):
-    __slots__ = ("after",)
-    AFTER_FIELD_NUMBER: _ClassVar[int]
-    after: int
-    def __init__(self, after: _Optional[int] = ...) -> None: ...
+    __slots__ = ("resume_token",)
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    resume_token: str
+    def __init__(self, resume_token: _Optional[str] = ...) -> None: ...
 
 class WatchEnd(_message.Message):
-    __slots__ = ("reason", "run")
+    __slots__ = ("reason", "run", "resume_token")
     REASON_FIELD_NUMBER: _ClassVar[int]
     RUN_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     reason: WatchEndReason
     run: _types_pb2.Run
-    def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
+    resume_token: str
+    def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class WatchRunsRequest(_message.Message):
-    __slots__ = ("cursor", "pipeline_id", "statuses", "labels", "progress_interval")
+    __slots__ = ("resume_token", "pipeline_id", "statuses", "labels", "progress_interval")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -317,17 +319,17 @@ class WatchRunsRequest(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
-    cursor: str
+    resume_token: str
     pipeline_id: str
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
     labels: _containers.ScalarMap[str, str]
     progress_interval: _duration_pb2.Duration
-    def __init__(self, cursor: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, resume_token: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WatchRunsResponse(_message.Message):
     __slots__ = ("updates", "progress", "end")
@@ -340,12 +342,12 @@ class WatchRunsResponse(_message.Message):
     def __init__(self, updates: _Optional[_Union[RunUpdateBatch, _Mapping]] = ..., progress: _Optional[_Union[RunsProgress, _Mapping]] = ..., end: _Optional[_Union[WatchEnd, _Mapping]] = ...) -> None: ...
 
 class RunUpdateBatch(_message.Message):
-    __slots__ = ("updates", "cursor")
+    __slots__ = ("updates", "resume_token")
     UPDATES_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     updates: _containers.RepeatedCompositeFieldContainer[RunUpdate]
-    cursor: str
-    def __init__(self, updates: _Optional[_Iterable[_Union[RunUpdate, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    resume_token: str
+    def __init__(self, updates: _Optional[_Iterable[_Union[RunUpdate, _Mapping]]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class RunUpdate(_message.Message):
     __slots__ = ("run", "version", "run_id", "deleted")
@@ -360,28 +362,28 @@ class RunUpdate(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., version: _Optional[int] = ..., run_id: _Optional[str] = ..., deleted: bool = ...) -> None: ...
 
 class RunsProgress(_message.Message):
-    __slots__ = ("cursor",)
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    cursor: str
-    def __init__(self, cursor: _Optional[str] = ...) -> None: ...
+    __slots__ = ("resume_token",)
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    resume_token: str
+    def __init__(self, resume_token: _Optional[str] = ...) -> None: ...
 
 class ResumeRunRequest(_message.Message):
-    __slots__ = ("run_id", "retry_failed", "reason", "request_id", "validate_only", "on_behalf_of", "expected_version")
+    __slots__ = ("run_id", "leave_failed", "reason", "request_id", "validate_only", "on_behalf_of", "expected_version")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    RETRY_FAILED_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FAILED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    retry_failed: bool
+    leave_failed: bool
     reason: str
     request_id: str
     validate_only: bool
     on_behalf_of: str
     expected_version: int
-    def __init__(self, run_id: _Optional[str] = ..., retry_failed: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., leave_failed: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
 
 class ResumeRunResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -456,7 +458,7 @@ class GetServerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "store", "limits", "subject", "tenant_id", "scopes", "replica_id", "server_time", "console_address")
+    __slots__ = ("version", "store", "limits", "subject", "tenant_id", "scopes", "replica_id", "server_time", "console_address", "protocol_revision", "features")
     class LimitsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -473,6 +475,8 @@ class GetServerInfoResponse(_message.Message):
     REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
     SERVER_TIME_FIELD_NUMBER: _ClassVar[int]
     CONSOLE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_REVISION_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
     version: str
     store: _types_pb2.StoreInfo
     limits: _containers.ScalarMap[str, int]
@@ -482,10 +486,12 @@ class GetServerInfoResponse(_message.Message):
     replica_id: str
     server_time: _timestamp_pb2.Timestamp
     console_address: str
-    def __init__(self, version: _Optional[str] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., console_address: _Optional[str] = ...) -> None: ...
+    protocol_revision: int
+    features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., console_address: _Optional[str] = ..., protocol_revision: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "executor_id", "request_id", "validate_only", "worker_version")
+    __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "on_behalf_of", "request_id", "validate_only", "worker_version")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -506,7 +512,7 @@ class ForkRunRequest(_message.Message):
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
-    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -523,11 +529,11 @@ class ForkRunRequest(_message.Message):
     budget: _types_pb2.Budget
     labels: _containers.ScalarMap[str, str]
     queue: str
-    executor_id: str
+    on_behalf_of: str
     request_id: str
     validate_only: bool
     worker_version: _types_pb2.WorkerVersion
-    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ..., mode: _Optional[_Union[_types_pb2.ForkMode, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., replan: bool = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ..., mode: _Optional[_Union[_types_pb2.ForkMode, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., replan: bool = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., queue: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
 
 class ForkViolation(_message.Message):
     __slots__ = ("kind", "task_id", "field", "description")
@@ -566,16 +572,16 @@ class ForkRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ..., violations: _Optional[_Iterable[_Union[ForkViolation, _Mapping]]] = ..., kept_task_ids: _Optional[_Iterable[str]] = ..., rerun_task_ids: _Optional[_Iterable[str]] = ..., pending_task_ids: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., kept: _Optional[int] = ..., rerun: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class ListPlansRequest(_message.Message):
-    __slots__ = ("run_id", "page_size", "page_token", "with_tasks")
+    __slots__ = ("run_id", "page_size", "page_token", "view")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    WITH_TASKS_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     page_size: int
     page_token: str
-    with_tasks: bool
-    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_tasks: bool = ...) -> None: ...
+    view: _types_pb2.View
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., view: _Optional[_Union[_types_pb2.View, str]] = ...) -> None: ...
 
 class ListPlansResponse(_message.Message):
     __slots__ = ("plans", "next_page_token")
@@ -646,11 +652,11 @@ class RunQuestion(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., question: _Optional[_Union[_types_pb2.Question, _Mapping]] = ...) -> None: ...
 
 class AnswerQuestionRequest(_message.Message):
-    __slots__ = ("run_id", "question_id", "answer", "answered_by", "replan", "reason", "request_id", "expected_version", "validate_only")
+    __slots__ = ("run_id", "question_id", "answer", "on_behalf_of", "replan", "reason", "request_id", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
-    ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     REPLAN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -659,13 +665,13 @@ class AnswerQuestionRequest(_message.Message):
     run_id: str
     question_id: str
     answer: _types_pb2.Payload
-    answered_by: str
+    on_behalf_of: str
     replan: bool
     reason: str
     request_id: str
     expected_version: int
     validate_only: bool
-    def __init__(self, run_id: _Optional[str] = ..., question_id: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., replan: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., question_id: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., on_behalf_of: _Optional[str] = ..., replan: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class AnswerQuestionResponse(_message.Message):
     __slots__ = ("run", "question", "changed")
@@ -678,10 +684,10 @@ class AnswerQuestionResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., question: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class RaiseBudgetRequest(_message.Message):
-    __slots__ = ("run_id", "budget", "resume", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
+    __slots__ = ("run_id", "budget", "stay_paused", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
-    RESUME_FIELD_NUMBER: _ClassVar[int]
+    STAY_PAUSED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
@@ -689,13 +695,13 @@ class RaiseBudgetRequest(_message.Message):
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     budget: _types_pb2.Budget
-    resume: bool
+    stay_paused: bool
     reason: str
     request_id: str
     on_behalf_of: str
     expected_version: int
     validate_only: bool
-    def __init__(self, run_id: _Optional[str] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., resume: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., stay_paused: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class RaiseBudgetResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -820,22 +826,22 @@ class StopRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class WatchLogsRequest(_message.Message):
-    __slots__ = ("run_id", "execution_id", "task_id", "cursor", "follow", "kinds", "progress_interval")
+    __slots__ = ("run_id", "execution_id", "task_id", "resume_token", "follow", "kinds", "progress_interval")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
     task_id: str
-    cursor: str
+    resume_token: str
     follow: bool
     kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.LogKind]
     progress_interval: _duration_pb2.Duration
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., follow: bool = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.LogKind, str]]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., task_id: _Optional[str] = ..., resume_token: _Optional[str] = ..., follow: bool = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.LogKind, str]]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class WatchLogsResponse(_message.Message):
     __slots__ = ("entries", "progress", "end")
@@ -848,54 +854,54 @@ class WatchLogsResponse(_message.Message):
     def __init__(self, entries: _Optional[_Union[LogBatch, _Mapping]] = ..., progress: _Optional[_Union[LogProgress, _Mapping]] = ..., end: _Optional[_Union[LogEnd, _Mapping]] = ...) -> None: ...
 
 class LogBatch(_message.Message):
-    __slots__ = ("entries", "cursor")
+    __slots__ = ("entries", "resume_token")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
-    cursor: str
-    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    resume_token: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class LogProgress(_message.Message):
-    __slots__ = ("cursor",)
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    cursor: str
-    def __init__(self, cursor: _Optional[str] = ...) -> None: ...
+    __slots__ = ("resume_token",)
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    resume_token: str
+    def __init__(self, resume_token: _Optional[str] = ...) -> None: ...
 
 class LogEnd(_message.Message):
-    __slots__ = ("reason", "cursor")
+    __slots__ = ("reason", "resume_token")
     REASON_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     reason: WatchEndReason
-    cursor: str
-    def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    resume_token: str
+    def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class ListJournalRequest(_message.Message):
-    __slots__ = ("run_id", "task_id", "journal", "execution_id", "values", "page_size", "page_token")
+    __slots__ = ("run_id", "task_id", "journal", "execution_id", "view", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    VALUES_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     task_id: str
     journal: str
     execution_id: str
-    values: bool
+    view: _types_pb2.View
     page_size: int
     page_token: str
-    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., journal: _Optional[str] = ..., execution_id: _Optional[str] = ..., values: bool = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., journal: _Optional[str] = ..., execution_id: _Optional[str] = ..., view: _Optional[_Union[_types_pb2.View, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListJournalResponse(_message.Message):
-    __slots__ = ("entries", "next_page_token", "cursor")
+    __slots__ = ("entries", "next_page_token", "resume_token")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.StoredEntry]
     next_page_token: str
-    cursor: str
-    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., cursor: _Optional[str] = ...) -> None: ...
+    resume_token: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class ReadTranscriptRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "page_size", "page_token")
@@ -964,18 +970,18 @@ class PurgeRunsResponse(_message.Message):
     def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
 
 class ListWorkersRequest(_message.Message):
-    __slots__ = ("queue", "page_size", "page_token", "with_input_schema", "run_id")
+    __slots__ = ("queue", "page_size", "page_token", "view", "run_id")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    WITH_INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     queue: str
     page_size: int
     page_token: str
-    with_input_schema: bool
+    view: _types_pb2.View
     run_id: str
-    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_input_schema: bool = ..., run_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., view: _Optional[_Union[_types_pb2.View, str]] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class ListWorkersResponse(_message.Message):
     __slots__ = ("workers", "next_page_token", "replica_id")

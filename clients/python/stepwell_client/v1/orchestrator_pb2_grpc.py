@@ -284,10 +284,10 @@ class OrchestratorServicer(object):
         """Streams a run's events, each once and in order: first those that are there, then live.
 
         The events of one commit are never split over two messages. An idle stream sends Progress. The
-        end is a message: end-of-file without WatchEnd means reconnect, after the last `next_after`.
+        end is a message: end-of-file without WatchEnd means reconnect, with the last `resume_token`.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: `after` is beyond the run's
-        last event), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: the token is beyond the run's
+        last event; CURSOR_INVALID: it is none of this stream's), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
         `oldest` of ErrorInfo is the number of the oldest one that is).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -302,9 +302,9 @@ class OrchestratorServicer(object):
         version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
         its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
         whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-        was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last cursor.
+        was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
 
-        Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
+        Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -474,9 +474,9 @@ class OrchestratorServicer(object):
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
         for. Chunks stay with the lines when their execution has ended.
 
-        End-of-file without LogEnd means reconnect, with the last cursor.
+        End-of-file without LogEnd means reconnect, with the last `resume_token`.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this log's).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -492,7 +492,7 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListJournal(self, request, context):
-        """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
+        """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
         page goes on with what is recorded later.
 
         Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.

@@ -86,10 +86,10 @@ class OrchestratorStub:
     """Streams a run's events, each once and in order: first those that are there, then live.
 
     The events of one commit are never split over two messages. An idle stream sends Progress. The
-    end is a message: end-of-file without WatchEnd means reconnect, after the last `next_after`.
+    end is a message: end-of-file without WatchEnd means reconnect, with the last `resume_token`.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: `after` is beyond the run's
-    last event), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: the token is beyond the run's
+    last event; CURSOR_INVALID: it is none of this stream's), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
     `oldest` of ErrorInfo is the number of the oldest one that is).
     """
     WatchRuns: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.WatchRunsRequest, _orchestrator_pb2.WatchRunsResponse]
@@ -100,9 +100,9 @@ class OrchestratorStub:
     version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
     its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
     whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last cursor.
+    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
 
-    Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
+    Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
     """
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ResumeRunRequest, _orchestrator_pb2.ResumeRunResponse]
@@ -212,9 +212,9 @@ class OrchestratorStub:
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
     for. Chunks stay with the lines when their execution has ended.
 
-    End-of-file without LogEnd means reconnect, with the last cursor.
+    End-of-file without LogEnd means reconnect, with the last `resume_token`.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this log's).
     """
     ListMessages: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListMessagesRequest, _orchestrator_pb2.ListMessagesResponse]
     """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
@@ -222,7 +222,7 @@ class OrchestratorStub:
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     ListJournal: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]
-    """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
+    """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
     page goes on with what is recorded later.
 
     Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
@@ -308,10 +308,10 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """Streams a run's events, each once and in order: first those that are there, then live.
 
     The events of one commit are never split over two messages. An idle stream sends Progress. The
-    end is a message: end-of-file without WatchEnd means reconnect, after the last `next_after`.
+    end is a message: end-of-file without WatchEnd means reconnect, with the last `resume_token`.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: `after` is beyond the run's
-    last event), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: the token is beyond the run's
+    last event; CURSOR_INVALID: it is none of this stream's), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
     `oldest` of ErrorInfo is the number of the oldest one that is).
     """
     WatchRuns: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.WatchRunsRequest, _orchestrator_pb2.WatchRunsResponse]  # type: ignore[assignment]
@@ -322,9 +322,9 @@ class OrchestratorAsyncStub(OrchestratorStub):
     version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
     its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
     whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last cursor.
+    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
 
-    Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
+    Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
     """
     ResumeRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ResumeRunRequest, _orchestrator_pb2.ResumeRunResponse]  # type: ignore[assignment]
@@ -434,9 +434,9 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
     for. Chunks stay with the lines when their execution has ended.
 
-    End-of-file without LogEnd means reconnect, with the last cursor.
+    End-of-file without LogEnd means reconnect, with the last `resume_token`.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this log's).
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListMessagesRequest, _orchestrator_pb2.ListMessagesResponse]  # type: ignore[assignment]
     """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
@@ -444,7 +444,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     ListJournal: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]  # type: ignore[assignment]
-    """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
+    """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
     page goes on with what is recorded later.
 
     Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
@@ -575,10 +575,10 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Streams a run's events, each once and in order: first those that are there, then live.
 
         The events of one commit are never split over two messages. An idle stream sends Progress. The
-        end is a message: end-of-file without WatchEnd means reconnect, after the last `next_after`.
+        end is a message: end-of-file without WatchEnd means reconnect, with the last `resume_token`.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: `after` is beyond the run's
-        last event), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_IN_FUTURE: the token is beyond the run's
+        last event; CURSOR_INVALID: it is none of this stream's), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: those events are kept no more; the metadata
         `oldest` of ErrorInfo is the number of the oldest one that is).
         """
 
@@ -595,9 +595,9 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
         its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
         whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-        was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last cursor.
+        was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
 
-        Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
+        Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
         """
 
@@ -797,9 +797,9 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
         for. Chunks stay with the lines when their execution has ended.
 
-        End-of-file without LogEnd means reconnect, with the last cursor.
+        End-of-file without LogEnd means reconnect, with the last `resume_token`.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this log's).
         """
 
     @_abc_1.abstractmethod
@@ -819,7 +819,7 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.ListJournalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.ListJournalResponse, _abc.Awaitable[_orchestrator_pb2.ListJournalResponse]]:
-        """Returns what the calls within steps recorded, in the order in which they did. The `cursor` of the last
+        """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
         page goes on with what is recorded later.
 
         Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.

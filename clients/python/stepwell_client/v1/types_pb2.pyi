@@ -170,6 +170,12 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_REASON_MAX_ITERATIONS: _ClassVar[FinishReason]
     FINISH_REASON_STOPPED: _ClassVar[FinishReason]
 
+class View(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VIEW_UNSPECIFIED: _ClassVar[View]
+    VIEW_BASIC: _ClassVar[View]
+    VIEW_FULL: _ClassVar[View]
+
 class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DURABILITY_UNSPECIFIED: _ClassVar[Durability]
@@ -347,6 +353,9 @@ FINISH_REASON_NONE: FinishReason
 FINISH_REASON_FINISHED: FinishReason
 FINISH_REASON_MAX_ITERATIONS: FinishReason
 FINISH_REASON_STOPPED: FinishReason
+VIEW_UNSPECIFIED: View
+VIEW_BASIC: View
+VIEW_FULL: View
 DURABILITY_UNSPECIFIED: Durability
 DURABILITY_VOLATILE: Durability
 DURABILITY_PROCESS: Durability

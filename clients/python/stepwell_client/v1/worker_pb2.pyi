@@ -84,7 +84,7 @@ class WorkResponse(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ..., recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("worker_id", "instance_id", "queues", "tasks", "kinds", "stages", "held", "version", "input_schema")
+    __slots__ = ("worker_id", "instance_id", "queues", "tasks", "kinds", "stages", "held", "version", "input_schema", "protocol_revision", "features")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -94,62 +94,68 @@ class Hello(_message.Message):
     HELD_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INPUT_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_REVISION_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     instance_id: str
     queues: _containers.RepeatedScalarFieldContainer[str]
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskPattern]
     kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     stages: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
-    held: _containers.RepeatedCompositeFieldContainer[HeldLease]
+    held: _containers.RepeatedCompositeFieldContainer[Lease]
     version: str
     input_schema: str
-    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., held: _Optional[_Iterable[_Union[HeldLease, _Mapping]]] = ..., version: _Optional[str] = ..., input_schema: _Optional[str] = ...) -> None: ...
+    protocol_revision: int
+    features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., held: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., version: _Optional[str] = ..., input_schema: _Optional[str] = ..., protocol_revision: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class HeldLease(_message.Message):
-    __slots__ = ("run_id", "execution_id", "lease_token")
+class Lease(_message.Message):
+    __slots__ = ("run_id", "execution_id", "token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
-    lease_token: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ...) -> None: ...
+    token: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("lease", "heartbeat_interval", "server_version", "replica_id", "held")
-    LEASE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("lease_duration", "heartbeat_interval", "server_version", "replica_id", "held", "protocol_revision", "features")
+    LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
     REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
-    lease: _duration_pb2.Duration
+    PROTOCOL_REVISION_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    lease_duration: _duration_pb2.Duration
     heartbeat_interval: _duration_pb2.Duration
     server_version: str
     replica_id: str
     held: _containers.RepeatedCompositeFieldContainer[LeaseState]
-    def __init__(self, lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., server_version: _Optional[str] = ..., replica_id: _Optional[str] = ..., held: _Optional[_Iterable[_Union[LeaseState, _Mapping]]] = ...) -> None: ...
+    protocol_revision: int
+    features: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., server_version: _Optional[str] = ..., replica_id: _Optional[str] = ..., held: _Optional[_Iterable[_Union[LeaseState, _Mapping]]] = ..., protocol_revision: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LeaseState(_message.Message):
-    __slots__ = ("run_id", "execution_id", "status", "cancel_requested")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("lease", "status", "cancel_requested")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
-    run_id: str
-    execution_id: str
+    lease: Lease
     status: LeaseStatus
     cancel_requested: bool
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[LeaseStatus, str]] = ..., cancel_requested: bool = ...) -> None: ...
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., status: _Optional[_Union[LeaseStatus, str]] = ..., cancel_requested: bool = ...) -> None: ...
 
 class Assignment(_message.Message):
-    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "previous_messages", "conversation", "answered", "unknown_execution_id", "results_before", "journal", "tries_from")
+    __slots__ = ("run", "execution", "lease", "task", "run_input", "results", "lease_duration", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "previous_messages", "conversation", "answered", "unknown_execution_id", "results_before", "journal", "tries_from")
     RUN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     RUN_INPUT_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
-    LEASE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_PROGRESS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -166,11 +172,11 @@ class Assignment(_message.Message):
     TRIES_FROM_FIELD_NUMBER: _ClassVar[int]
     run: AssignedRun
     execution: AssignedExecution
-    lease_token: str
+    lease: Lease
     task: _types_pb2.TaskSpec
     run_input: _types_pb2.Payload
     results: _containers.RepeatedCompositeFieldContainer[DependencyResult]
-    lease: _duration_pb2.Duration
+    lease_duration: _duration_pb2.Duration
     limit: _duration_pb2.Duration
     previous_progress: _types_pb2.Payload
     previous_session: _types_pb2.Session
@@ -185,17 +191,15 @@ class Assignment(_message.Message):
     results_before: int
     journal: JournalPage
     tries_from: int
-    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ..., journal: _Optional[_Union[JournalPage, _Mapping]] = ..., tries_from: _Optional[int] = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ..., journal: _Optional[_Union[JournalPage, _Mapping]] = ..., tries_from: _Optional[int] = ...) -> None: ...
 
 class JournalPage(_message.Message):
-    __slots__ = ("entries", "more", "cursor")
+    __slots__ = ("entries", "next_page_token")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
-    MORE_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[HeldEntry]
-    more: bool
-    cursor: str
-    def __init__(self, entries: _Optional[_Iterable[_Union[HeldEntry, _Mapping]]] = ..., more: bool = ..., cursor: _Optional[str] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[HeldEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class HeldEntry(_message.Message):
     __slots__ = ("entry", "remaining")
@@ -265,17 +269,15 @@ class DependencyResult(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., by_reference: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., skipped: bool = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class Cancellation(_message.Message):
-    __slots__ = ("run_id", "execution_id", "reason")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("lease", "reason")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
-    run_id: str
-    execution_id: str
+    lease: Lease
     reason: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_answer", "released", "reconciled", "suspended", "unknown_call", "progress", "messages_after")
+    __slots__ = ("delivery_id", "lease", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_answer", "released", "reconciled", "suspended", "unknown_call", "progress", "messages_after")
     class Planned(_message.Message):
         __slots__ = ("plan", "reason")
         PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -365,9 +367,7 @@ class Outcome(_message.Message):
         reason: str
         def __init__(self, finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
@@ -385,9 +385,7 @@ class Outcome(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
-    run_id: str
-    execution_id: str
-    lease_token: str
+    lease: Lease
     usage: _types_pb2.Usage
     session: _types_pb2.Session
     prompt: str
@@ -404,31 +402,27 @@ class Outcome(_message.Message):
     unknown_call: Outcome.UnknownCall
     progress: _types_pb2.Payload
     messages_after: int
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_answer: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., suspended: _Optional[_Union[Outcome.Suspended, _Mapping]] = ..., unknown_call: _Optional[_Union[Outcome.UnknownCall, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_answer: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., suspended: _Optional[_Union[Outcome.Suspended, _Mapping]] = ..., unknown_call: _Optional[_Union[Outcome.UnknownCall, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
 
 class Begin(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token")
+    __slots__ = ("delivery_id", "lease")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
-    run_id: str
-    execution_id: str
-    lease_token: str
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ...) -> None: ...
+    lease: Lease
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("delivery_id", "execution_id", "status", "failure")
+    __slots__ = ("delivery_id", "lease", "status", "failure")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
-    execution_id: str
+    lease: Lease
     status: AckStatus
     failure: _types_pb2.Failure
-    def __init__(self, delivery_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[AckStatus, str]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., status: _Optional[_Union[AckStatus, str]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
 
 class WorkEnd(_message.Message):
     __slots__ = ("reason",)
@@ -455,20 +449,16 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, heartbeats: _Optional[_Iterable[_Union[LeaseHeartbeat, _Mapping]]] = ...) -> None: ...
 
 class LeaseHeartbeat(_message.Message):
-    __slots__ = ("run_id", "execution_id", "lease_token", "progress", "session", "idle")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("lease", "progress", "session", "idle")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
-    run_id: str
-    execution_id: str
-    lease_token: str
+    lease: Lease
     progress: _types_pb2.Payload
     session: _types_pb2.Session
     idle: _duration_pb2.Duration
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., idle: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., idle: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
     __slots__ = ("leases",)
@@ -483,20 +473,16 @@ class AppendOutputRequest(_message.Message):
     def __init__(self, appended: _Optional[_Iterable[_Union[Appended, _Mapping]]] = ...) -> None: ...
 
 class Appended(_message.Message):
-    __slots__ = ("run_id", "execution_id", "lease_token", "logs", "messages", "after")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("lease", "logs", "messages", "after")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
-    run_id: str
-    execution_id: str
-    lease_token: str
+    lease: Lease
     logs: _containers.RepeatedCompositeFieldContainer[LogLine]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     after: int
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., logs: _Optional[_Iterable[_Union[LogLine, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., after: _Optional[int] = ...) -> None: ...
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[LogLine, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., after: _Optional[int] = ...) -> None: ...
 
 class LogLine(_message.Message):
     __slots__ = ("text", "level", "kind", "age")
@@ -517,46 +503,38 @@ class AppendOutputResponse(_message.Message):
     def __init__(self, leases: _Optional[_Iterable[_Union[LeaseState, _Mapping]]] = ...) -> None: ...
 
 class ReadResultsRequest(_message.Message):
-    __slots__ = ("run_id", "execution_id", "lease_token", "task_ids", "first")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("lease", "task_ids", "page_token")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
-    FIRST_FIELD_NUMBER: _ClassVar[int]
-    run_id: str
-    execution_id: str
-    lease_token: str
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    lease: Lease
     task_ids: _containers.RepeatedScalarFieldContainer[str]
-    first: int
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., first: _Optional[int] = ...) -> None: ...
+    page_token: str
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., task_ids: _Optional[_Iterable[str]] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ReadResultsResponse(_message.Message):
-    __slots__ = ("lease", "results", "next")
+    __slots__ = ("lease", "results", "next_page_token")
     LEASE_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
-    NEXT_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     lease: LeaseState
     results: _containers.RepeatedCompositeFieldContainer[DependencyResult]
-    next: int
-    def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., next: _Optional[int] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Recording(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "entries", "forget", "forget_number")
+    __slots__ = ("delivery_id", "lease", "entries", "forget", "forget_number")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     FORGET_NUMBER_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
-    run_id: str
-    execution_id: str
-    lease_token: str
+    lease: Lease
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.JournalEntry]
     forget: _containers.RepeatedScalarFieldContainer[str]
     forget_number: int
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., forget_number: _Optional[int] = ...) -> None: ...
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., forget_number: _Optional[int] = ...) -> None: ...
 
 class EntryState(_message.Message):
     __slots__ = ("status", "failure", "remaining")
@@ -597,16 +575,12 @@ class WriteJournalResponse(_message.Message):
     def __init__(self, recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
 
 class ReadJournalRequest(_message.Message):
-    __slots__ = ("run_id", "execution_id", "lease_token", "cursor")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    run_id: str
-    execution_id: str
-    lease_token: str
-    cursor: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., cursor: _Optional[str] = ...) -> None: ...
+    __slots__ = ("lease", "page_token")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    lease: Lease
+    page_token: str
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ReadJournalResponse(_message.Message):
     __slots__ = ("lease", "page")

@@ -164,9 +164,9 @@ class Heartbeats:
         with self._lock:
             unsent, lease.unsent = lease.unsent, False
             message = worker_pb2.LeaseHeartbeat(
-                run_id=lease.key[0],
-                execution_id=lease.key[1],
-                lease_token=lease.token,
+                lease=worker_pb2.Lease(
+                    run_id=lease.key[0], execution_id=lease.key[1], token=lease.token
+                ),
                 progress=lease.progress if unsent else None,
                 session=lease.session if unsent else None,
             )

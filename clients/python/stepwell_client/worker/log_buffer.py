@@ -147,14 +147,14 @@ class LogBuffer:
                 if room <= 0 or len(request.appended) >= ITEMS_PER_MESSAGE_MAX:
                     break
                 appended = request.appended.add(
-                    run_id=key[0], execution_id=key[1], lease_token=pending.token
+                    lease=worker_pb2.Lease(run_id=key[0], execution_id=key[1], token=pending.token)
                 )
                 room -= self._fill(pending, appended, room, now)
                 pending.sending = True
             if len(request.appended) < len(self._executions):
                 # Round robin: executions that were served go to the end.
                 for appended in request.appended:
-                    key = (appended.run_id, appended.execution_id)
+                    key = (appended.lease.run_id, appended.lease.execution_id)
                     self._executions[key] = self._executions.pop(key)
         return request if request.appended else None
 
@@ -181,7 +181,7 @@ class LogBuffer:
         with self._lock:
             quiet: list[ExecutionKey] = []
             for appended in request.appended:
-                key = (appended.run_id, appended.execution_id)
+                key = (appended.lease.run_id, appended.lease.execution_id)
                 pending = self._executions.get(key)
                 if pending is not None:
                     pending.sending = False

@@ -124,7 +124,7 @@ class LogSender:
             else:
                 for state in response.leases:
                     if state.status == worker_pb2.LEASE_STATUS_LOST:
-                        self._buffer.close((state.run_id, state.execution_id))
+                        self._buffer.close((state.lease.run_id, state.lease.execution_id))
                         self._on_change(state)
                 return True
         return False

@@ -53,8 +53,8 @@ class Recorder:
         self._numbers += 1
         delivery_id = f"r{self._numbers}"
         recording.delivery_id = delivery_id
-        recording.run_id, recording.execution_id = key
-        recording.lease_token = token
+        recording.lease.run_id, recording.lease.execution_id = key
+        recording.lease.token = token
         if (size := recording.ByteSize()) > OUTCOME_BYTES_MAX:
             raise NonRetryable(
                 f"what is to be recorded has {size:,} bytes; {OUTCOME_BYTES_MAX:,} is the most",
@@ -80,7 +80,7 @@ class Recorder:
         pending = self._pending.pop(recorded.delivery_id, None)
         if pending is None:
             return
-        key = (pending.recording.run_id, pending.recording.execution_id)
+        key = (pending.recording.lease.run_id, pending.recording.lease.execution_id)
         of_step = self._of_step[key]
         of_step.discard(recorded.delivery_id)
         if not of_step:

@@ -68,27 +68,23 @@ class WorkerServices:
             self._heartbeats.report(lease, progress, session)
 
     async def read_results(
-        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
+        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], page_token: str
     ) -> worker_pb2.ReadResultsResponse:
         lease = self._lease_of(assignment)
         request = worker_pb2.ReadResultsRequest(
-            run_id=assignment.run.run_id,
-            execution_id=assignment.execution.execution_id,
-            lease_token=assignment.lease_token,
+            lease=assignment.lease,
             task_ids=task_ids,
-            first=first,
+            page_token=page_token,
         )
         return await self._read(lease, self._transport.read_results, request)
 
     async def read_journal(
-        self, assignment: worker_pb2.Assignment, cursor: str
+        self, assignment: worker_pb2.Assignment, page_token: str
     ) -> worker_pb2.JournalPage:
         lease = self._lease_of(assignment)
         request = worker_pb2.ReadJournalRequest(
-            run_id=assignment.run.run_id,
-            execution_id=assignment.execution.execution_id,
-            lease_token=assignment.lease_token,
-            cursor=cursor,
+            lease=assignment.lease,
+            page_token=page_token,
         )
         response = await self._read(lease, self._transport.read_journal, request)
         return response.page
@@ -122,7 +118,7 @@ class WorkerServices:
 
         response = await self._call(method, request, READS, gives_up)
         if response is None or response.lease.status == worker_pb2.LEASE_STATUS_LOST:
-            raise LeaseLost(f"execution {request.execution_id} is not wanted any more")
+            raise LeaseLost(f"execution {request.lease.execution_id} is not wanted any more")
         return response
 
     def write(
@@ -150,9 +146,9 @@ class WorkerServices:
         if lease is None or lease.abandoned or lease.lost:
             raise gone
         appended = worker_pb2.Appended(
-            run_id=lease.key[0],
-            execution_id=execution_id,
-            lease_token=lease.token,
+            lease=worker_pb2.Lease(
+                run_id=lease.key[0], execution_id=execution_id, token=lease.token
+            ),
             messages=messages,
             after=after,
         )

@@ -116,12 +116,10 @@ class WorkerState:
         self._unsent_begins = deque(self._begins)
         self.recorder.new_stream()
 
-    def held_leases(self) -> list[worker_pb2.HeldLease]:
+    def held_leases(self) -> list[worker_pb2.Lease]:
         """Return the leases for a Hello: those of running steps and of unacknowledged outcomes."""
         return [
-            worker_pb2.HeldLease(
-                run_id=lease.key[0], execution_id=lease.key[1], lease_token=lease.token
-            )
+            worker_pb2.Lease(run_id=lease.key[0], execution_id=lease.key[1], token=lease.token)
             for lease in self.leases()[:ITEMS_PER_MESSAGE_MAX]
         ]
 
@@ -162,9 +160,9 @@ class WorkerState:
         lease.begin = answered
         message = worker_pb2.Begin(
             delivery_id=self._next_id("b"),
-            run_id=lease.key[0],
-            execution_id=lease.key[1],
-            lease_token=lease.token,
+            lease=worker_pb2.Lease(
+                run_id=lease.key[0], execution_id=lease.key[1], token=lease.token
+            ),
         )
         self._begins[message.delivery_id] = (message, lease)
         self._unsent_begins.append(message.delivery_id)

@@ -302,7 +302,7 @@ class Worker:
         if self._losses.end(self._runtime.monotonic()):
             _log.info("worker %s serves replica %s", self.worker_id, welcome.replica_id)
         self._heartbeats.set_terms(
-            seconds_of(welcome.lease), seconds_of(welcome.heartbeat_interval)
+            seconds_of(welcome.lease_duration), seconds_of(welcome.heartbeat_interval)
         )
         self._state.new_stream()
         self._connected.set()
@@ -315,7 +315,7 @@ class Worker:
             self._settle(ack)
         for recorded in response.recorded:
             self._state.recorder.settle(recorded)
-        cancelled = {(one.run_id, one.execution_id) for one in response.cancellations}
+        cancelled = {(one.lease.run_id, one.lease.execution_id) for one in response.cancellations}
         for key in cancelled:
             self._abandon(self._state.running.get(key))
         for assignment in response.assignments:
@@ -332,8 +332,8 @@ class Worker:
         idle_timeout = seconds_of(assignment.task.idle_timeout)
         lease = StepLease(
             (assignment.run.run_id, assignment.execution.execution_id),
-            assignment.lease_token,
-            interval=self._heartbeats.interval(seconds_of(assignment.lease), idle_timeout),
+            assignment.lease.token,
+            interval=self._heartbeats.interval(seconds_of(assignment.lease_duration), idle_timeout),
             now=self._runtime.monotonic(),
             idle_timeout=idle_timeout,
         )
@@ -403,7 +403,7 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._lease_changed, state)
 
     def _lease_changed(self, state: worker_pb2.LeaseState) -> None:
-        key = (state.run_id, state.execution_id)
+        key = (state.lease.run_id, state.lease.execution_id)
         for pending in self._state.pending.values():
             if pending.lease.key == key:
                 pending.lease.lost = (
@@ -445,7 +445,7 @@ class Worker:
 
 def _outcome(lease: StepLease) -> worker_pb2.Outcome:
     return worker_pb2.Outcome(
-        run_id=lease.key[0], execution_id=lease.key[1], lease_token=lease.token
+        lease=worker_pb2.Lease(run_id=lease.key[0], execution_id=lease.key[1], token=lease.token),
     )
 
 

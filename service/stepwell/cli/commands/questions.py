@@ -167,7 +167,7 @@ def answer(
         value,
         replan=replan,
         reason=reason,
-        answered_by=on_behalf_of,
+        on_behalf_of=on_behalf_of,
     )
     then = "; it plans again" if replan else ""
     name = connect.name_of(response.run)

@@ -101,7 +101,7 @@ class Tools:
             queue=queue,
             labels=labels or {},
             request_id=request_id,
-            executor_id=_ON_BEHALF_OF,
+            on_behalf_of=_ON_BEHALF_OF,
         )
         if run_input is not None:
             options["input"] = run_input
@@ -205,7 +205,7 @@ class Tools:
             if not question_id:
                 question_id = await _only_question(client, run_id)
             response = await client.answer(
-                run_id, question_id, answer, reason=reason, answered_by=_ON_BEHALF_OF
+                run_id, question_id, answer, reason=reason, on_behalf_of=_ON_BEHALF_OF
             )
             return shapes.summary(response.run)
 
@@ -242,7 +242,7 @@ class Tools:
 
         With a plan, tasks that are defined otherwise run again, and so does what is built on them.
         """
-        options = ForkOptions(version=version, replan=replan, executor_id=_ON_BEHALF_OF)
+        options = ForkOptions(version=version, replan=replan, on_behalf_of=_ON_BEHALF_OF)
         if goal is not None:
             options["goal"] = goal
         if run_input is not None:

@@ -109,6 +109,8 @@ TASKS_PER_KEY_MAX = 100
 DEDUPLICATED_PER_COMMIT_MAX = 32
 """Tasks that take a known result in one commit, and keys searched before it; others follow."""
 TOKEN_CHARS_MAX = 128
+FEATURES_MAX = 100
+"""Names of features in a worker's Hello."""
 QUEUES_PER_WORKER_MAX = 100
 RETRY_KINDS_MAX = 100
 BACKOFF_MULTIPLIER_MAX = 1_000

@@ -36,7 +36,7 @@ async def resume_run(
 ) -> pb.ResumeRunResponse:
     """Let a run go on, and have its leases checked soon where it is live."""
     command = Resume(
-        retry_failed=request.retry_failed if request.HasField("retry_failed") else True,
+        retry_failed=not request.leave_failed,
         **common_fields(request),
     )
     response = await steer(parts, presenter, request, command, pb.ResumeRunResponse)
@@ -94,7 +94,7 @@ async def raise_budget(
     """Allow a run more."""
     command = RaiseBudget(
         budget=to_record(request.budget),
-        resume=request.resume if request.HasField("resume") else True,
+        resume=not request.stay_paused,
         **common_fields(request),
     )
     return await steer(parts, presenter, request, command, pb.RaiseBudgetResponse)

@@ -20,6 +20,7 @@ from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import Reader, cursor_of, read_page, size_of, token_of
 from stepwell.wire import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
 
 HELD_MAX = 100
 """Steps that are listed of one worker."""
@@ -62,7 +63,7 @@ async def list_workers(
                 fill(lease.progress, step.progress)
         for pattern in one.tasks:
             fill(pattern, message.tasks.add())
-        if request.with_input_schema:
+        if request.view == types_pb2.VIEW_FULL:
             message.input_schema = executor.input_schema(one)
         if one.connected_us:
             message.connected_time.FromMicroseconds(one.connected_us)

@@ -64,7 +64,7 @@ def _order(
         tenant_id=who.tenant_id,
         parent_run_id=request.run_id,
         run_id=fork_id(request.run_id, fresh_id),
-        executor_id=request.executor_id,
+        executor_id=request.on_behalf_of,
         version=request.version,
         mode=ForkMode.PATCH if request.mode == types_pb2.FORK_MODE_PATCH else ForkMode.STRICT,
         plan=plan,

@@ -42,7 +42,7 @@ async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJ
         run_id=run_id,
         journal=journal,
         execution_id=request.execution_id,
-        names_only=not request.values,
+        names_only=request.view != types_pb2.VIEW_FULL,
         cursor=cursor_of(tenant_id, request),
         limit=size_of(request),
         bytes_limit=limits.JOURNAL_PAGE_BYTES_MAX,
@@ -56,4 +56,4 @@ async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJ
     more = bool(entries) and await is_more(parts.store, query, after)
     cursor = token_of(tenant_id, request, after)
     token = cursor if more else ""
-    return pb.ListJournalResponse(entries=entries, next_page_token=token, cursor=cursor)
+    return pb.ListJournalResponse(entries=entries, next_page_token=token, resume_token=cursor)

@@ -92,7 +92,7 @@ async def list_tasks(
         spec = await specs.of(task)
         if spec is not None:
             fill(spec, entry.spec)
-            if not request.full_specs:
+            if request.view != types_pb2.VIEW_FULL:
                 entry.spec.ClearField("prompt")
                 entry.spec.ClearField("input")
         return entry

@@ -81,17 +81,17 @@ def _messages(
 ) -> Iterator[pb.WatchLogsResponse]:
     if batch.entries:
         cursor = _sealed(request, batch.cursor)
-        entries = pb.LogBatch(entries=map(to_message, batch.entries), cursor=cursor)
+        entries = pb.LogBatch(entries=map(to_message, batch.entries), resume_token=cursor)
         yield pb.WatchLogsResponse(entries=entries)
     elif not batch.finished or sent.is_long_ago():
         cursor = _sealed(request, batch.cursor)
-        yield pb.WatchLogsResponse(progress=pb.LogProgress(cursor=cursor))
+        yield pb.WatchLogsResponse(progress=pb.LogProgress(resume_token=cursor))
 
 
 def _end(
     request: pb.WatchLogsRequest, reason: pb.WatchEndReason, cursor: str
 ) -> pb.WatchLogsResponse:
-    return pb.WatchLogsResponse(end=pb.LogEnd(reason=reason, cursor=_sealed(request, cursor)))
+    return pb.WatchLogsResponse(end=pb.LogEnd(reason=reason, resume_token=_sealed(request, cursor)))
 
 
 def _sealed(request: pb.WatchLogsRequest, cursor: str) -> str:
@@ -105,7 +105,7 @@ def _opened(request: pb.WatchLogsRequest) -> str:
     Raises:
         InvalidArgument: it was not issued for this log.
     """
-    cursor = unseal(request.cursor, *_log_of(request))
+    cursor = unseal(request.resume_token, *_log_of(request))
     if cursor is None:
         raise _invalid()
     return cursor
@@ -117,7 +117,9 @@ def _log_of(request: pb.WatchLogsRequest) -> tuple[str, str, str]:
 
 def _invalid() -> InvalidArgument:
     what = "is none of this log's; start with an empty one"
-    return InvalidArgument(f"cursor {what}", (Violation("cursor", what),), reason="CURSOR_INVALID")
+    return InvalidArgument(
+        f"resume_token {what}", (Violation("resume_token", what),), reason="CURSOR_INVALID"
+    )
 
 
 # --- messages ----------------------------------------------------------------------------------------

@@ -34,7 +34,9 @@ async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlans
     async def show(revision: int) -> types_pb2.Plan | None:
         # One at a time: a page of large plans is cut before all of them are read.
         plan = await parts.store.read_plan(tenant_id, request.run_id, revision)
-        return None if plan is None else _shown(plan, with_tasks=request.with_tasks)
+        return (
+            None if plan is None else _shown(plan, with_tasks=request.view == types_pb2.VIEW_FULL)
+        )
 
     plans, after = await read_page(read, show, size_of(request))
     return pb.ListPlansResponse(plans=plans, next_page_token=token_of(tenant_id, request, after))

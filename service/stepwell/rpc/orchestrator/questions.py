@@ -46,9 +46,9 @@ async def answer_question(
     command = Answer(
         question_id=request.question_id,
         payload=to_record(request.answer),
-        answered_by=request.answered_by or caller().subject,
+        answered_by=request.on_behalf_of or caller().subject,
         replan=request.replan,
-        **common_fields(request, on_behalf_of=request.answered_by),
+        **common_fields(request, on_behalf_of=request.on_behalf_of),
     )
     command = as_called(command, request.request_id)
     answered = await give_answer(

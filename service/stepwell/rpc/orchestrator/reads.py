@@ -12,7 +12,7 @@ from stepwell.core.records import limits
 from stepwell.rpc.admission import draining
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.presenter import RunPresenter
-from stepwell.rpc.parts import Parts, server_version
+from stepwell.rpc.parts import FEATURES, PROTOCOL_REVISION, Parts, server_version
 from stepwell.watch.runs import wait_end
 from stepwell.wire import fill, to_message
 from stepwell.wire.codec import get_ms
@@ -56,6 +56,8 @@ def get_server_info(parts: Parts) -> pb.GetServerInfoResponse:
     who = caller()
     response = pb.GetServerInfoResponse(
         version=server_version(),
+        protocol_revision=PROTOCOL_REVISION,
+        features=FEATURES,
         limits=_limits(),
         subject=who.subject,
         tenant_id=who.tenant_id,

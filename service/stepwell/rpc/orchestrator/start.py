@@ -62,7 +62,7 @@ def _command(
         queue=request.queue or request.pipeline_id or QUEUE_DEFAULT,
         goal=request.goal,
         labels=dict(request.labels),
-        executor_id=request.executor_id,
+        executor_id=request.on_behalf_of,
         max_iterations=_or(request, "max_iterations", MAX_ITERATIONS_DEFAULT),
         max_parallel=_or(request, "max_parallel", MAX_PARALLEL_DEFAULT),
         priority=request.priority,
@@ -83,10 +83,10 @@ def _command(
     spec = replace(
         spec,
         request_fingerprint=fingerprint_of(command) if request.request_id else "",
-        executor_id=request.executor_id or who.subject,
+        executor_id=request.on_behalf_of or who.subject,
         budget=with_default(parts, who.tenant_id, asked),
     )
-    return replace(command, spec=spec, actor=who.subject, on_behalf_of=request.executor_id)
+    return replace(command, spec=spec, actor=who.subject, on_behalf_of=request.on_behalf_of)
 
 
 def _or(request: pb.StartRunRequest, field: str, default: int) -> int:

@@ -27,6 +27,8 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 NOW = "now"
+_DIGITS_MAX = 18
+"""Digits of an event's number."""
 FILTERED_PROGRESS_MS = 1_000
 """Minimum interval of progress messages for events that the filter dropped."""
 
@@ -52,6 +54,11 @@ def progress_ms(parts: Parts, request: Any) -> int:
     if request.HasField("progress_interval"):
         return get_ms(request.progress_interval)
     return parts.settings.watch.progress_ms
+
+
+def _invalid(what: str) -> InvalidArgument:
+    violation = Violation("resume_token", what)
+    return InvalidArgument(f"resume_token {what}", (violation,), reason="CURSOR_INVALID")
 
 
 # --- one run -----------------------------------------------------------------------------------------
@@ -82,7 +89,7 @@ async def watch_one(
         frozenset(types_pb2.EventType.Name(t).removeprefix("EVENT_TYPE_") for t in request.types),
         frozenset(request.task_ids),
     )
-    sent, after = LastMessage(parts.runtime), request.after
+    sent, after = LastMessage(parts.runtime), _event_number(request.resume_token)
     try:
         while True:
             batches = watch_run(
@@ -102,23 +109,38 @@ async def watch_one(
                         yield message
                         sent.now()
             if not batch.ended:
-                end = _end(pb.WATCH_END_REASON_DRAINING)
+                end = _end(pb.WATCH_END_REASON_DRAINING, after)
                 break
             run = batch.run or await read_run(parts.store, tenant_id, run_id)
             # A failed run may have been resumed in between: then it isn't over.
             if run.ended and run.last_event == after:
-                end = _end(pb.WATCH_END_REASON_FINISHED, await presenter.message(run))
+                end = _end(pb.WATCH_END_REASON_FINISHED, after, await presenter.message(run))
                 break
     except RunNotFound:
-        end = _end(pb.WATCH_END_REASON_PURGED)
+        end = _end(pb.WATCH_END_REASON_PURGED, after)
     except SlowConsumer:
-        end = _end(pb.WATCH_END_REASON_SLOW_CONSUMER)
+        end = _end(pb.WATCH_END_REASON_SLOW_CONSUMER, after)
     # Outside of `try`: an end that isn't read in time is followed by no other one.
     yield end
 
 
-def _end(reason: pb.WatchEndReason, run: types_pb2.Run | None = None) -> pb.WatchRunResponse:
-    return pb.WatchRunResponse(end=pb.WatchEnd(reason=reason, run=run))
+def _event_number(token: str) -> int:
+    """Return the number of the event that a token goes on after.
+
+    Raises:
+        InvalidArgument: it is none of this stream's.
+    """
+    if not token:
+        return 0
+    if not (token.isascii() and token.isdigit() and len(token) <= _DIGITS_MAX):
+        raise _invalid("is none of this stream's: it gives out numbers of events")
+    return int(token)
+
+
+def _end(
+    reason: pb.WatchEndReason, after: int, run: types_pb2.Run | None = None
+) -> pb.WatchRunResponse:
+    return pb.WatchRunResponse(end=pb.WatchEnd(reason=reason, run=run, resume_token=str(after)))
 
 
 def _event_messages(
@@ -140,7 +162,7 @@ def _event_messages(
     if batched:
         yield batch_bytes(batched, batch.after)
     elif (not batch.events and not batch.ended) or sent.is_long_ago():
-        yield pb.WatchRunResponse(progress=pb.WatchProgress(after=batch.after))
+        yield pb.WatchRunResponse(progress=pb.WatchProgress(resume_token=str(batch.after)))
 
 
 def _by_commit(events: Sequence[EncodedEvent]) -> Iterator[Sequence[EncodedEvent]]:
@@ -176,14 +198,14 @@ async def watch_all(
 ) -> AsyncGenerator[pb.WatchRunsResponse]:
     """Yield each deletion, and a snapshot for each commit to a run of the tenant or several of one run."""
     tenant_id = tenant()
-    cursor = await _first_cursor(parts, tenant_id, request.cursor)
+    cursor = await _first_cursor(parts, tenant_id, request.resume_token)
     await context.send_initial_metadata(())
     wanted = RunFilter(request.pipeline_id, run_statuses(request.statuses), dict(request.labels))
     sent = LastMessage(parts.runtime)
     try:
-        if request.cursor == NOW:
+        if request.resume_token == NOW:
             # From here on a reconnect misses nothing, though nothing may have happened yet.
-            yield pb.WatchRunsResponse(progress=pb.RunsProgress(cursor=cursor))
+            yield pb.WatchRunsResponse(progress=pb.RunsProgress(resume_token=cursor))
         batches = watch_feed(
             parts.store,
             parts.notifier,
@@ -203,16 +225,16 @@ async def watch_all(
                         last = message
                 cursor = batch.cursor
                 if last is not None:
-                    last.cursor = cursor
+                    last.resume_token = cursor
                     yield pb.WatchRunsResponse(updates=last)
                     sent.now()
                 elif not batch.entries or sent.is_long_ago():
-                    yield pb.WatchRunsResponse(progress=pb.RunsProgress(cursor=cursor))
+                    yield pb.WatchRunsResponse(progress=pb.RunsProgress(resume_token=cursor))
                     sent.now()
         reason = pb.WATCH_END_REASON_DRAINING
     except SlowConsumer:
         reason = pb.WATCH_END_REASON_SLOW_CONSUMER
-    yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=reason))
+    yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=reason, resume_token=cursor))
 
 
 async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
@@ -220,10 +242,7 @@ async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
     try:
         page = await parts.store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor, limit=1))
     except InvalidArgument:
-        what = "is none that this store gave out; start with an empty one"
-        raise InvalidArgument(
-            f"cursor {what}", (Violation("cursor", what),), reason="CURSOR_INVALID"
-        ) from None
+        raise _invalid("is none that this store gave out; start with an empty one") from None
     return page.cursor if cursor == NOW else cursor
 
 
@@ -244,7 +263,7 @@ async def _updates(
             # What is committed under this id after the deletion is another run: its snapshot comes later.
             newest.pop((entry.run_id, False), None)
         newest[entry.run_id, entry.deleted] = entry
-    message = pb.RunUpdateBatch(cursor=cursor)
+    message = pb.RunUpdateBatch(resume_token=cursor)
     room = parts.settings.watch.message_bytes_max
     for entry in newest.values():
         update = pb.RunUpdate(run_id=entry.run_id, version=entry.version, deleted=entry.deleted)
@@ -256,7 +275,7 @@ async def _updates(
         size = update.ByteSize()
         if message.updates and size > room:
             yield message
-            message = pb.RunUpdateBatch(cursor=cursor)
+            message = pb.RunUpdateBatch(resume_token=cursor)
             room = parts.settings.watch.message_bytes_max
         message.updates.append(update)
         room -= size

@@ -32,12 +32,12 @@ async def append(parts: Parts, request: pb.AppendOutputRequest) -> list[bool]:
 
 def _written(appended: pb.Appended, now_us: int) -> AppendBatch:
     return AppendBatch(
-        run_id=appended.run_id,
-        execution_id=appended.execution_id,
-        token=appended.lease_token,
+        run_id=appended.lease.run_id,
+        execution_id=appended.lease.execution_id,
+        token=appended.lease.token,
         entries=tuple(
             LogEntry(
-                execution_id=appended.execution_id,
+                execution_id=appended.lease.execution_id,
                 text=line.text,
                 level=line.level or "INFO",
                 kind=_KINDS.get(line.kind, LogKind.LINE),

@@ -34,13 +34,14 @@ ACK_FAILURE_BYTES_MAX = 2 * 1024
 _ECHO_CHARS_MAX = 256
 """Characters of an id that is too long which the answer repeats."""
 _ACCEPTED = frozenset({ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED})
-_NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
+_NAMES_ITS_LEASE = frozenset({"lease", "lease.run_id", "lease.execution_id", "lease.token"})
 
 
 class Receipt(NamedTuple):
     """The acknowledgement of one item; made into a message when it is written."""
 
     delivery_id: str
+    run_id: str
     execution_id: str
     status: pb.AckStatus
     failure: Failure | None = None
@@ -48,7 +49,9 @@ class Receipt(NamedTuple):
     def write(self, ack: pb.Ack) -> None:
         """Fill in the message."""
         ack.delivery_id = self.delivery_id
-        ack.execution_id = self.execution_id
+        lease = ack.lease
+        lease.run_id = self.run_id
+        lease.execution_id = self.execution_id
         ack.status = self.status
         if self.failure is not None:
             fill(cut_failure(self.failure, ACK_FAILURE_BYTES_MAX), ack.failure)
@@ -92,7 +95,8 @@ class Intake:
             failure = _replaced(delivery)
         waiting = _Waiting(
             item.delivery_id[:_ECHO_CHARS_MAX],
-            item.execution_id[:_ECHO_CHARS_MAX],
+            item.lease.run_id[:_ECHO_CHARS_MAX],
+            item.lease.execution_id[:_ECHO_CHARS_MAX],
             failure,
             answered,
         )
@@ -103,16 +107,17 @@ class Intake:
         elif isinstance(delivery, Delivery) and isinstance(
             delivery.result, NeedsAnswer | Suspended
         ):
-            pass_on = partial(self._executor.pass_on, self._tenant_id, item.run_id)
+            pass_on = partial(self._executor.pass_on, self._tenant_id, item.lease.run_id)
             _ask(delivery, _questions(delivery.result), pass_on, waiting)
         else:
-            self._executor.pass_on(self._tenant_id, item.run_id, delivery, waiting.answer)
+            self._executor.pass_on(self._tenant_id, item.lease.run_id, delivery, waiting.answer)
 
 
 class _Waiting(NamedTuple):
     """An item that was delivered, until it is acknowledged."""
 
     delivery_id: str
+    run_id: str
     execution_id: str
     failure: Failure | None
     """The failure that replaced an invalid item."""
@@ -120,7 +125,7 @@ class _Waiting(NamedTuple):
 
     def receipt(self, status: pb.AckStatus, failure: Failure | None = None) -> Receipt:
         """Return the item's acknowledgement."""
-        return Receipt(self.delivery_id, self.execution_id, status, failure)
+        return Receipt(self.delivery_id, self.run_id, self.execution_id, status, failure)
 
     def answer(self, reply: Reply | Exception) -> None:
         """Acknowledge the item, as the loop replied."""
@@ -187,7 +192,9 @@ def _failed(item: Item, faults: Faults) -> tuple[Delivery | None, Failure]:
     if any(one.field in _NAMES_ITS_LEASE for one in faults):
         return None, failure
     result = Failed(failure=failure)
-    return Delivery(execution_id=item.execution_id, token=item.lease_token, result=result), failure
+    return Delivery(
+        execution_id=item.lease.execution_id, token=item.lease.token, result=result
+    ), failure
 
 
 def _replaced(delivery: Delivery | Begin) -> Failure | None:

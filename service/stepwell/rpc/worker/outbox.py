@@ -14,7 +14,7 @@ from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.cuts import failure_bytes
 from stepwell.core.records.states import StepKind
 from stepwell.rpc.worker.intake import ACK_FAILURE_BYTES_MAX, Receipt
-from stepwell.wire import fill
+from stepwell.wire.leases import put_assignment
 from stepwell_client.v1 import worker_pb2 as pb
 
 ITEMS_PER_MESSAGE_MAX = 1_000
@@ -57,7 +57,7 @@ class Outbox:
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
         """Send that an execution is not wanted any more."""
         self._cancellations.append(
-            pb.Cancellation(run_id=run_id, execution_id=execution_id, reason=reason)
+            pb.Cancellation(lease=pb.Lease(run_id=run_id, execution_id=execution_id), reason=reason)
         )
         self._changed.set()
 
@@ -146,7 +146,7 @@ class Outbox:
             count -= 1
         while self._assignments and count and room > 0:
             added = message.assignments.add()
-            fill(self._assignments[0], added)
+            put_assignment(self._assignments[0], added)
             room -= added.ByteSize()
             if room < 0 and count < ITEMS_PER_MESSAGE_MAX:
                 del message.assignments[-1]
@@ -157,7 +157,9 @@ class Outbox:
 
 
 def _receipt_bytes(receipt: Receipt) -> int:
-    size = _ITEM_BYTES + _CHAR_BYTES_MAX * (len(receipt.delivery_id) + len(receipt.execution_id))
+    size = _ITEM_BYTES + _CHAR_BYTES_MAX * (
+        len(receipt.delivery_id) + len(receipt.run_id) + len(receipt.execution_id)
+    )
     if receipt.failure is None:
         return size
     return size + min(failure_bytes(receipt.failure), ACK_FAILURE_BYTES_MAX)

@@ -19,6 +19,7 @@ from stepwell.engine.journals import JournalAsked
 from stepwell.engine.recorder import NewEntries
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts
+from stepwell.wire.leases import named
 from stepwell.wire.recordings import (
     failure_of,
     fill_failure,
@@ -31,7 +32,7 @@ from stepwell_client.v1 import worker_pb2 as pb
 
 _ECHO_CHARS_MAX = 256
 """Characters of an id that is too long which the answer repeats."""
-_NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
+_NAMES_ITS_LEASE = frozenset({"lease", "lease.run_id", "lease.execution_id", "lease.token"})
 
 Answer = pb.Recorded | Exception
 """An exception: nothing is known of the recording's fate; the worker is to send it again."""
@@ -63,9 +64,9 @@ def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Ans
         return
     entries, refused = read_entries(item.entries)
     new = NewEntries(
-        item.run_id,
-        item.execution_id,
-        item.lease_token,
+        item.lease.run_id,
+        item.lease.execution_id,
+        item.lease.token,
         entries,
         tuple(item.forget),
         item.forget_number,
@@ -83,8 +84,7 @@ def _answer(
         answered(answer)
         return
     recorded = pb.Recorded(delivery_id=item.delivery_id)
-    recorded.lease.run_id = item.run_id
-    recorded.lease.execution_id = item.execution_id
+    recorded.lease.lease.CopyFrom(named(item.lease))
     fill_recorded(answer, refused, recorded)
     answered(recorded)
 
@@ -92,8 +92,7 @@ def _answer(
 def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
     """Return the answer to a recording that breaks a limit by itself: nothing of it is written."""
     recorded = pb.Recorded(delivery_id=item.delivery_id[:_ECHO_CHARS_MAX])
-    recorded.lease.run_id = item.run_id[:_ECHO_CHARS_MAX]
-    recorded.lease.execution_id = item.execution_id[:_ECHO_CHARS_MAX]
+    recorded.lease.lease.CopyFrom(named(item.lease))
     names_none = any(one.field in _NAMES_ITS_LEASE for one in faults)
     recorded.lease.status = pb.LEASE_STATUS_LOST if names_none else pb.LEASE_STATUS_LIVE
     if names_none:
@@ -139,9 +138,9 @@ def _recorded(answer: Answer) -> pb.Recorded:
 async def read_journal(parts: Parts, request: pb.ReadJournalRequest) -> JournalPage | None:
     """Return a page of a step's journal; None: its lease is lost."""
     asked = JournalAsked(
-        run_id=request.run_id,
-        execution_id=request.execution_id,
-        token=request.lease_token,
-        cursor=request.cursor,
+        run_id=request.lease.run_id,
+        execution_id=request.lease.execution_id,
+        token=request.lease.token,
+        cursor=request.page_token,
     )
     return await parts.executor.journals.read(tenant(), asked)

@@ -8,7 +8,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from functools import partial
 
-from stepwell.core.records.errors import StepwellError, StoreUnavailable
+from stepwell.core.records.errors import (
+    InvalidArgument,
+    StepwellError,
+    StoreUnavailable,
+    Violation,
+)
 from stepwell.core.records.states import RunStatus
 from stepwell.engine.executor import Heartbeat
 from stepwell.engine.results import ResultsQuery
@@ -20,10 +25,13 @@ from stepwell.rpc.worker.record import read_journal, record_all
 from stepwell.rpc.worker.stream import Stream, serve_stream
 from stepwell.wire import fill, to_record
 from stepwell.wire.codec import get_ms
+from stepwell.wire.leases import named
 from stepwell_client.v1 import worker_pb2 as pb
 from stepwell_client.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
 
 NAME = "stepwell.v1.Worker"
+_DIGITS_MAX = 9
+"""Digits of a place in a list of results."""
 
 
 def make_service(parts: Parts) -> Service:
@@ -71,9 +79,9 @@ class Servicer(WorkerServicer):
     ) -> pb.HeartbeatResponse:
         beats = [
             Heartbeat(
-                run_id=one.run_id,
-                execution_id=one.execution_id,
-                token=one.lease_token,
+                run_id=one.lease.run_id,
+                execution_id=one.lease.execution_id,
+                token=one.lease.token,
                 progress=to_record(one.progress) if one.HasField("progress") else None,
                 session=to_record(one.session),
                 idle_ms=get_ms(one.idle) if one.HasField("idle") else None,
@@ -93,17 +101,19 @@ class Servicer(WorkerServicer):
         self, request: pb.ReadResultsRequest, context: Context
     ) -> pb.ReadResultsResponse:
         query = ResultsQuery(
-            run_id=request.run_id,
-            execution_id=request.execution_id,
-            token=request.lease_token,
+            run_id=request.lease.run_id,
+            execution_id=request.lease.execution_id,
+            token=request.lease.token,
             task_ids=tuple(request.task_ids),
-            first=request.first,
+            first=_first(request.page_token),
         )
         page = await self._parts.executor.read_results(tenant(), query)
         (lease,) = await self._states([request], [page is not None])
         if page is None:
             return pb.ReadResultsResponse(lease=lease)
-        response = pb.ReadResultsResponse(lease=lease, next=page.next)
+        response = pb.ReadResultsResponse(
+            lease=lease, next_page_token=str(page.next) if page.next else ""
+        )
         for result in page.results:
             fill(result, response.results.add())
         return response
@@ -132,14 +142,13 @@ class Servicer(WorkerServicer):
     ) -> list[pb.LeaseState]:
         """Return the state of these leases; a lost one also whether its run was cancelled."""
         cancelled = await self._cancelled(
-            {one.run_id for one, lives in zip(leases, alive, strict=True) if not lives}
+            {one.lease.run_id for one, lives in zip(leases, alive, strict=True) if not lives}
         )
         return [
             pb.LeaseState(
-                run_id=one.run_id,
-                execution_id=one.execution_id,
+                lease=named(one.lease),
                 status=pb.LEASE_STATUS_LIVE if lives else pb.LEASE_STATUS_LOST,
-                cancel_requested=not lives and one.run_id in cancelled,
+                cancel_requested=not lives and one.lease.run_id in cancelled,
             )
             for one, lives in zip(leases, alive, strict=True)
         ]
@@ -160,6 +169,21 @@ class Servicer(WorkerServicer):
             stream.outbox.end(pb.WORK_END_REASON_DRAINING)
         for stream in streams:
             await stream.ended.wait()
+
+
+def _first(page_token: str) -> int:
+    """Return the place in the list from which a page of results goes on.
+
+    Raises:
+        InvalidArgument: no page had this token.
+    """
+    if not page_token:
+        return 0
+    if not (page_token.isascii() and page_token.isdigit() and len(page_token) <= _DIGITS_MAX):
+        what = "is none that a page of these results had"
+        violations = (Violation("page_token", what),)
+        raise InvalidArgument(f"page_token {what}", violations, reason="PAGE_TOKEN_INVALID")
+    return int(page_token)
 
 
 def _settle(waiting: asyncio.Future[Answer], answer: Answer) -> None:

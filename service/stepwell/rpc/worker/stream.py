@@ -19,13 +19,14 @@ from stepwell.engine.executor import HeldLease
 from stepwell.engine.workers import WorkerConnection
 from stepwell.logger import get_logger
 from stepwell.rpc.caller import caller, tenant
-from stepwell.rpc.parts import Parts, server_version
+from stepwell.rpc.parts import FEATURES, PROTOCOL_REVISION, Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.outbox import Outbox
 from stepwell.rpc.worker.record import Answer as RecordingAnswer
 from stepwell.rpc.worker.record import check_count, record
 from stepwell.wire import to_record
+from stepwell.wire.leases import named
 from stepwell.wire.plans import Item
 from stepwell.wire.validate import check
 from stepwell_client.v1 import worker_pb2 as pb
@@ -74,7 +75,7 @@ class Stream:
     async def open(self) -> pb.WorkResponse:
         """Connect the worker to the executor; returns the first message to send."""
         held = [
-            HeldLease(run_id=one.run_id, execution_id=one.execution_id, token=one.lease_token)
+            HeldLease(run_id=one.run_id, execution_id=one.execution_id, token=one.token)
             for one in self._hello.held
         ]
         self._connection, live = await self._parts.executor.attach(
@@ -168,14 +169,16 @@ class Stream:
     def _welcome(self, live: Sequence[bool]) -> pb.WorkResponse:
         config = self._parts.executor.config
         welcome = pb.Welcome(
-            server_version=server_version(), replica_id=self._parts.executor.replica_id
+            server_version=server_version(),
+            replica_id=self._parts.executor.replica_id,
+            protocol_revision=PROTOCOL_REVISION,
+            features=FEATURES,
         )
-        welcome.lease.FromMilliseconds(config.lease_ms)
+        welcome.lease_duration.FromMilliseconds(config.lease_ms)
         welcome.heartbeat_interval.FromMilliseconds(config.heartbeat_ms)
         for held, alive in zip(self._hello.held, live, strict=True):
             welcome.held.add(
-                run_id=held.run_id,
-                execution_id=held.execution_id,
+                lease=named(held),
                 status=pb.LEASE_STATUS_LIVE if alive else pb.LEASE_STATUS_LOST,
             )
         return pb.WorkResponse(welcome=welcome)

@@ -87,8 +87,8 @@ class Journal:
         """Keys of this attempt's calls, each with the run of code that made it last."""
         self._replayed: set[str] = set()
         """Beginnings of the keys of calls within replayed ones: nobody asks for those."""
-        self._cursor: str | None = None
-        """The place from which to read on; None: all is read."""
+        self._page_token = ""
+        """For the entries that are still to be read; empty: all are here."""
         self._reading = asyncio.Lock()
         self._unsettled: set[asyncio.Future[worker_pb2.Recorded]] = set()
         self._forgets = 0
@@ -101,7 +101,7 @@ class Journal:
         now = self._runtime.monotonic()
         for held in page.entries:
             self._keep(held.entry, now + seconds_of(held.remaining))
-        self._cursor = page.cursor if page.more else None
+        self._page_token = page.next_page_token
 
     def _keep(self, entry: types_pb2.JournalEntry, until: float = 0.0) -> None:
         call = self._calls.get(entry.key)
@@ -119,14 +119,14 @@ class Journal:
     @property
     def is_read(self) -> bool:
         """All entries of earlier attempts are here."""
-        return self._cursor is None
+        return not self._page_token
 
     async def read(self) -> None:
         """Read what the assignment had no room for."""
         async with self._reading:
-            while self._cursor is not None:
+            while self._page_token:
                 try:
-                    page = await self._services.read_journal(self._assignment, self._cursor)
+                    page = await self._services.read_journal(self._assignment, self._page_token)
                 except LeaseLost:
                     self.record.cancelled = True
                     raise
