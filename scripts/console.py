@@ -25,7 +25,7 @@ SOURCES = TOP / "console"
 ASSETS = TOP / "service" / "stepwell" / "console" / "assets"
 DIGEST = "sources.sha256"
 _FILES = ("build.mjs", "buf.gen.yaml", "icon.svg", "index.html", "package-lock.json")
-_PROTOS = ("types", "orchestrator")
+_PROTOS = ("limits", "types", "orchestrator")
 _STALE = "error: the console's assets are not what console/ says now; run `make console`"
 
 

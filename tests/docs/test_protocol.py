@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
 import stepwell_client
 from stepwell.rpc import scopes, status
-from stepwell.wire.field_limits import FIELD_LIMITS
 from stepwell_client import StepwellClientError
 from tests.docs.pages import TOP
 
@@ -100,37 +95,3 @@ def test_every_method_that_is_served_is_listed() -> None:
         _, service, name = method.split("/")
         assert service in PAGE
         assert f"`{name}`" in PAGE or scopes.SCOPES[method] == scopes.STORE
-
-
-def comments() -> dict[str, str]:
-    """The comment above every field and oneof, by full name, as buf reads the sources."""
-    command = [str(Path(sys.executable).parent / "buf"), "build", "-o", "-#format=binpb"]
-    built = subprocess.run(command, cwd=TOP, check=True, capture_output=True).stdout
-    found: dict[str, str] = {}
-    for file in FileDescriptorSet.FromString(built).file:
-        said = {
-            tuple(place.path): place.leading_comments for place in file.source_code_info.location
-        }
-
-        def note(message: DescriptorProto, prefix: str, path: tuple[int, ...]) -> None:
-            name = f"{prefix}.{message.name}"
-            for index, field in enumerate(message.field):
-                found[f"{name}.{field.name}"] = said.get((*path, 2, index), "")  # noqa: B023 - called here
-            for index, oneof in enumerate(message.oneof_decl):
-                found[f"{name}.{oneof.name}"] = said.get((*path, 8, index), "")  # noqa: B023 - called here
-            for index, inner in enumerate(message.nested_type):
-                note(inner, name, (*path, 3, index))
-
-        for index, message in enumerate(file.message_type):
-            note(message, file.package, (4, index))
-    return {name: " ".join(comment.split()) for name, comment in found.items()}
-
-
-def test_the_comment_of_every_field_quotes_its_limit() -> None:
-    said = comments()
-    quoted = {
-        name: re.sub(r"^.*Limit: |\.$", "", comment)
-        for name, comment in said.items()
-        if "Limit:" in comment
-    }
-    assert quoted == {name: limit.wording for name, limit in FIELD_LIMITS.items()}

@@ -1,8 +1,7 @@
 """The kinds of limits that a field of a request can have.
 
-A `Limit` is made by one of the functions below from the constants of `core.limits`. Its wording stands in
-the field's comment in the protocol, behind "Limit:", and in the violation that a caller reads: a test
-compares them, so that the three can't differ. Its test is source code, which `validate` compiles into
+A `Limit` is made by one of the functions below from the options of a field (`field_limits`). Its wording stands
+in the violation that a caller reads. Its test is source code, which `validate` compiles into
 the function that checks the whole message: called as functions, the same tests take half as long again.
 
 No store can hold NUL. A person's text with one is beyond its limit. What a machine wrote (failures, logs,
@@ -39,7 +38,7 @@ class Limit(NamedTuple):
     beyond: str
     """An expression that is true if the value `v` is beyond the limit."""
     wording: str
-    """The limit as the protocol's comment has it."""
+    """The limit in words."""
     show: Callable[[Any], str]
     """Describes a value briefly, and never a secret."""
     hint: str = ""

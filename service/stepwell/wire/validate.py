@@ -1,8 +1,8 @@
-"""Checks requests against the table of limits, and names the path of each fault.
+"""Checks requests against the limits that the protocol gives their fields, and names the path of each fault.
 
 For every message that a request can hold a function is generated and compiled once, at import: it reads
-each field and compares it with the field's limit. A field of a request that the table doesn't know is an
-error then, so no field can be without a limit. Only sizes and shapes are checked here: whether a plan is
+each field and compares it with the field's limit. A field of a request that needs a limit and has none is an
+error then. Only sizes and shapes are checked here: whether a plan is
 a sound graph is checked by `core.records.graph`.
 
 The readers of `wire` check no limits: they also read what a store or a server returns, most requests
@@ -25,7 +25,13 @@ from google.protobuf.message import Message
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.limits import STORE_ITEMS_MAX, VIOLATIONS_MAX
 from stepwell.wire.constraints import HELPERS, Limit, mapping, shown
-from stepwell.wire.field_limits import FIELD_LIMITS, NOT_ENTERED, RECORDS, record_limit
+from stepwell.wire.field_limits import (
+    NOT_ENTERED,
+    RECORDS,
+    is_required,
+    limit_of,
+    record_limit,
+)
 from stepwell.wire.sources import Functions
 from stepwell_client.store.v1 import store_pb2
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
@@ -113,23 +119,23 @@ class Compiler:
         """The globals of the functions."""
         self.lines: dict[str, list[str]] = {}
         """The source of each function, by the full name of its message."""
-        self._limits: dict[int, str] = {}
+        self._limits: dict[Limit, str] = {}
 
     def value(self, field: FieldDescriptor) -> list[str]:
         """Return the statements that check the value `v` of a field that is there."""
-        return self._value(field, FIELD_LIMITS.get(field.full_name))
+        return self._value(field, limit_of(field))
 
     def absent(self, field: FieldDescriptor | OneofDescriptor) -> list[str]:
         """Return the statements for a field, or all of a oneof, that is absent or zero; none: it may be."""
         if isinstance(field, OneofDescriptor):
-            fault = "absent; limit: it must be given" if field.full_name in FIELD_LIMITS else ""
+            fault = "absent; limit: it must be given" if is_required(field) else ""
         else:
-            fault = _absent(field, FIELD_LIMITS.get(field.full_name))
+            fault = _absent(field, limit_of(field))
         return [f"f.add(p + {field.name!r}, {fault!r})"] if fault else []
 
     def is_cleaned(self, field: FieldDescriptor) -> bool:
         """Return whether the check may put another value into the message."""
-        limit = FIELD_LIMITS.get(field.full_name)
+        limit = limit_of(field)
         return limit is not None and bool(limit.unclean)
 
     def function(self, descriptor: Descriptor) -> str:
@@ -273,7 +279,7 @@ class Compiler:
         return [f"if v not in {set(known)!r}: f.add({at}, f'there is no value numbered {{v}}')"]
 
     def _limit(self, limit: Limit) -> str:
-        name = self._limits.setdefault(id(limit), f"L{len(self._limits)}")
+        name = self._limits.setdefault(limit, f"L{len(self._limits)}")
         self.space[name] = limit
         return name
 
@@ -300,7 +306,7 @@ def _cleaning(limit: Limit | None, target: str) -> list[str]:
 
 def _required(field: FieldDescriptor, limit: Limit | None) -> Limit:
     if limit is None:
-        raise TypeError(f"{field.full_name} has no limit in stepwell.wire.field_limits")
+        raise TypeError(f"{field.full_name} has no limit")
     return limit
 
 

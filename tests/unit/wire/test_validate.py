@@ -16,10 +16,9 @@ from google.protobuf.message import Message
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.wire import constraints, validate
-from stepwell.wire.field_limits import FIELD_LIMITS
 from stepwell.wire.plans import read_item, read_plan
 from stepwell_client.store.v1 import store_pb2
-from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
+from stepwell_client.v1 import limits_pb2, orchestrator_pb2, types_pb2, worker_pb2
 
 TOP = Path(__file__).resolve().parents[3]
 RUN_ID = str(uuid.UUID(int=7))
@@ -50,7 +49,7 @@ def outcome(**fields: Any) -> worker_pb2.Outcome:
     return worker_pb2.Outcome(**whole)
 
 
-# --- the table is whole; that the protocol's comments say the same is a test of docs/protocol.md ------
+# --- the options are whole ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -60,11 +59,45 @@ def outcome(**fields: Any) -> worker_pb2.Outcome:
 def test_field_without_a_limit_stops_the_import(
     field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = {name: limit for name, limit in FIELD_LIMITS.items() if name != f"stepwell.v1.{field}"}
-    monkeypatch.setattr(validate, "FIELD_LIMITS", table)
+    whole = validate.limit_of
+    monkeypatch.setattr(
+        validate,
+        "limit_of",
+        lambda one: None if one.full_name == f"stepwell.v1.{field}" else whole(one),
+    )
 
     with pytest.raises(TypeError, match=rf"{re.escape(field)} has no limit"):
         validate.compile_checks()
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "option", "value"),
+    [
+        (types_pb2.Payload, "data", "bytes", limits.PAYLOAD_BYTES_MAX),
+        (types_pb2.PlanDraft, "tasks", "items", limits.PLAN_TASKS_MAX),
+        (types_pb2.TaskSpec, "prompt", "bytes", limits.PROMPT_BYTES_MAX),
+        (types_pb2.Failure, "message", "bytes", limits.FAILURE_BYTES_MAX),
+        (types_pb2.Failure, "violations", "items", limits.VIOLATIONS_MAX),
+        (types_pb2.JournalEntry, "key", "chars", limits.CALL_KEY_CHARS_MAX),
+        (types_pb2.JournalEntry, "messages", "bytes", limits.ENTRY_MESSAGES_BYTES_MAX),
+        (orchestrator_pb2.StartRunRequest, "plan", "bytes", limits.PLAN_BYTES_MAX),
+        (orchestrator_pb2.StartRunRequest, "max_iterations", "max", limits.ITERATIONS_MAX),
+        (orchestrator_pb2.StartRunRequest, "max_parallel", "max", limits.PARALLEL_MAX),
+        (orchestrator_pb2.ListRunsRequest, "page_size", "max", limits.PAGE_SIZE_MAX),
+        (orchestrator_pb2.WaitRunRequest, "timeout", "max", limits.WAIT_MS_MAX),
+        (worker_pb2.WorkRequest, "credits", "max", limits.CREDITS_MAX),
+        (worker_pb2.WorkRequest, "outcomes", "items", limits.ITEMS_PER_MESSAGE_MAX),
+        (worker_pb2.Outcome, "messages", "items", limits.MESSAGES_PER_OUTCOME_MAX),
+        (worker_pb2.LeaseHeartbeat, "progress", "bytes", limits.PROGRESS_BYTES_MAX),
+        (worker_pb2.Recording, "forget", "items", limits.FORGOTTEN_CALLS_MAX),
+        (store_pb2.CommitRequest, "commits", "items", limits.STORE_ITEMS_MAX),
+    ],
+)
+def test_option_of_a_field_is_the_limit_that_the_service_has_by_name(
+    message: type[Message], field: str, option: str, value: int
+) -> None:
+    options: Any = message.DESCRIPTOR.fields_by_name[field].GetOptions()
+    assert getattr(options.Extensions[limits_pb2.limit], option) == value
 
 
 # --- limits, and one beyond them ------------------------------------------------------------------------
