@@ -21,14 +21,14 @@ from stepwell_client.enums import to_wire
 from stepwell_client.link.backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
 from stepwell_client.link.connect import Connection, CurrentChannel, is_local
 from stepwell_client.link.runtime import Runtime
-from stepwell_client.link.status import from_rpc_error
+from stepwell_client.link.status import Details, error_of, from_rpc_error
 from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
 from stepwell_client.records.message_view import MessageView
 from stepwell_client.records.plans import plan_draft
 from stepwell_client.records.reading import RECORDS, read_event, read_question, read_task
 from stepwell_client.records.reading import read as read_record
 from stepwell_client.records.reading import readers as field_readers
-from stepwell_client.worker.log_buffer import ExecutionKey, LogBuffer
+from stepwell_client.worker.transport import Receiver
 
 BACKOFFS = (CALLS, SAVES, STREAMS, LOGS)
 """All back-offs of this process's clients and workers; changed, they make it more or less patient."""
@@ -43,11 +43,11 @@ __all__ = [
     "Backoff",
     "Connection",
     "CurrentChannel",
-    "ExecutionKey",
+    "Details",
     "ForkOptions",
-    "LogBuffer",
     "MessageClient",
     "MessageView",
+    "Receiver",
     "Reconcile",
     "ResultMessages",
     "RunCursor",
@@ -59,6 +59,7 @@ __all__ = [
     "code_run",
     "current_key",
     "digest_of",
+    "error_of",
     "field_readers",
     "from_rpc_error",
     "in_order",

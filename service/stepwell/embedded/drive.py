@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
 from stepwell.core.loop.signals import AnyCommand, Fork, RaiseBudget, Resume, Start
-from stepwell.core.port import Presence, Runtime, Store
+from stepwell.core.port import Runtime, Store
 from stepwell.core.records.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -20,24 +20,25 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.model import Run
-from stepwell.core.records.states import RunStatus, StepKind
+from stepwell.core.records.states import RunStatus
 from stepwell.embedded import shared
-from stepwell.embedded.arguments import ACTOR, kinds_of
+from stepwell.embedded.arguments import ACTOR
 from stepwell.embedded.driver_stores import DriverStore
 from stepwell.embedded.result import RunResult, read_result
 from stepwell.embedded.store_calls import CallingRunner, StoreCalls
-from stepwell.embedded.worker import InProcessWorker
+from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
 from stepwell.store.opener import open_store
-from stepwell_client import Agent
-from stepwell_client.internal import AgentRunner
+from stepwell_client import Agent, Worker, WorkerReplaced
 
 log = get_logger(__name__)
 
 LEASE_MS = 60_000
 """Long, because nobody else waits for it: `resume` ends the leases of a dead process at once."""
 POLL_MS = 1_000
+CONCURRENCY_MAX = 500
+"""The steps that a worker does at once."""
 _STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
@@ -169,33 +170,33 @@ class Drive:
             if ours and not self._goes_on(executor, version):
                 changed.set()
 
-        calls = self._calls
-        runner = CallingRunner(self._agent, calls) if calls else AgentRunner(self._agent)
-        worker = InProcessWorker(
-            executor,
-            self._runtime,
-            runner,
-            presence=Presence(
-                tenant_id=self.tenant_id,
-                # The same in the next process, which so finds the leases that this one leaves.
-                worker_id=f"embedded:{self.run_id}",
-                instance_id=self._runtime.new_id(),
-                replica_id=executor.replica_id,
-                queues=(run.spec.queue,),
-                kinds=tuple(StepKind),
-            ),
-            stages=kinds_of(self._agent.stages),
-            on_idle=changed.set,
+        transport = InProcessTransport(executor, self._runtime, self.tenant_id)
+        if self._calls is not None:
+            self._calls.on_error = changed.set
+        worker = Worker(
+            self._agent,
+            transport,
+            # The same in the next process, which so finds the leases that this one leaves.
+            worker_id=f"embedded:{self.run_id}",
+            queues=(run.spec.queue,),
+            concurrency=min(run.spec.max_parallel, CONCURRENCY_MAX),
+            runner=CallingRunner(self._agent, self._calls) if self._calls is not None else None,
         )
         unsubscribe = executor.store.subscribe(hint)
+        executor.start()
+        working = self._runtime.spawn(worker.run(), name="worker")
+        working.add_done_callback(lambda _: changed.set())
         try:
-            executor.start()
-            await worker.open(run.spec.max_parallel)
-            return await self._standstill(executor, worker, changed)
+            return await self._standstill(executor, worker, working, changed)
         finally:
             unsubscribe()
-            await worker.close()
-            runner.close()
+            if executor.store_stopped is None:
+                await worker.drain(0.0)
+            else:
+                transport.sever()  # Nothing that is handed back could be kept.
+                working.cancel()
+            with suppress(WorkerReplaced, asyncio.CancelledError):
+                await working
 
     def _goes_on(self, executor: Executor, version: int) -> bool:
         """Return whether the executor has the run at this version, and it neither ends nor stands still there."""
@@ -226,7 +227,11 @@ class Drive:
             await self._calls.begin(store, run, fresh=fresh)
 
     async def _standstill(
-        self, executor: Executor, worker: InProcessWorker, changed: asyncio.Event
+        self,
+        executor: Executor,
+        worker: Worker,
+        working: asyncio.Task[None],
+        changed: asyncio.Event,
     ) -> Run:
         """Return the run once it has ended, or stands still with no step under way.
 
@@ -240,9 +245,15 @@ class Drive:
                 raise self._calls.error
             if executor.store_stopped is not None:
                 raise executor.store_stopped
+            if working.done():
+                # Where another process has the run now, it is waited for.
+                with suppress(WorkerReplaced):
+                    working.result()
+            stands_still = False
             try:
                 run = await read_run(executor.store, self.tenant_id, self.run_id)
-                if run.ended or (run.status in _STANDS_STILL and not worker.busy):
+                stands_still = run.status in _STANDS_STILL
+                if run.ended or (stands_still and not worker.is_busy):
                     return run
             except StoreUnavailable as error:
                 if error.message != away:
@@ -250,6 +261,6 @@ class Drive:
                 away = error.message
             try:
                 async with asyncio.timeout(POLL_MS / 1_000):
-                    await changed.wait()
+                    await (worker.idle() if stands_still else changed.wait())
             except TimeoutError:
                 pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from stepwell.core.port import Store
@@ -45,6 +45,7 @@ class StoreCalls:
         """`restored`: the run is in the stores, of a user's own, and goes on from there."""
         self.error: Exception | None = None
         """The exception of a store; the run is stopped for it."""
+        self.on_error: Callable[[], None] = lambda: None
         self._stores = stores
         self._run_id = run_id
         self._create = (run_id, goal, max_iterations)
@@ -227,6 +228,7 @@ class CallingRunner(AgentRunner):
             await calling
         except Exception as error:
             self._calls.error = self._calls.error or error
+            self._calls.on_error()
             raise LeaseLost("a store of the run failed") from error
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, TypeAlias
 
 import grpc.aio
@@ -13,11 +11,6 @@ from stepwell.config import Settings
 from stepwell.core.port import Runtime, Store, StoreInfo
 from stepwell.engine.executor import Executor
 from stepwell.watch.notifier import Notifier
-
-PROTOCOL_REVISION = 1
-"""Grows when a peer must know of a change; what peers may ignore doesn't count."""
-FEATURES: tuple[str, ...] = ()
-"""Names of what this server can do beyond the revision."""
 
 
 class Parts(NamedTuple):
@@ -47,12 +40,3 @@ class Service(NamedTuple):
 ServiceMaker = Callable[[Parts], Service]
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-
-
-@cache
-def server_version() -> str:
-    """Return the version of this distribution."""
-    try:
-        return version("stepwell")
-    except PackageNotFoundError:
-        return "0"

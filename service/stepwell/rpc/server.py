@@ -26,14 +26,16 @@ from stepwell.core.port import Authenticator, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
-from stepwell.rpc import orchestrator, scopes, worker
+from stepwell.rpc import orchestrator, scopes
 from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import open_authenticator
 from stepwell.rpc.gate import Gate, Handler
 from stepwell.rpc.health import Health
 from stepwell.rpc.listen import bind
 from stepwell.rpc.metrics import MetricsPage, RpcMetrics
-from stepwell.rpc.parts import Parts, Service, ServiceMaker, server_version
+from stepwell.rpc.parts import Parts, Service, ServiceMaker
+from stepwell.rpc.version import server_version
+from stepwell.rpc.worker.service import make_service as make_worker_service
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import mask_url, open_store
 from stepwell.watch.notifier import Notifier
@@ -42,7 +44,7 @@ from stepwell.wire.event_bytes import event_bytes
 
 log = get_logger(__name__)
 
-SERVICES: tuple[ServiceMaker, ...] = (orchestrator.make_service, worker.make_service)
+SERVICES: tuple[ServiceMaker, ...] = (orchestrator.make_service, make_worker_service)
 _HEALTH = "grpc.health.v1.Health"
 _CORE_SLACK = 4
 """gRPC's own limit is so many times ours: what lies between is refused with a reason and details."""

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from stepwell.core.port import Presence, Store
+from stepwell.core.port import Store
 from stepwell.core.records.model import RunSpec
-from stepwell.core.records.states import StepKind
 from stepwell.embedded.arguments import kinds_of, start_command
-from stepwell.embedded.worker import InProcessWorker
+from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Budget, PlanLike, encode
+from stepwell_client import Agent, Budget, PlanLike, Worker, encode
 from stepwell_client import StepKind as ClientStepKind
 from stepwell_client.v1 import types_pb2
 from stepwell_testkit.environment.run import HOPS_MAX, EnvironmentRun
@@ -37,12 +36,13 @@ class Environment:
         self._url = store
         self._runtime = SkippingRuntime(seed)
         self._script = Script()
-        self._idle = asyncio.Event()
         self._opened: Store | None = None
         self._store: WatchedStore
         self._executor: Executor
         self._runner: ScriptedRunner
-        self._worker: InProcessWorker
+        self._transport: InProcessTransport
+        self._worker: Worker
+        self._working: asyncio.Task[None]
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -57,7 +57,8 @@ class Environment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._worker.close()
+        await self._worker.drain(0.0)
+        await self._working
         await self._executor.drain()
         await self._fall()
         if error is None and self._script.left:
@@ -70,23 +71,18 @@ class Environment:
         self._store = WatchedStore(self._opened)
         self._executor = Executor(self._store, self._runtime, ExecutorConfig())
         self._runner = ScriptedRunner(self._agent, self._script)
-        self._worker = InProcessWorker(
-            self._executor,
-            self._runtime,
-            self._runner,
-            presence=Presence(
-                tenant_id=TENANT,
-                worker_id="test",
-                instance_id=self._runtime.new_id(),
-                replica_id=self._executor.replica_id,
-                queues=(QUEUE,),
-                kinds=tuple(StepKind),
-            ),
-            stages=kinds_of(self._agent.stages),
-            on_idle=self._idle.set,
+        self._transport = InProcessTransport(self._executor, self._runtime, TENANT)
+        self._worker = Worker(
+            self._agent,
+            self._transport,
+            worker_id="test",
+            queues=[QUEUE],
+            concurrency=CREDITS,
+            runner=self._runner,
         )
         self._executor.start()
-        await self._worker.open(CREDITS)
+        self._working = self._runtime.spawn(self._worker.run(), name="worker")
+        await self._worker.connected()
 
     async def _fall(self) -> None:
         await self._executor.close()
@@ -100,7 +96,9 @@ class Environment:
         What was in hand is lost with its attempt. A memory store keeps what was committed.
         """
         assert self._opened is not None
-        self._worker.abandon()
+        self._transport.sever()
+        self._working.cancel()
+        await asyncio.wait([self._working])
         await self._executor.close()
         self._runner.close()
         await self._rise()
@@ -200,10 +198,7 @@ class Environment:
         Returns how long that will be so, in milliseconds; -1: for ever.
         """
         while True:
-            while self._worker.busy:
-                self._idle.clear()
-                if self._worker.busy:
-                    await self._idle.wait()
+            await self._worker.idle()
             await self._executor.quiet()
             looked = self._runtime.spawn(self._store.next_claim(), name="look")
             while not looked.done():
@@ -211,5 +206,5 @@ class Environment:
                 await self._runtime.sleep(0)
             claimed = looked.result()
             await self._executor.quiet()
-            if not claimed.due and not any(claimed.ready) and not self._worker.busy:
+            if not claimed.due and not any(claimed.ready) and not self._worker.is_busy:
                 return claimed.next_due_ms

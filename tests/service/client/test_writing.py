@@ -11,8 +11,9 @@ import pytest
 
 from stepwell.core.records.limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_MAX
 from stepwell_client import Agent, Client, TaskContext, Unavailable
-from stepwell_client.internal import AgentRunner, LogBuffer
+from stepwell_client.internal import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
+from stepwell_client.worker.log_buffer import LogBuffer
 from tests.service.client.fakes import End, FakeServer, working
 from tests.support.patience import PATIENCE_S, until
 from tests.support.steps import RUN_ID, FakeServices, assignment

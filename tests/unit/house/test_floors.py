@@ -70,7 +70,7 @@ GROUPS: dict[str, Group] = {
         5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL, STORE_PROTOCOL, TLS)
     ),
     # Floor 6: composition.
-    "stepwell.embedded": Group(6, (*SHELL, "stepwell_client")),
+    "stepwell.embedded": Group(6, (*SHELL, "stepwell.rpc", "stepwell_client")),
     "stepwell.console": Group(6, (*SHELL, "stepwell.rpc", PROTOCOL)),
     "stepwell.cli": Group(
         6, (*SHELL, "stepwell.rpc", "stepwell.console", "stepwell.embedded", "stepwell_client")

@@ -28,6 +28,7 @@ from stepwell_client.link.connect import Connection, CurrentChannel
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.link.status import from_rpc_error
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from stepwell_client.worker.transport import Receiver
 
 LOOK_SECONDS = 0.02
 """The time between two looks at a connection that was lost."""
@@ -40,6 +41,7 @@ class GrpcTransport:
     """The `Transport` over a client's connection."""
 
     progress_seconds = PROGRESS_SECONDS
+    outlived = False
 
     def __init__(self, client: Client | str | None) -> None:
         """`client`: stays the caller's to close; otherwise one is made, for a target or the default one."""
@@ -54,8 +56,9 @@ class GrpcTransport:
     def _stub(self) -> Any:
         return worker_pb2_grpc.WorkerStub(self._client.channel)
 
-    def work(self) -> GrpcStream:
-        """Open a Work stream."""
+    def work(self, receiver: Receiver) -> GrpcStream:
+        """Open a Work stream, which is read."""
+        del receiver
         return GrpcStream(self._stub.Work(metadata=self._connection.access.metadata))
 
     def background(self, name: str) -> Thread:
@@ -143,6 +146,8 @@ class GrpcTransport:
 
 class GrpcStream:
     """The `WorkStream` over a call of gRPC."""
+
+    take = None
 
     def __init__(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
         self._call = call

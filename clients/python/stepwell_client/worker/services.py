@@ -29,13 +29,13 @@ class WorkerServices:
         heartbeats: Heartbeats,
         logs: LogSender,
         transport: Transport,
-        wake: asyncio.Event,
+        send: Callable[[], None],
     ) -> None:
         self._state = state
         self._heartbeats = heartbeats
         self._logs = logs
         self._transport = transport
-        self._wake = wake
+        self._send = send
 
     def _lease_of(self, assignment: worker_pb2.Assignment) -> StepLease | None:
         key = (assignment.run.run_id, assignment.execution.execution_id)
@@ -47,7 +47,7 @@ class WorkerServices:
         if lease is not None and not (lease.abandoned or lease.lost):
             if lease.begin is None:
                 self._state.begin(lease, asyncio.get_running_loop().create_future())
-                self._wake.set()
+                self._send()
             # It is sent again over every stream until it is answered.
             accepted = lease.begin is not None and await asyncio.shield(lease.begin)
         if not accepted:
@@ -102,10 +102,10 @@ class WorkerServices:
             answered.set_result(lost(""))
             return answered
         self._heartbeats.note_activity(lease)
-        self._wake.set()
         answered = self._state.recorder.add(lease.key, lease.token, recording)
         lease.begun_calls.update(one.key for one in recording.entries if one.mark == BEGIN)
         answered.add_done_callback(partial(_note_ends, lease, recording.entries))
+        self._send()
         return answered
 
     async def _read(

@@ -31,6 +31,7 @@ class StepLease:
         "next_beat",
         "progress",
         "reported",
+        "returns",
         "session",
         "task",
         "token",
@@ -57,6 +58,8 @@ class StepLease:
         """Nobody waits for an outcome."""
         self.reported = False
         """Its outcome is decided, though its function may still run."""
+        self.returns = False
+        """It is to be handed back once its function has stopped."""
         self.lost = False
         """The lease is lost, so it needs no heartbeats."""
         self.interval = interval
@@ -84,12 +87,16 @@ class StepLease:
 class PendingOutcome:
     """An outcome that isn't acknowledged yet."""
 
-    __slots__ = ("lease", "outcome", "size")
+    __slots__ = ("lease", "outcome")
 
     def __init__(self, lease: StepLease, outcome: worker_pb2.Outcome) -> None:
         self.lease = lease
         self.outcome = outcome
-        self.size = outcome.ByteSize() + 8
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes in a message."""
+        return self.outcome.ByteSize() + 8
 
 
 class WorkerState:
@@ -98,6 +105,8 @@ class WorkerState:
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
         self.draining = False
+        self.holds_back = False
+        """No credit is granted before outcomes are acknowledged."""
         self.running: dict[ExecutionKey, StepLease] = {}
         self.pending: dict[str, PendingOutcome] = {}
         self.recorder = Recorder()
@@ -180,22 +189,24 @@ class WorkerState:
 
     def next_request(self) -> worker_pb2.WorkRequest | None:
         """Return a message with what is unsent, as far as it fits; None: nothing is."""
-        outcomes = self._next_outcomes(self._unsent)
-        begins = self._next_begins()
-        recordings = self._next_recordings(outcomes) if self.recorder.has_unsent else ()
         grant = self._grant()
         draining = self.draining and not self._drain_sent
+        has_recordings = self.recorder.has_unsent
+        if not (self._unsent or self._unsent_begins or has_recordings or grant or draining):
+            return None
+        outcomes = self._next_outcomes(self._unsent)
+        begins = self._next_begins()
+        recordings = self._next_recordings(outcomes) if has_recordings else ()
         if not (outcomes or begins or recordings or grant or draining):
             return None
         self._credits_out += grant
         self._drain_sent = self._drain_sent or draining
-        return worker_pb2.WorkRequest(
-            credits=grant,
-            outcomes=outcomes,
-            begins=begins,
-            draining=draining,
-            recordings=recordings,
-        )
+        request = worker_pb2.WorkRequest(credits=grant, outcomes=outcomes)
+        if begins or recordings or draining:
+            request.begins.extend(begins)
+            request.recordings.extend(recordings)
+            request.draining = draining
+        return request
 
     def complete_requests(self) -> list[worker_pb2.ReportOutcomesRequest]:
         """Return all outcomes that aren't acknowledged, for calls without a stream."""
@@ -207,6 +218,9 @@ class WorkerState:
 
     def _next_outcomes(self, ids: deque[str]) -> list[worker_pb2.Outcome]:
         outcomes: list[worker_pb2.Outcome] = []
+        if len(ids) == 1:  # The common case needs no measuring.
+            pending = self.pending.get(ids.popleft())
+            return [pending.outcome] if pending is not None else outcomes
         size = 0
         while ids and len(outcomes) < ITEMS_PER_MESSAGE_MAX:
             pending = self.pending.get(ids[0])
@@ -233,7 +247,8 @@ class WorkerState:
 
     def _grant(self) -> int:
         # Outcomes that pile up unacknowledged stop new work: all leases fit into a Hello.
-        if self.draining or len(self.pending) >= CONCURRENCY_MAX:
+        self.holds_back = self.draining or len(self.pending) >= CONCURRENCY_MAX
+        if self.holds_back:
             return 0
         return max(0, self.concurrency - len(self.running) - self._credits_out)
 

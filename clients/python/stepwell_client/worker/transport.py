@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from stepwell_client.errors import StepwellClientError
 from stepwell_client.link.runtime import WorkerRuntime
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 
+class Receiver(NamedTuple):
+    """The worker's side of a stream that needs not be read. Called on the event loop."""
+
+    accept: Callable[[worker_pb2.WorkResponse], None]
+    assign: Callable[[worker_pb2.Assignment], None]
+    acknowledge: Callable[[worker_pb2.Ack], None]
+
+
 class WorkStream(Protocol):
     """One Work stream, from its Hello to its end."""
+
+    @property
+    def take(self) -> Callable[[worker_pb2.WorkRequest], None] | None:
+        """Take a message after the Hello at once; None: this stream has to be waited for, by `write`."""
+        ...
 
     async def write(self, request: worker_pb2.WorkRequest) -> bool:
         """Send a message. False: the stream is broken, and `read` raises the reason."""
@@ -89,8 +102,13 @@ class Transport(Protocol):
         """The longest that progress waits for a heartbeat, though the interval may be longer."""
         ...
 
-    def work(self) -> WorkStream:
-        """Open a Work stream."""
+    @property
+    def outlived(self) -> bool:
+        """True: a function in a thread can outlive the worker, so its step is left to be lost, not handed back."""
+        ...
+
+    def work(self, receiver: Receiver) -> WorkStream:
+        """Open a Work stream. What it passes to the receiver after the Welcome, `read` doesn't return."""
         ...
 
     def background(self, name: str) -> Background:

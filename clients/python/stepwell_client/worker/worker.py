@@ -38,7 +38,7 @@ from stepwell_client.worker.log_sender import LogSender
 from stepwell_client.worker.services import WorkerServices
 from stepwell_client.worker.slots import WorkerSlots, base_id
 from stepwell_client.worker.state import ExecutionKey, StepLease, WorkerState
-from stepwell_client.worker.transport import Transport, WorkStream
+from stepwell_client.worker.transport import Receiver, Transport, WorkStream
 
 WELCOME_SECONDS = 10.0
 ACK_SECONDS = 5.0
@@ -61,6 +61,7 @@ class Worker:
         roles: Sequence[str] | None = None,
         version: str = "",
         concurrency: int = 8,
+        runner: AgentRunner | None = None,
     ) -> None:
         """Prepare to serve the agent: over a client, at a target, at the default target, or over another transport.
 
@@ -70,6 +71,7 @@ class Worker:
         has; it is taken when `run` begins. `queues`: default `default`. `roles`: default those that
         the agent's functions name; `*`: all. `version`: of the agent, for runs that ask for one.
         `concurrency`: steps at once, 500 at most. It is given only steps that a function is registered for.
+        `runner`: what runs the steps; it is closed with the worker.
         """
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise Misconfigured(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
@@ -85,7 +87,7 @@ class Worker:
         self._roles = agent.roles if roles is None else roles
         self._version = version
         self._input_schema = agent.input_schema
-        self._runner = AgentRunner(agent)
+        self._runner = runner or AgentRunner(agent)
         self._state = WorkerState(concurrency)
         self._heartbeats = Heartbeats(
             self._state, self._transport, self._on_change, name=self.worker_id
@@ -93,6 +95,7 @@ class Worker:
         self._logs = LogSender(self._transport, self._on_change, name=self.worker_id)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stream: WorkStream | None = None
+        self._take: Callable[[worker_pb2.WorkRequest], None] | None = None
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._connected = asyncio.Event()
@@ -101,7 +104,7 @@ class Worker:
         self._background: asyncio.Task[None] | None = None
         self._losses = StreamLosses()
         self._services = WorkerServices(
-            self._state, self._heartbeats, self._logs, self._transport, self._wake
+            self._state, self._heartbeats, self._logs, self._transport, self._send
         )
 
     async def __aenter__(self) -> Self:
@@ -126,6 +129,15 @@ class Worker:
         """The number of steps that run here."""
         return len(self._state.running)
 
+    @property
+    def is_busy(self) -> bool:
+        """True while steps run here, or outcomes are not acknowledged."""
+        return bool(self._state.running or self._state.pending)
+
+    async def idle(self) -> None:
+        """Wait until no step runs here and all outcomes are acknowledged, or `run` has ended."""
+        await self._until_quiet(None, lambda: self.is_busy)
+
     async def connected(self) -> None:
         """Wait until a server has welcomed this worker, or `run` has ended."""
         await self._connected.wait()
@@ -139,7 +151,8 @@ class Worker:
             self.worker_id = self._slots.take()
         self._heartbeats.start()
         try:
-            await self._serve()
+            if not self._state.draining:
+                await self._serve()
         except asyncio.CancelledError:
             await self._release_all()
             raise
@@ -160,12 +173,14 @@ class Worker:
         self._state.draining = True
         if self._loop is None:
             return
-        self._wake.set()  # The credits are revoked first, before anything is handed back.
+        self._send()  # The credits are revoked first, before anything is handed back.
         _log.info("worker %s drains: %d steps in flight", self.worker_id, self.in_flight)
         await self._until_quiet(grace_seconds, lambda: bool(self._state.running))
         for lease in list(self._state.running.values()):
             self._release(lease)
-        self._wake.set()
+        if self._transport.outlived:
+            await self._until_quiet(GOODBYE_SECONDS, lambda: bool(self._state.running))
+        self._send()
         await self._until_quiet(ACK_SECONDS, lambda: bool(self._state.pending))
         if self._state.pending and not self._ended.is_set():
             await self._complete(GOODBYE_SECONDS)
@@ -175,7 +190,7 @@ class Worker:
             await self._close_stream(stream)
         await self._ended.wait()
 
-    async def _until_quiet(self, seconds: float, busy: Callable[[], bool]) -> None:
+    async def _until_quiet(self, seconds: float | None, busy: Callable[[], bool]) -> None:
         try:
             async with asyncio.timeout(seconds):
                 while busy() and not self._ended.is_set():
@@ -244,7 +259,7 @@ class Worker:
 
     async def _run_stream(self) -> int:
         """Run one stream; return the reason of its end."""
-        stream = self._transport.work()
+        stream = self._transport.work(Receiver(self._accept, self._assign, self._acknowledge))
         writer: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(WELCOME_SECONDS):
@@ -254,8 +269,11 @@ class Worker:
             if response is None:
                 return worker_pb2.WORK_END_REASON_UNSPECIFIED
             self._welcome(response.welcome)
-            self._stream = stream
-            writer = self._runtime.spawn(self._send(stream), name="work writer")
+            self._stream, self._take = stream, stream.take
+            if self._take is None:
+                writer = self._runtime.spawn(self._write(stream), name="work writer")
+            else:
+                self._send()
             while response is not None:
                 self._accept(response)
                 if response.HasField("end"):
@@ -268,12 +286,20 @@ class Worker:
                 raise
             return worker_pb2.WORK_END_REASON_UNSPECIFIED  # Our own goodbye.
         finally:
-            self._stream = None
+            self._stream = self._take = None
             if writer is not None:
                 writer.cancel()
             await stream.close()
 
-    async def _send(self, stream: WorkStream) -> None:
+    def _send(self) -> None:
+        """Send what is unsent: at once where the stream takes it, otherwise have it written."""
+        if self._take is None:
+            self._wake.set()
+            return
+        while (request := self._state.next_request()) is not None:
+            self._take(request)
+
+    async def _write(self, stream: WorkStream) -> None:
         """Write what is unsent; while a message is on its way the next one grows."""
         while True:
             request = self._state.next_request()
@@ -312,7 +338,7 @@ class Worker:
 
     def _accept(self, response: worker_pb2.WorkResponse) -> None:
         for ack in response.acks:
-            self._settle(ack)
+            self._acknowledge(ack)
         for recorded in response.recorded:
             self._state.recorder.settle(recorded)
         cancelled = {(one.lease.run_id, one.lease.execution_id) for one in response.cancellations}
@@ -321,7 +347,16 @@ class Worker:
         for assignment in response.assignments:
             self._start(assignment, cancelled)
         if response.acks or response.assignments:
-            self._wake.set()
+            self._send()
+
+    def _assign(self, assignment: worker_pb2.Assignment) -> None:
+        self._start(assignment, ())
+        self._send()
+
+    def _acknowledge(self, ack: worker_pb2.Ack) -> None:
+        self._settle(ack)
+        if self._state.holds_back:
+            self._send()
 
     # Steps.
 
@@ -353,7 +388,8 @@ class Worker:
         try:
             outcome = await self._runner.run(assignment, self._services)
         except (asyncio.CancelledError, LeaseLost):
-            pass
+            if lease.returns and not self._ended.is_set():
+                outcome = _released(lease, "the worker drains")
         except Exception as error:  # noqa: BLE001 - a bug here fails one step, not the worker
             _log.exception("execution %s of run %s broke the worker", lease.key[1], lease.key[0])
             outcome = _outcome(lease)
@@ -361,7 +397,7 @@ class Worker:
             outcome.failed.failure.message = f"the worker's own fault: {type(error).__name__}"
         self._logs.remove(lease.key)
         self._state.finish(lease, outcome)
-        self._wake.set()
+        self._send()
         self._quiet.set()
 
     def _settle(self, ack: worker_pb2.Ack) -> None:
@@ -392,7 +428,10 @@ class Worker:
         if lease.abandoned:
             return
         if not lease.has_begun:
-            self._state.report(lease, _released(lease, "the worker drains"))
+            if self._transport.outlived:
+                lease.returns = True
+            else:
+                self._state.report(lease, _released(lease, "the worker drains"))
         if lease.task is not None:
             lease.task.cancel()
 

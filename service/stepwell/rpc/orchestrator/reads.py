@@ -12,7 +12,8 @@ from stepwell.core.records import limits
 from stepwell.rpc.admission import draining
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.presenter import RunPresenter
-from stepwell.rpc.parts import FEATURES, PROTOCOL_REVISION, Parts, server_version
+from stepwell.rpc.parts import Parts
+from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.watch.runs import wait_end
 from stepwell.wire import fill, to_message
 from stepwell.wire.codec import get_ms

@@ -6,7 +6,7 @@ from stepwell.core.records.model import LogEntry
 from stepwell.core.records.states import LogKind
 from stepwell.engine.appender import AppendBatch
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.parts import Parts
+from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.wire import to_record
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import types_pb2
@@ -20,7 +20,7 @@ _KINDS = {
 }
 
 
-async def append(parts: Parts, request: pb.AppendOutputRequest) -> list[bool]:
+async def append(parts: WorkerParts, request: pb.AppendOutputRequest) -> list[bool]:
     """Store them; False for each execution whose lease is lost."""
     now_us = parts.executor.now_us()
     return list(

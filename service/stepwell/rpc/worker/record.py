@@ -18,7 +18,7 @@ from stepwell.engine.executor import Executor
 from stepwell.engine.journals import JournalAsked
 from stepwell.engine.recorder import NewEntries
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.parts import Parts
+from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.wire.leases import named
 from stepwell.wire.recordings import (
     failure_of,
@@ -105,7 +105,9 @@ def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
     return recorded
 
 
-async def record_all(parts: Parts, request: pb.WriteJournalRequest) -> pb.WriteJournalResponse:
+async def record_all(
+    parts: WorkerParts, request: pb.WriteJournalRequest
+) -> pb.WriteJournalResponse:
     """Write recordings that came without a stream.
 
     Raises:
@@ -135,7 +137,7 @@ def _recorded(answer: Answer) -> pb.Recorded:
     raise StoreUnavailable("entries were not taken; send them again")
 
 
-async def read_journal(parts: Parts, request: pb.ReadJournalRequest) -> JournalPage | None:
+async def read_journal(parts: WorkerParts, request: pb.ReadJournalRequest) -> JournalPage | None:
     """Return a page of a step's journal; None: its lease is lost."""
     asked = JournalAsked(
         run_id=request.lease.run_id,

@@ -18,43 +18,36 @@ from stepwell.core.records.states import RunStatus
 from stepwell.engine.executor import Heartbeat
 from stepwell.engine.results import ResultsQuery
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
+from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.record import read_journal, record_all
 from stepwell.rpc.worker.stream import Stream, serve_stream
 from stepwell.wire import fill, to_record
 from stepwell.wire.codec import get_ms
 from stepwell.wire.leases import named
 from stepwell_client.v1 import worker_pb2 as pb
-from stepwell_client.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
+from stepwell_client.v1.worker_pb2_grpc import WorkerServicer
 
-NAME = "stepwell.v1.Worker"
 _DIGITS_MAX = 9
 """Digits of a place in a list of results."""
-
-
-def make_service(parts: Parts) -> Service:
-    """Return the service, to be added to a server."""
-    servicer = Servicer(parts)
-    add_to = partial(add_WorkerServicer_to_server, servicer)
-    return Service(NAME, add_to, servicer.end_streams)
 
 
 class Servicer(WorkerServicer):
     """Serves workers. The gate has checked the caller and the request's limits, but not its items."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: WorkerParts, message_bytes_max: int) -> None:
         self._parts = parts
+        self._message_bytes_max = message_bytes_max
         self._streams: set[Stream] = set()
 
     def Work(
-        self, request_iterator: AsyncIterator[pb.WorkRequest], context: Context
+        self, request_iterator: AsyncIterator[pb.WorkRequest], context: object
     ) -> AsyncGenerator[pb.WorkResponse]:
-        return serve_stream(self._parts, self._streams, request_iterator)
+        return serve_stream(self._parts, self._streams, request_iterator, self._message_bytes_max)
 
     async def ReportOutcomes(
-        self, request: pb.ReportOutcomesRequest, context: Context
+        self, request: pb.ReportOutcomesRequest, context: object
     ) -> pb.ReportOutcomesResponse:
         intake = Intake(self._parts.executor, self._parts.runtime, tenant())
         loop = asyncio.get_running_loop()
@@ -75,7 +68,7 @@ class Servicer(WorkerServicer):
         return response
 
     async def Heartbeat(
-        self, request: pb.HeartbeatRequest, context: Context
+        self, request: pb.HeartbeatRequest, context: object
     ) -> pb.HeartbeatResponse:
         beats = [
             Heartbeat(
@@ -92,13 +85,13 @@ class Servicer(WorkerServicer):
         return pb.HeartbeatResponse(leases=await self._states(request.heartbeats, alive))
 
     async def AppendOutput(
-        self, request: pb.AppendOutputRequest, context: Context
+        self, request: pb.AppendOutputRequest, context: object
     ) -> pb.AppendOutputResponse:
         alive = await append(self._parts, request)
         return pb.AppendOutputResponse(leases=await self._states(request.appended, alive))
 
     async def ReadResults(
-        self, request: pb.ReadResultsRequest, context: Context
+        self, request: pb.ReadResultsRequest, context: object
     ) -> pb.ReadResultsResponse:
         query = ResultsQuery(
             run_id=request.lease.run_id,
@@ -119,12 +112,12 @@ class Servicer(WorkerServicer):
         return response
 
     async def WriteJournal(
-        self, request: pb.WriteJournalRequest, context: Context
+        self, request: pb.WriteJournalRequest, context: object
     ) -> pb.WriteJournalResponse:
         return await record_all(self._parts, request)
 
     async def ReadJournal(
-        self, request: pb.ReadJournalRequest, context: Context
+        self, request: pb.ReadJournalRequest, context: object
     ) -> pb.ReadJournalResponse:
         page = await read_journal(self._parts, request)
         (lease,) = await self._states([request], [page is not None])
@@ -157,7 +150,7 @@ class Servicer(WorkerServicer):
         """Return those of these runs that were cancelled: their work was lost because of that."""
         cancelled: set[str] = set()
         for run_id in run_ids:
-            run = await self._parts.store.get_run(tenant(), run_id)
+            run = await self._parts.executor.store.get_run(tenant(), run_id)
             if run is not None and run.status is RunStatus.CANCELLED:
                 cancelled.add(run_id)
         return cancelled

@@ -19,10 +19,11 @@ from stepwell.engine.executor import HeldLease
 from stepwell.engine.workers import WorkerConnection
 from stepwell.logger import get_logger
 from stepwell.rpc.caller import caller, tenant
-from stepwell.rpc.parts import FEATURES, PROTOCOL_REVISION, Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
+from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.outbox import Outbox
+from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.record import Answer as RecordingAnswer
 from stepwell.rpc.worker.record import check_count, record
 from stepwell.wire import to_record
@@ -42,27 +43,12 @@ UNANSWERED_BYTES_MAX = 64 * 1024 * 1024
 class Stream:
     """One worker's connection, from its Hello to its end."""
 
-    def __init__(self, parts: Parts, hello: pb.Hello) -> None:
+    def __init__(self, parts: WorkerParts, hello: pb.Hello, outbox: Outbox) -> None:
         self._parts = parts
         self._hello = hello
-        tenant_id = self._tenant_id = tenant()
-        presence = Presence(
-            tenant_id=tenant_id,
-            worker_id=hello.worker_id,
-            instance_id=hello.instance_id,
-            replica_id=parts.executor.replica_id,
-            queues=tuple(hello.queues) or (QUEUE_DEFAULT,),
-            tasks=tuple(to_record(one) for one in hello.tasks),
-            kinds=step_kinds(hello.kinds) or tuple(StepKind),
-            version=hello.version,
-            subject=caller().subject,
-        )
-        self.outbox = Outbox(
-            presence,
-            step_kinds(hello.stages),
-            message_bytes_max=parts.settings.watch.message_bytes_max,
-        )
-        self._intake = Intake(parts.executor, parts.runtime, tenant_id)
+        self._tenant_id = tenant()
+        self.outbox = outbox
+        self._intake = Intake(parts.executor, parts.runtime, self._tenant_id)
         self._connection: WorkerConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._pending = 0
@@ -85,7 +71,7 @@ class Stream:
 
     def start_reading(self, first: pb.WorkRequest, requests: AsyncIterator[pb.WorkRequest]) -> None:
         """Apply the first request, and go on with the others in a task."""
-        self._apply(first)
+        self.apply(first)
         self._reader = self._parts.runtime.spawn(self._read(requests), name="work reader")
 
     def written(self) -> None:
@@ -102,10 +88,14 @@ class Stream:
         if self._connection is not None:
             await self._parts.executor.detach(self._connection)
 
-    def _apply(self, request: pb.WorkRequest) -> None:
+    def apply(self, request: pb.WorkRequest) -> None:
+        """Pass on what the worker sent; waits for nothing."""
         if request.draining and self._connection is not None:
             # First: what it hands back must not come to it again.
             self._parts.executor.revoke_credits(self._connection)
+        # Before the items, so that the commit of an outcome can lease the next step.
+        if request.credits and self._connection is not None:
+            self._parts.executor.credit(self._connection, request.credits)
         if request.recordings:
             check_count(request.recordings)
         for recording in request.recordings:
@@ -115,14 +105,12 @@ class Stream:
             self._accept(outcome)
         for begin in request.begins:
             self._accept(begin)
-        if request.credits and self._connection is not None:
-            self._parts.executor.credit(self._connection, request.credits)
 
     async def _read(self, requests: AsyncIterator[pb.WorkRequest]) -> None:
         try:
             async for request in requests:
                 _check_later(request)
-                self._apply(request)
+                self.apply(request)
                 if self._pending:
                     self._unanswered_bytes += request.ByteSize()
                 while self._has_no_room:
@@ -131,7 +119,10 @@ class Stream:
         except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is
             self.outbox.fail(error)
             return
-        # The worker sends no more, and is still sent what became of its items.
+        self.half_close()
+
+    def half_close(self) -> None:
+        """Note that the worker sends no more; it is still sent what became of its items."""
         self._half_closed = True
         self._close_if_done()
 
@@ -184,8 +175,26 @@ class Stream:
         return pb.WorkResponse(welcome=welcome)
 
 
+def presence_of(parts: WorkerParts, hello: pb.Hello) -> Presence:
+    """Return the presence of a worker of the caller's tenant."""
+    return Presence(
+        tenant_id=tenant(),
+        worker_id=hello.worker_id,
+        instance_id=hello.instance_id,
+        replica_id=parts.executor.replica_id,
+        queues=tuple(hello.queues) or (QUEUE_DEFAULT,),
+        tasks=tuple(to_record(one) for one in hello.tasks),
+        kinds=step_kinds(hello.kinds) or tuple(StepKind),
+        version=hello.version,
+        subject=caller().subject,
+    )
+
+
 async def serve_stream(
-    parts: Parts, streams: set[Stream], requests: AsyncIterator[pb.WorkRequest]
+    parts: WorkerParts,
+    streams: set[Stream],
+    requests: AsyncIterator[pb.WorkRequest],
+    message_bytes_max: int,
 ) -> AsyncGenerator[pb.WorkResponse]:
     """Serve a worker's connection, which is in `streams` meanwhile; yields the messages to send.
 
@@ -193,7 +202,11 @@ async def serve_stream(
         InvalidArgument: the first message names no worker, or one of them breaks a limit.
     """
     first = await _first(requests)
-    stream = Stream(parts, first.hello)
+    hello = first.hello
+    outbox = Outbox(
+        presence_of(parts, hello), step_kinds(hello.stages), message_bytes_max=message_bytes_max
+    )
+    stream = Stream(parts, hello, outbox)
     streams.add(stream)
     try:
         yield await stream.open()

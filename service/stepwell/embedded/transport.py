@@ -1,0 +1,299 @@
+"""The transport of an embedded run's worker: calls of the Worker service's own functions, in this process.
+
+Messages are handed over as objects. Where gRPC has a turn of the event loop for each direction, a call is all:
+the worker's messages go to the stream's server side, assignments and acknowledgements to the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from stepwell.core.port import Assignment, MessageQuery, Principal, Runtime
+from stepwell.core.records.errors import StepwellError, StoreError
+from stepwell.engine.executor import Executor
+from stepwell.rpc.caller import set_caller
+from stepwell.rpc.status import code_of
+from stepwell.rpc.step_kinds import step_kinds
+from stepwell.rpc.worker.intake import Receipt
+from stepwell.rpc.worker.outbox import Outbox
+from stepwell.rpc.worker.parts import WorkerParts
+from stepwell.rpc.worker.servicer import Servicer
+from stepwell.rpc.worker.stream import Stream, presence_of
+from stepwell.wire import to_message
+from stepwell.wire.leases import put_assignment
+from stepwell_client import DeadlineExceeded, StepwellClientError, Unavailable
+from stepwell_client.internal import STREAMS, Details, Receiver, error_of
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+T = TypeVar("T")
+
+PROGRESS_SECONDS = 0.2
+"""Progress is written no more often than this."""
+_MESSAGES_AT_ONCE = 64
+_BYTES_MAX = 1 << 62
+
+
+class InProcessTransport:
+    """The `Transport` of a worker that works for an executor of this process."""
+
+    progress_seconds = PROGRESS_SECONDS
+    outlived = True
+    target = "this process"
+
+    def __init__(self, executor: Executor, runtime: Runtime, tenant_id: str) -> None:
+        self.runtime = runtime
+        self._executor = executor
+        self._principal = Principal(subject="", tenant_id=tenant_id, scopes=frozenset())
+        self._parts = WorkerParts(executor, runtime)
+        self._servicer: Any = Servicer(self._parts, _BYTES_MAX)
+        self.severed = False
+        """Nothing is handed over any more."""
+
+    def sever(self) -> None:
+        """Hand over nothing more, as a process that is killed."""
+        self.severed = True
+
+    def work(self, receiver: Receiver) -> InProcessStream:
+        """Open a Work stream."""
+        return InProcessStream(self, receiver)
+
+    def background(self, name: str) -> LoopTask:
+        """Return a task of the event loop, which is yet to be started."""
+        return LoopTask(self, name)
+
+    async def complete(
+        self, request: worker_pb2.ReportOutcomesRequest, seconds: float
+    ) -> worker_pb2.ReportOutcomesResponse:
+        """Call ReportOutcomes."""
+        return await self._call(self._servicer.ReportOutcomes, request, seconds)
+
+    async def record(
+        self, request: worker_pb2.WriteJournalRequest, seconds: float
+    ) -> worker_pb2.WriteJournalResponse:
+        """Call WriteJournal."""
+        return await self._call(self._servicer.WriteJournal, request, seconds)
+
+    async def append(
+        self, request: worker_pb2.AppendOutputRequest, seconds: float
+    ) -> worker_pb2.AppendOutputResponse:
+        """Call AppendOutput."""
+        return await self._call(self._servicer.AppendOutput, request, seconds)
+
+    async def heartbeat(
+        self, request: worker_pb2.HeartbeatRequest, seconds: float
+    ) -> worker_pb2.HeartbeatResponse:
+        """Call Heartbeat."""
+        return await self._call(self._servicer.Heartbeat, request, seconds)
+
+    async def read_results(
+        self, request: worker_pb2.ReadResultsRequest, seconds: float
+    ) -> worker_pb2.ReadResultsResponse:
+        """Call ReadResults."""
+        return await self._call(self._servicer.ReadResults, request, seconds)
+
+    async def read_journal(
+        self, request: worker_pb2.ReadJournalRequest, seconds: float
+    ) -> worker_pb2.ReadJournalResponse:
+        """Call ReadJournal."""
+        return await self._call(self._servicer.ReadJournal, request, seconds)
+
+    async def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
+        """Yield the messages of a task."""
+        cursor = ""
+        while True:
+            query = MessageQuery(
+                tenant_id=self._principal.tenant_id,
+                run_id=run_id,
+                task_id=task_id,
+                cursor=cursor,
+                limit=_MESSAGES_AT_ONCE,
+            )
+            page = await self.ask(self._executor.store.page(query))
+            for message in page.items:
+                yield to_message(message)
+            cursor = page.cursor
+            if not cursor:
+                return
+
+    async def _call(
+        self, method: Callable[..., Awaitable[Any]], request: Any, seconds: float
+    ) -> Any:
+        self.check()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.ask(method(request, None))
+        except TimeoutError as error:
+            raise DeadlineExceeded("the store has not answered in time") from error
+
+    async def ask(self, answering: Awaitable[T]) -> T:
+        """Await what the server's side answers. Raises an error of the client's tree."""
+        set_caller(self._principal)
+        try:
+            return await answering
+        except StepwellError as error:
+            raise _error_of(error) from error
+
+    def check(self) -> None:
+        """Raise Unavailable where nothing is handed over any more."""
+        if self.severed:
+            raise Unavailable("the process stops")
+
+    def open(self, hello: worker_pb2.Hello, receiver: Receiver) -> Stream:
+        """Return the server's side of a stream, for any step: one without a function fails, and says so."""
+        set_caller(self._principal)
+        for field in ("tasks", "kinds", "input_schema"):
+            hello.ClearField(field)
+        return Stream(self._parts, hello, _Handover(self, self._parts, hello, receiver))
+
+    def renews(self, error: StepwellClientError) -> bool:
+        """Return False: there are no tokens."""
+        del error
+        return False
+
+    def may_return(self, error: StepwellClientError) -> bool:
+        """Return whether the store was away."""
+        return isinstance(error, Unavailable)
+
+    async def wait_to_return(self, stopping: asyncio.Event, failures: int) -> None:
+        """Back off."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STREAMS.seconds(self.runtime, failures)):
+                await stopping.wait()
+
+    async def close(self) -> None:
+        """Close nothing: executor and store are the caller's."""
+
+
+class _Handover(Outbox):
+    """An outbox without queues: what is sent, the worker has at once. Only the stream's end is waited for."""
+
+    def __init__(
+        self,
+        transport: InProcessTransport,
+        parts: WorkerParts,
+        hello: worker_pb2.Hello,
+        receiver: Receiver,
+    ) -> None:
+        super().__init__(
+            presence_of(parts, hello), step_kinds(hello.stages), message_bytes_max=_BYTES_MAX
+        )
+        self._transport = transport
+        self._receiver = receiver
+
+    def assign(self, assignment: Assignment) -> None:
+        if not self._transport.severed:
+            message = worker_pb2.Assignment()
+            put_assignment(assignment, message)
+            self._receiver.assign(message)
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
+        response = worker_pb2.WorkResponse()
+        lease = worker_pb2.Lease(run_id=run_id, execution_id=execution_id)
+        response.cancellations.add(lease=lease, reason=reason)
+        self._receiver.accept(response)
+
+    def acknowledge(self, receipt: Receipt) -> None:
+        ack = worker_pb2.Ack()
+        receipt.write(ack)
+        self._receiver.acknowledge(ack)
+
+    def recorded(self, answer: worker_pb2.Recorded) -> None:
+        self._receiver.accept(worker_pb2.WorkResponse(recorded=[answer]))
+
+
+class InProcessStream:
+    """The `WorkStream` of calls."""
+
+    def __init__(self, transport: InProcessTransport, receiver: Receiver) -> None:
+        self._transport = transport
+        self._receiver = receiver
+        self._stream: Stream | None = None
+        self._welcomed = False
+
+    async def write(self, request: worker_pb2.WorkRequest) -> bool:
+        """Take the Hello."""
+        self._stream = self._transport.open(request.hello, self._receiver)
+        return True
+
+    def take(self, request: worker_pb2.WorkRequest) -> None:
+        """Apply a message."""
+        if self._stream is None or self._transport.severed:
+            return
+        try:
+            self._stream.apply(request)
+        except Exception as error:  # noqa: BLE001 - the stream ends with it, as it does over gRPC
+            self._stream.outbox.fail(error)
+
+    async def read(self) -> worker_pb2.WorkResponse | None:
+        """Connect, and return the Welcome; then wait for the end."""
+        if self._stream is None:
+            return None
+        if not self._welcomed:
+            self._welcomed = True
+            self._transport.check()
+            return await self._transport.ask(self._stream.open())
+        return await self._transport.ask(self._stream.outbox.next_message())
+
+    async def half_close(self) -> None:
+        """Send nothing more."""
+        if self._stream is not None:
+            self._stream.half_close()
+
+    def cancel(self) -> None:
+        """End the stream."""
+        if self._stream is not None:
+            self._stream.outbox.close()
+
+    async def close(self) -> None:
+        """Disconnect the worker, if the store is there to be told."""
+        stream, self._stream = self._stream, None
+        if stream is not None and not self._transport.severed:
+            with suppress(StepwellError):
+                await stream.close()
+
+
+class LoopTask:
+    """The `Background` of an event loop."""
+
+    def __init__(self, transport: InProcessTransport, name: str) -> None:
+        self._transport = transport
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._stopped = False
+        self.heartbeat = transport.heartbeat
+        self.append = transport.append
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start the task. Any thread may call."""
+        self._loop.call_soon_threadsafe(self._start, work)
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if not self._stopped:
+            self._transport.runtime.spawn(work(), name=self._name)
+
+    def stop(self) -> None:
+        """End the task at its next wait."""
+        self._stopped = True
+        self._woken.set()
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Wait in the event loop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        self._woken.clear()
+        return not self._stopped
+
+
+def _error_of(error: StepwellError) -> StepwellClientError:
+    if isinstance(error, StoreError):
+        return Unavailable(error.message, reason=error.reason)
+    return error_of(code_of(error), error.message, Details(error.reason))

@@ -1,0 +1,15 @@
+"""The parts that the calls of the Worker service need: of a server, or of an embedded run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwell.core.port import Runtime
+from stepwell.engine.executor import Executor
+
+
+class WorkerParts(NamedTuple):
+    """The executor that workers work for, and its runtime."""
+
+    executor: Executor
+    runtime: Runtime
