@@ -5,10 +5,10 @@
 
 A page holds regions, and only what stands in them is drawn:
 
-    <!-- drawn from core/table.py: begin steps -->
-    <!-- drawn from core/table.py: end steps -->
+    <!-- drawn from core/loop/table.py: begin steps -->
+    <!-- drawn from core/loop/table.py: end steps -->
 
-What a state means is its docstring in core/states.py; where there is none, its comment in types.proto.
+What a state means is its docstring in core/records/states.py; where there is none, its comment in types.proto.
 """
 
 from __future__ import annotations
@@ -240,17 +240,17 @@ def shown_words() -> str:
 
 
 DRAWN: dict[tuple[str, str], Callable[[], str]] = {
-    ("core/table.py", "steps"): steps,
-    ("core/table.py", "runs"): moves_of(states.RunStatus, table.RUN_MOVES),
-    ("core/table.py", "tasks"): moves_of(states.TaskStatus, table.TASK_MOVES),
-    ("core/table.py", "executions"): moves_of(states.ExecutionStatus, table.EXECUTION_MOVES),
-    ("core/limits.py", "limits"): limit_rows,
+    ("core/loop/table.py", "steps"): steps,
+    ("core/loop/table.py", "runs"): moves_of(states.RunStatus, table.RUN_MOVES),
+    ("core/loop/table.py", "tasks"): moves_of(states.TaskStatus, table.TASK_MOVES),
+    ("core/loop/table.py", "executions"): moves_of(states.ExecutionStatus, table.EXECUTION_MOVES),
+    ("core/records/limits.py", "limits"): limit_rows,
     ("config.py", "settings"): settings,
     ("cli/app.py", "commands"): commands,
     ("rpc/scopes.py", "scopes"): scope_rows,
     ("sql/views.py", "words"): shown_words,
 } | {
-    ("core/states.py", name): words_of(words)
+    ("core/records/states.py", name): words_of(words)
     for name, words in vars(states).items()
     if isinstance(words, type) and issubclass(words, StrEnum) and words is not StrEnum
 }

@@ -27,7 +27,7 @@ from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreFull
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import checkpoints, open_store
+from stepwell_drivers.sql.sqlite import open_store, wal
 from tests.chaos.disk.disk import Disk
 from tests.chaos.disk.series import SEED
 from tests.chaos.disk.stored import Survival
@@ -176,7 +176,7 @@ class Trial:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "PAGES_MAX", CHECKPOINT_PAGES)
+    monkeypatch.setattr(wal, "PAGES_MAX", CHECKPOINT_PAGES)
 
 
 async def changes_in_all(disk: Disk) -> int:

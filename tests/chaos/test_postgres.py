@@ -11,9 +11,9 @@ import pytest
 from stepwell.core.port import Claim, FeedQuery, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.states import Verdict
+from stepwell_drivers.sql.error_class import Trouble
 from stepwell_drivers.sql.postgres import links, writer
 from stepwell_drivers.sql.postgres.errors import sqlstate_of, trouble_of
-from stepwell_drivers.sql.trouble import Trouble
 from stepwell_testkit.conformance.builders import (
     TENANT,
     created,

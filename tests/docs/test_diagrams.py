@@ -27,7 +27,7 @@ def test_the_picture_of_the_loop_shows_every_move() -> None:
 def test_the_concepts_show_every_table_of_the_loop() -> None:
     page = (diagrams.TOP / "docs" / "concepts.md").read_text(encoding="utf-8")
     for name in ("steps", "runs", "tasks", "executions"):
-        assert f"<!-- drawn from core/table.py: begin {name} -->" in page
+        assert f"<!-- drawn from core/loop/table.py: begin {name} -->" in page
 
 
 def test_every_shown_state_is_described() -> None:
@@ -35,7 +35,7 @@ def test_every_shown_state_is_described() -> None:
         (page.name, found["name"], found["body"])
         for page in diagrams.PAGES
         for found in diagrams._REGION.finditer(page.read_text(encoding="utf-8"))
-        if found["source"] in {"core/states.py", "core/table.py"}
+        if found["source"] in {"core/records/states.py", "core/loop/table.py"}
     ]
     assert regions
     for page, name, body in regions:

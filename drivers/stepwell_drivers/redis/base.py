@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from stepwell_drivers.redis.errors import Refusal, error_of
-from stepwell_drivers.redis.facts import info_of, room_of
 from stepwell_drivers.redis.keys import Keys, Partition, RunKeys, channel
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.scripts import Call, Script, Scripts
+from stepwell_drivers.redis.server_settings import info_of, room_of
 from stepwell_drivers.redis.wire import Command, Reply
 
 REFUSED_SECONDS = 60.0

@@ -8,7 +8,10 @@ from stepwell.core.port import Runtime, StoreInfo
 from stepwell.core.records.errors import StoreError, StoreRefused, StoreUnavailable
 from stepwell_drivers.redis.base import Base
 from stepwell_drivers.redis.errors import Refusal, error_of, words_of
-from stepwell_drivers.redis.facts import (
+from stepwell_drivers.redis.keys import Keys, meta_key, slot_of
+from stepwell_drivers.redis.network import Ask, Network
+from stepwell_drivers.redis.scripts import Call, Scripts
+from stepwell_drivers.redis.server_settings import (
     SETTINGS,
     Facts,
     Promise,
@@ -18,9 +21,6 @@ from stepwell_drivers.redis.facts import (
     promise,
     settings_of,
 )
-from stepwell_drivers.redis.keys import Keys, meta_key, slot_of
-from stepwell_drivers.redis.network import Ask, Network
-from stepwell_drivers.redis.scripts import Call, Scripts
 from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 

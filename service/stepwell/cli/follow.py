@@ -11,9 +11,9 @@ from rich.console import Console
 
 from stepwell.cli import describe, event_lines, results
 from stepwell.cli.connect import name_of
-from stepwell.cli.documents import document
 from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.live import PROGRESS_S, LiveTree
 from stepwell.cli.terminal import console, put_json
 from stepwell.cli.text import note

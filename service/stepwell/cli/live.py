@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from stepwell.cli import task_tree
-from stepwell.cli.holders import ASK_EVERY_S, Holders, at_work
+from stepwell.cli.step_workers import ASK_EVERY_S, Holders, at_work
 from stepwell.cli.task_rows import Reports
 from stepwell.cli.text import US, one_line, span
 from stepwell.core.port import Runtime

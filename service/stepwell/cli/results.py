@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from stepwell.cli.documents import json_value
+from stepwell.cli.json_output import json_value
 from stepwell.cli.text import count, json_safe, lines, one_line
 from stepwell_client import DecodeError, TaskStatus, decode
 from stepwell_client.internal import SyncMessageClient

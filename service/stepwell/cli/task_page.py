@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from stepwell.cli import describe, results
-from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError
+from stepwell.cli.json_output import document
+from stepwell.cli.log_lines import call_lines, log_head, log_text, message_head
 from stepwell.cli.terminal import console
 from stepwell.cli.text import count, lines, micros, one_line, short_id, span
-from stepwell.cli.written import call_lines, log_head, log_text, message_head
 from stepwell_client import ExecutionRecord, ExecutionStatus, TaskStatus, word
 from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2

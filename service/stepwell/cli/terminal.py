@@ -14,8 +14,8 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.text import json_safe
 
 PIPE_COLUMNS = 200

@@ -13,7 +13,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Failure, Message, Payload
 from stepwell.engine import assignments, conversations
-from stepwell.engine.answered import with_answer
+from stepwell.engine.answers import with_answer
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache, Place

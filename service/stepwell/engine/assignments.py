@@ -29,7 +29,7 @@ from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
 from stepwell.core.records.model import Execution, Failure, Message, Payload, Run, Task
 from stepwell.core.records.states import SETTLED, ExecutionStatus, StepKind, TaskStatus
 from stepwell.engine import conversations
-from stepwell.engine.answered import asked_by
+from stepwell.engine.answers import asked_by
 from stepwell.engine.payloads import Place
 from stepwell.engine.step_journal import FIRST_PAGE, page_bytes
 

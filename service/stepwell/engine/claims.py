@@ -11,20 +11,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stepwell.core.loop.leases import SUSPECT
-from stepwell.core.loop.losses import AWAITED
+from stepwell.core.loop.loss_allowance import AWAITED
 from stepwell.core.loop.signals import LeaseExpired, Signal, TimerDue
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Claim, Due, ReadyStep, Runtime, Store, Want
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.states import DueKind
-from stepwell.engine.alone import SuspectSteps
 from stepwell.engine.clock import StoreTime
-from stepwell.engine.deaths import Deaths
 from stepwell.engine.demand import Demand
+from stepwell.engine.isolation import SuspectSteps
 from stepwell.engine.last_heartbeat import expired_of
 from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
+from stepwell.engine.worker_deaths import Deaths
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
 

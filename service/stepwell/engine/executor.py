@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from stepwell.core.loop.losses import name_of
+from stepwell.core.loop.loss_allowance import name_of
 from stepwell.core.loop.signals import (
     AnyCommand,
     AppendMessages,
@@ -40,7 +40,6 @@ from stepwell.engine.assigner import Assigner
 from stepwell.engine.claims import Claims, Timing
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
-from stepwell.engine.deaths import Deaths
 from stepwell.engine.demand import Demand
 from stepwell.engine.journals import JournalReader
 from stepwell.engine.last_heartbeat import with_last_heartbeats
@@ -52,6 +51,7 @@ from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
 from stepwell.engine.verdicts import CommitObserver
+from stepwell.engine.worker_deaths import Deaths
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
 

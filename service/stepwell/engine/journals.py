@@ -7,7 +7,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.port import JournalPage, JournalWrite, Store
 from stepwell.core.records.model import Record, Run
 from stepwell.engine.clock import StoreTime
-from stepwell.engine.leased import leased_state
+from stepwell.engine.lease_lookup import leased_state
 from stepwell.engine.runs import Runs
 from stepwell.engine.step_journal import begun_of, journal_in, read_page
 

@@ -16,7 +16,7 @@ from stepwell.core.port import DependencyResult, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Record
 from stepwell.engine.assignments import entry_bytes, entry_of, listed, payload_bytes
-from stepwell.engine.leased import leased_state
+from stepwell.engine.lease_lookup import leased_state
 from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.engine.runs import Runs
 

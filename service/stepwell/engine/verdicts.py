@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
-from stepwell.core.loop.losses import POISON
+from stepwell.core.loop.loss_allowance import POISON
 from stepwell.core.loop.signals import Delivery, Signal, TimerDue
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.states import Verdict
-from stepwell.engine import resent
+from stepwell.engine import receipts
 from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
 from stepwell.engine.batches import Posted
 from stepwell.engine.clock import StoreTime
@@ -142,7 +142,7 @@ class Verdicts:
 
     async def answer_lost(self, key: RunKey, lost: Sequence[Posted]) -> None:
         """Answer outcomes whose leases are lost; count them, because they leave no event."""
-        answers = await resent.answers(self._store, key, lost)
+        answers = await receipts.answers(self._store, key, lost)
         self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
         for one, answer in zip(lost, answers, strict=True):
             one.answer(answer)

@@ -15,7 +15,7 @@ from heapq import merge
 from itertools import accumulate
 from typing import NamedTuple
 
-from stepwell.core.loop.losses import name_of
+from stepwell.core.loop.loss_allowance import name_of
 from stepwell.core.port import Commit, CommitResult, FeedQuery, RunQuery, Store
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, Verdict

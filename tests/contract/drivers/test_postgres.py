@@ -26,11 +26,11 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.states import LogKind, Verdict
 from stepwell_drivers.sql import schema, views
+from stepwell_drivers.sql.error_class import Trouble
 from stepwell_drivers.sql.postgres import writer
 from stepwell_drivers.sql.postgres.commits import CALL, CommitCalls
 from stepwell_drivers.sql.postgres.errors import trouble_of
 from stepwell_drivers.sql.store import SqlStore
-from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import CommitWork
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b

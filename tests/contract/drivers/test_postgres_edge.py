@@ -20,10 +20,16 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.states import Durability
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.postgres.alarm import Alarm
 from stepwell_drivers.sql.postgres.errors import refusal_of
-from stepwell_drivers.sql.postgres.facts import FACTS, Facts, check, warn_if_weak, worth_of
+from stepwell_drivers.sql.postgres.failure_log import Alarm
 from stepwell_drivers.sql.postgres.listen import Listener
+from stepwell_drivers.sql.postgres.server_settings import (
+    FACTS,
+    Facts,
+    check,
+    warn_if_weak,
+    worth_of,
+)
 from stepwell_drivers.sql.postgres.url import parse
 from stepwell_testkit.runtime import ManualRuntime
 from tests.support.backends.postgres import Postgres

@@ -9,8 +9,8 @@ from stepwell.core.records.errors import InvalidArgument, StoreFull, StoreRefuse
 from stepwell.core.records.states import Durability
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
 from stepwell_drivers.redis.errors import Meaning, Refusal, error_of, meaning_of
-from stepwell_drivers.redis.facts import Facts, check, info_of, promise
 from stepwell_drivers.redis.packing import pack
+from stepwell_drivers.redis.server_settings import Facts, check, info_of, promise
 from stepwell_drivers.redis.slots import owners_of
 from stepwell_drivers.redis.url import Address
 from stepwell_testkit.conformance import builders

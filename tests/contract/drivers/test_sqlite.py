@@ -24,7 +24,7 @@ from stepwell.core.records.errors import (
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import checkpoints, engine, open_store, writer
+from stepwell_drivers.sql.sqlite import engine, open_store, wal, writer
 from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
@@ -111,8 +111,8 @@ async def test_D3_a_failed_checkpoint_stops_the_store_too(
         raise sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
 
     first = await ask.must(store, b.created())
-    monkeypatch.setattr(checkpoints, "PAGES_MAX", 1)
-    monkeypatch.setattr(checkpoints, "checkpoint", fail)
+    monkeypatch.setattr(wal, "PAGES_MAX", 1)
+    monkeypatch.setattr(wal, "checkpoint", fail)
     second = await ask.must(store, b.step(first))
     with pytest.raises(StoreUnavailable, match="stopped"):
         await store.commit([b.step(second)])
@@ -198,9 +198,9 @@ LOG_BYTES = 300_000
 @pytest.fixture
 def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is copied, and emptied, after much less than it would be."""
-    monkeypatch.setattr(checkpoints, "PAGES_MAX", 40)
-    monkeypatch.setattr(checkpoints, "LOG_BYTES_MAX", LOG_BYTES)
-    monkeypatch.setattr(checkpoints, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(wal, "PAGES_MAX", 40)
+    monkeypatch.setattr(wal, "LOG_BYTES_MAX", LOG_BYTES)
+    monkeypatch.setattr(wal, "RETRY_SECONDS", 0.0)
 
 
 def log_bytes(path: Path) -> int:
@@ -292,7 +292,7 @@ async def test_log_that_filled_the_disk_takes_no_room_from_commits(
     tmp_path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.db"
-    monkeypatch.setattr(checkpoints, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(wal, "RETRY_SECONDS", 0.0)
     await ask.must(store, wide("before", os.urandom(1_000_000)))
     file_bytes = path.stat().st_size
     driver = writer_of(store)._driver

@@ -15,7 +15,6 @@ from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, 
 from stepwell.core.records.routing import TaskPattern
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
-    claims,
     deletes,
     families,
     logs,
@@ -26,7 +25,7 @@ from stepwell_drivers.sql import (
     writes,
 )
 from stepwell_drivers.sql.dialect import Link
-from stepwell_drivers.sql.sqlite import commits, open_store, row_writes
+from stepwell_drivers.sql.sqlite import claims, commits, open_store, row_writes
 from stepwell_drivers.sql.sqlite.engine import reading_connection, writing_engine
 from stepwell_drivers.sql.sqlite.link import SqliteLink
 from stepwell_drivers.sql.sqlite.url import parse
@@ -100,12 +99,12 @@ async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store:
             plans[name] = "; ".join([plans[name], *details] if name in plans else details)
     assert len(plans) > 50
     for name, index in {
-        "claims._next_lane": "executions_ready (tenant_id=? AND queue=? AND "
+        "sqlite.claims._next_lane": "executions_ready (tenant_id=? AND queue=? AND "
         "(kind,role,type,pin,priority)>(?,?,?,?,?))",
-        "claims._next_priority": "executions_ready",
-        "claims._available": "executions_ready",
-        "claims._expired": "executions_due (deadline_us>? AND deadline_us<?)",
-        "claims._ran_out": "timers_due",
+        "sqlite.claims._next_priority": "executions_ready",
+        "sqlite.claims._available": "executions_ready",
+        "sqlite.claims._expired": "executions_due (deadline_us>? AND deadline_us<?)",
+        "sqlite.claims._ran_out": "timers_due",
         "reads._open_executions": "executions_open",
         "reads._open_questions": "questions_open",
         "pages._leases_of_tenant": "executions_of_worker (tenant_id=?",

@@ -14,7 +14,7 @@ import pytest
 from stepwell.core.port import Commit, OldLogs
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import checkpoints, engine, link, open_store, transactions
+from stepwell_drivers.sql.sqlite import engine, link, open_store, transactions, wal
 from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
@@ -93,8 +93,8 @@ async def test_nothing_uses_the_writing_connection_while_it_is_synced(
 async def test_checkpoint_comes_after_the_answer_and_holds_up_the_next_commit(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "PAGES_MAX", 1)
-    with slow(monkeypatch, checkpoints, "checkpoint") as disk:
+    monkeypatch.setattr(wal, "PAGES_MAX", 1)
+    with slow(monkeypatch, wal, "checkpoint") as disk:
         await ask.must(store, b.created("answered"))
         await disk.met()
         second = asyncio.create_task(store.commit([b.created("queued")]))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stepwell.core.loop.idempotency import LOOK_AGAIN_MS
-from stepwell.core.loop.losses import losses_in
+from stepwell.core.loop.loss_allowance import losses_in
 from stepwell.core.loop.signals import Fork
 from stepwell.core.port import Store
 from stepwell.core.records.model import Run

@@ -492,10 +492,11 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListJournal(self, request, context):
-        """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
+        """Lists what the calls within steps wrote to their journals, in the order of writing. The `resume_token` of the last
         page goes on with what is recorded later.
 
-        Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
+        Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or `journal` is not
+        that of `task_id`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -513,6 +514,8 @@ class OrchestratorServicer(object):
 
     def PurgeRuns(self, request, context):
         """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+
+        Errors: only those of any RPC.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -539,7 +542,9 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetServerInfo(self, request, context):
-        """Says what this server is, what it promises, what its limits are and who calls.
+        """Describes this server, its promises, its limits and the caller.
+
+        Errors: only those of any RPC.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

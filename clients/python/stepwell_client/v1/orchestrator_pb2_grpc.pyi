@@ -222,10 +222,11 @@ class OrchestratorStub:
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     ListJournal: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]
-    """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
+    """Lists what the calls within steps wrote to their journals, in the order of writing. The `resume_token` of the last
     page goes on with what is recorded later.
 
-    Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
+    Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or `journal` is not
+    that of `task_id`).
     """
     ReadTranscript: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ReadTranscriptRequest, _orchestrator_pb2.ReadTranscriptResponse]
     """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
@@ -234,7 +235,10 @@ class OrchestratorStub:
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     PurgeRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]
-    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
+    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+
+    Errors: only those of any RPC.
+    """
     ListWorkers: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListWorkersRequest, _orchestrator_pb2.ListWorkersResponse]
     """Lists the workers that are connected to any replica, by id: what they do, and the steps that they hold. Workers
     of this replica as they are now, those of others as they were reported last, at most 5 s ago by default. A
@@ -248,7 +252,10 @@ class OrchestratorStub:
     Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetServerInfoRequest, _orchestrator_pb2.GetServerInfoResponse]
-    """Says what this server is, what it promises, what its limits are and who calls."""
+    """Describes this server, its promises, its limits and the caller.
+
+    Errors: only those of any RPC.
+    """
 
 @_typing.type_check_only
 class OrchestratorAsyncStub(OrchestratorStub):
@@ -444,10 +451,11 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     ListJournal: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListJournalRequest, _orchestrator_pb2.ListJournalResponse]  # type: ignore[assignment]
-    """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
+    """Lists what the calls within steps wrote to their journals, in the order of writing. The `resume_token` of the last
     page goes on with what is recorded later.
 
-    Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
+    Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or `journal` is not
+    that of `task_id`).
     """
     ReadTranscript: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ReadTranscriptRequest, _orchestrator_pb2.ReadTranscriptResponse]  # type: ignore[assignment]
     """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
@@ -456,7 +464,10 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     PurgeRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]  # type: ignore[assignment]
-    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
+    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+
+    Errors: only those of any RPC.
+    """
     ListWorkers: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListWorkersRequest, _orchestrator_pb2.ListWorkersResponse]  # type: ignore[assignment]
     """Lists the workers that are connected to any replica, by id: what they do, and the steps that they hold. Workers
     of this replica as they are now, those of others as they were reported last, at most 5 s ago by default. A
@@ -470,7 +481,10 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetServerInfoRequest, _orchestrator_pb2.GetServerInfoResponse]  # type: ignore[assignment]
-    """Says what this server is, what it promises, what its limits are and who calls."""
+    """Describes this server, its promises, its limits and the caller.
+
+    Errors: only those of any RPC.
+    """
 
 class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
     """For clients. Reading needs the scope `run:read`, changing `run:write`. The tenant comes from the
@@ -819,10 +833,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.ListJournalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.ListJournalResponse, _abc.Awaitable[_orchestrator_pb2.ListJournalResponse]]:
-        """Returns what the calls within steps recorded, in the order in which they did. The `resume_token` of the last
+        """Lists what the calls within steps wrote to their journals, in the order of writing. The `resume_token` of the last
         page goes on with what is recorded later.
 
-        Errors: NOT_FOUND, INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE.
+        Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID; or `journal` is not
+        that of `task_id`).
         """
 
     @_abc_1.abstractmethod
@@ -843,7 +858,10 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.PurgeRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.PurgeRunsResponse, _abc.Awaitable[_orchestrator_pb2.PurgeRunsResponse]]:
-        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
+        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+
+        Errors: only those of any RPC.
+        """
 
     @_abc_1.abstractmethod
     def ListWorkers(
@@ -875,6 +893,9 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.GetServerInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.GetServerInfoResponse, _abc.Awaitable[_orchestrator_pb2.GetServerInfoResponse]]:
-        """Says what this server is, what it promises, what its limits are and who calls."""
+        """Describes this server, its promises, its limits and the caller.
+
+        Errors: only those of any RPC.
+        """
 
 def add_OrchestratorServicer_to_server(servicer: OrchestratorServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,6 +1,6 @@
 """Claims in Postgres. The holds are in the rows, so they count for every replica.
 
-The lanes are those of `sql.claims`, walked by the server: recursions jump from lane to lane and from
+The lanes are those of `sql.sqlite.claims`, walked by the server: recursions jump from lane to lane and from
 priority to priority, so a claim reads the heads of lanes and no more, however many runs are parked.
 Candidates are chosen without locks and then locked where nobody else has them (SKIP LOCKED): a claim
 never waits. Every write of such a row ends its hold, because it writes `held_until_us` 0.

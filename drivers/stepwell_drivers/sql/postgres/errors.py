@@ -29,7 +29,7 @@ from stepwell.core.records.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from stepwell_drivers.sql.trouble import Trouble
+from stepwell_drivers.sql.error_class import Trouble
 
 BUSY = "STORE_BUSY"
 READ_ONLY = "STORE_READ_ONLY"

@@ -8,10 +8,10 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.port import Runtime
 from stepwell_drivers.sql import migrate
-from stepwell_drivers.sql.postgres import facts
+from stepwell_drivers.sql.postgres import server_settings
 from stepwell_drivers.sql.postgres.errors import refusal_of
 from stepwell_drivers.sql.postgres.links import WRITE, Connector
-from stepwell_drivers.sql.postgres.making import make
+from stepwell_drivers.sql.postgres.schema_setup import make
 from stepwell_drivers.sql.postgres.url import parse
 
 
@@ -48,8 +48,8 @@ async def _version(connector: Connector) -> str | None:
     link = await connector.connect()
     try:
         await link.begin(WRITE)
-        row = (await link.driver_connection.fetch(facts.FACTS))[0]
-        facts.check(facts.Facts.of(row), connector.url.shown)
+        row = (await link.driver_connection.fetch(server_settings.FACTS))[0]
+        server_settings.check(server_settings.Facts.of(row), connector.url.shown)
         found = await greenlet_spawn(migrate.check, link)
         await link.end("COMMIT")
         return found

@@ -15,17 +15,23 @@ from stepwell_drivers.hints import HintBus, RunKey
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.migrate import HEAD, check, identify, is_behind, warn_if_newer
 from stepwell_drivers.sql.postgres import claims
-from stepwell_drivers.sql.postgres.alarm import Alarm
 from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.postgres.commits import CALL, NOTHING
 from stepwell_drivers.sql.postgres.errors import refusal_of
-from stepwell_drivers.sql.postgres.facts import FACTS, Facts, Worth, warn_if_weak, worth_of
-from stepwell_drivers.sql.postgres.facts import check as check_facts
+from stepwell_drivers.sql.postgres.failure_log import Alarm
 from stepwell_drivers.sql.postgres.links import WRITE, Connector, Links, PostgresLink
 from stepwell_drivers.sql.postgres.listen import Listener
-from stepwell_drivers.sql.postgres.making import make
 from stepwell_drivers.sql.postgres.notices import Notices
 from stepwell_drivers.sql.postgres.readers import Readers
+from stepwell_drivers.sql.postgres.schema_setup import make
+from stepwell_drivers.sql.postgres.server_settings import (
+    FACTS,
+    Facts,
+    Worth,
+    warn_if_weak,
+    worth_of,
+)
+from stepwell_drivers.sql.postgres.server_settings import check as check_facts
 from stepwell_drivers.sql.postgres.url import PostgresUrl, parse
 from stepwell_drivers.sql.postgres.writer import Writer
 from stepwell_drivers.sql.store import SqlStore, changed_by

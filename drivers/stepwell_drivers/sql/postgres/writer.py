@@ -24,6 +24,7 @@ from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.sql.batch import RunKey
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.entries import RecordWork
+from stepwell_drivers.sql.error_class import Trouble
 from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.postgres.commits import CommitCalls
@@ -32,7 +33,6 @@ from stepwell_drivers.sql.postgres.links import WRITE, Links, PostgresLink
 from stepwell_drivers.sql.postgres.readers import roll_back
 from stepwell_drivers.sql.postgres.recordings import RecordCalls
 from stepwell_drivers.sql.postgres.renewals import RenewCall
-from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import (
     CommitWork,
     RenewWork,

@@ -18,9 +18,9 @@ from stepwell_drivers.sql import families, schema
 from stepwell_drivers.sql.batch import Batch
 from stepwell_drivers.sql.entries import SUMS, totals_of
 from stepwell_drivers.sql.sqlite.journal import write_entries
-from stepwell_drivers.sql.sqlite.known import NOTHING, Facts, Kept, Known, RunKey
 from stepwell_drivers.sql.sqlite.link import SqliteLink
 from stepwell_drivers.sql.sqlite.row_writes import write
+from stepwell_drivers.sql.sqlite.run_cache import NOTHING, Facts, Kept, Known, RunKey
 from stepwell_drivers.sql.statements import Query
 
 _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})

@@ -13,7 +13,7 @@ from stepwell.core.records.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from stepwell_drivers.sql.trouble import Trouble
+from stepwell_drivers.sql.error_class import Trouble
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _FATAL = frozenset(

@@ -26,7 +26,7 @@ from stepwell_drivers.sql.entries import (
     step_of,
     sums_of,
 )
-from stepwell_drivers.sql.sqlite.known import NOTHING, Facts, RunKey
+from stepwell_drivers.sql.sqlite.run_cache import NOTHING, Facts, RunKey
 from stepwell_drivers.sql.statements import Delete, Insert, Pick
 
 _Key = tuple[int, int, int]

@@ -16,9 +16,10 @@ from stepwell.core.records.errors import StoreFull, StoreMissing, StoreRefused, 
 from stepwell.core.records.states import Durability
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
-from stepwell_drivers.sql import claims, schema
+from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.deletes import TOMBSTONE_US
 from stepwell_drivers.sql.migrate import HEAD, check, identify, is_behind, migrate, warn_if_newer
+from stepwell_drivers.sql.sqlite import claims
 from stepwell_drivers.sql.sqlite.engine import (
     make_durable,
     make_file,

@@ -22,7 +22,7 @@ from stepwell_drivers.sql.bodies import plan_of, uuid_drawn
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, insert
 from stepwell_drivers.sql.rows import Rows
-from stepwell_drivers.sql.sqlite.known import Facts
+from stepwell_drivers.sql.sqlite.run_cache import Facts
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Update, parameters
 
 _UUID_AT = forms.RUN_NEW.index("uuid")

@@ -17,15 +17,15 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 from stepwell.core.port import Runtime
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.entries import RecordWork
+from stepwell_drivers.sql.error_class import Trouble
 from stepwell_drivers.sql.sqlite import engine
 from stepwell_drivers.sql.sqlite.commits import Group
 from stepwell_drivers.sql.sqlite.errors import is_busy, trouble_of
 from stepwell_drivers.sql.sqlite.journal import record
-from stepwell_drivers.sql.sqlite.known import Facts, Known, RunKey
 from stepwell_drivers.sql.sqlite.link import PausingDriver, SqliteLink
 from stepwell_drivers.sql.sqlite.renewals import renew
+from stepwell_drivers.sql.sqlite.run_cache import Facts, Known, RunKey
 from stepwell_drivers.sql.sqlite.thread import DiskThread
-from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import CommitWork, RenewWork, Work, apply_others, sweep
 
 LONG_ROWS = 1_024

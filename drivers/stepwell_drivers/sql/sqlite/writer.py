@@ -25,12 +25,12 @@ from stepwell.core.records.errors import (
 from stepwell.logger import get_logger
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.sql.entries import RecordWork
-from stepwell_drivers.sql.sqlite.checkpoints import PAGE_BYTES, WAIT_MS, Checkpoints
+from stepwell_drivers.sql.error_class import Trouble
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
 from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.sqlite.transactions import LONG_ROWS, Transactions
-from stepwell_drivers.sql.trouble import Trouble
+from stepwell_drivers.sql.sqlite.wal import PAGE_BYTES, WAIT_MS, Checkpoints
 from stepwell_drivers.sql.writes import (
     CommitWork,
     LogWork,

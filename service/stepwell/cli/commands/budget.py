@@ -9,8 +9,8 @@ from rich.table import Table
 
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import US, micros, span
 from stepwell.runtime import SystemRuntime

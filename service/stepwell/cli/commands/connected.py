@@ -10,8 +10,8 @@ from rich.table import Table
 
 from stepwell.cli import options
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line
 from stepwell.runtime import SystemRuntime

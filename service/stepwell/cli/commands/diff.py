@@ -11,8 +11,8 @@ from rich.text import Text
 from stepwell.cli import connect, describe, options, results
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime

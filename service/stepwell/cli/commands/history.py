@@ -8,8 +8,8 @@ import typer
 
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import count, micros, moment, note, one_line, short_id
 from stepwell_client import EventType, word

@@ -9,11 +9,11 @@ import typer
 from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
+from stepwell.cli.json_output import document
+from stepwell.cli.log_lines import call_lines
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import note, short_id
-from stepwell.cli.written import call_lines
 from stepwell_client import Unavailable
 from stepwell_client.internal import SyncMessageClient
 

@@ -10,11 +10,11 @@ import typer
 from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import Exit
+from stepwell.cli.json_output import document
+from stepwell.cli.log_lines import log_head, log_text, message_head
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import lines, note, short_id
-from stepwell.cli.written import log_head, log_text, message_head
 from stepwell_client import LogKind, Unavailable
 from stepwell_client.internal import SyncMessageClient
 from stepwell_client.v1 import types_pb2

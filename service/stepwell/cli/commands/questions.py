@@ -14,8 +14,8 @@ from stepwell.cli import connect, options
 from stepwell.cli.arguments import read
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import US, ago, micros, note, one_line, span
 from stepwell.runtime import SystemRuntime

@@ -13,8 +13,8 @@ from rich.text import Text
 from stepwell.cli import connect, describe, options, results, task_page, task_tree
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
-from stepwell.cli.documents import document
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.json_output import document
 from stepwell.cli.terminal import console, put, put_json
 from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime

@@ -23,7 +23,7 @@ from stepwell.core.loop.idempotency import (
     ask_again,
     waiting,
 )
-from stepwell.core.loop.losses import AWAITED, losses_of, name_of, shows_poison
+from stepwell.core.loop.loss_allowance import AWAITED, losses_of, name_of, shows_poison
 from stepwell.core.loop.questions import question_expired
 from stepwell.core.loop.signals import LeaseExpired, TimerDue
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus

@@ -11,7 +11,7 @@ from stepwell.core.loop.closing import (
     skip_dependents,
 )
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.losses import POISON, count_loss
+from stepwell.core.loop.loss_allowance import POISON, count_loss
 from stepwell.core.loop.renewals import attempt_failed
 from stepwell.core.loop.signals import Delivery, LeaseExpired
 from stepwell.core.loop.transition import Reply

@@ -12,7 +12,7 @@ from stepwell.core.loop.closing import close
 from stepwell.core.loop.context import FreeWorker, KeyFound, KeyState
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import reserved, wait
-from stepwell.core.loop.losses import losses_at, losses_of, set_losses, without
+from stepwell.core.loop.loss_allowance import losses_at, losses_of, set_losses, without
 from stepwell.core.loop.signals import GrantLease
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Lease

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.losses import current, losses_in
+from stepwell.core.loop.loss_allowance import current, losses_in
 from stepwell.core.port import OpenExecution, Presence, PresenceQuery, Runtime
 from stepwell.core.records.model import Run, Task
 from stepwell.core.records.routing import TYPED, does, fits, pin_of

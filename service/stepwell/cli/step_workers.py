@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from json import dumps
 
-from stepwell.cli.documents import json_value
+from stepwell.cli.json_output import json_value
 from stepwell.cli.text import one_line
 from stepwell_client import ExecutionStatus
 from stepwell_client.internal import MessageView

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.losses import losses_in, name_of
+from stepwell.core.loop.loss_allowance import losses_in, name_of
 from stepwell.core.loop.signals import LeaseExpired
 from stepwell.core.port import LeaseQuery, PresenceQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError

@@ -3,7 +3,7 @@
 Ready steps lie in lanes, one for each (tenant, queue, kind, role, type, pin), ordered by priority and then by when
 they became available; a claim reads the heads of the lanes that it wants and jumps over what isn't
 available yet. So it costs what it returns, however many runs are parked. A claim writes nothing: the
-holds are the process's, because one process holds the file (in Postgres they are a table).
+holds are the process's, because one process holds the file (in Postgres they are a column).
 """
 
 from __future__ import annotations

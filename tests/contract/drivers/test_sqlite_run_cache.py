@@ -15,7 +15,7 @@ from stepwell.core.records.errors import StoreFull
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import known, open_store
+from stepwell_drivers.sql.sqlite import open_store, run_cache
 from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
@@ -56,7 +56,7 @@ def next_of(before: Commit, number: int) -> Commit:
 async def test_run_that_is_not_known_any_more_is_looked_up(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known, "RUNS_MAX", 1)
+    monkeypatch.setattr(run_cache, "RUNS_MAX", 1)
     one = await ask.must(store, b.created_leased("one"))
     two = await ask.must(store, b.created_leased("two"))
     for number in range(1, 4):

@@ -13,9 +13,9 @@ from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import LeaseQuery, ReadyStep, Runtime, Store
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.states import ExecutionStatus
-from stepwell.engine.deaths import Deaths
 from stepwell.engine.names import LeaseKey, RunKey
 from stepwell.engine.runs import Runs
+from stepwell.engine.worker_deaths import Deaths
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
 
