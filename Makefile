@@ -127,7 +127,7 @@ simulate: $(READY) ## play SEEDS seeds of the simulator, FROM one on (a soak is 
 	@$(PY) -m tests.simulation.simulator --from $(FROM) --seeds $(SEEDS)
 
 differential: $(READY) ## play PROGRAMS random programs on each driver and the memory store side by side
-	@$(PY) -m tests.contract.differential --programs $(PROGRAMS) --seed $(SEED) \
+	@$(PY) -m stepwell_testkit.conformance.drawn --programs $(PROGRAMS) --seed $(SEED) \
 	    $(foreach name,$(DRIVERS),--factory tests.contract.conformance.conftest:$(name)Factory)
 
 check: $(READY) $(GENERATE_READY) $(FRAMEWORKS_READY) ## lint, formats, types, protocol, generated code, floors

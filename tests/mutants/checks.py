@@ -17,12 +17,12 @@ import pytest
 from stepwell.core.port import Store
 from stepwell.core.records.states import Durability
 from stepwell_testkit.conformance.catalog import invariants_of
+from stepwell_testkit.conformance.drawn import Explorer, Subject
 from stepwell_testkit.conformance.harness import Cases
 from tests.chaos.disk.disk import disk
 from tests.chaos.disk.powered import sqlite
 from tests.chaos.disk.series import Part, Series, Setting
 from tests.contract.conformance.conftest import MemoryFactory
-from tests.contract.differential import Explorer, Subject
 from tests.mutants import scenarios
 from tests.mutants.changes import StorePort
 from tests.simulation.crash_workloads import PLAIN

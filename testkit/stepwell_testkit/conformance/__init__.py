@@ -40,6 +40,7 @@ pytest.register_assert_rewrite(
             "loads",
             "logs",
             "operations",
+            "programs",
             "reads",
             "reservations",
             "resends",
@@ -66,6 +67,7 @@ from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: 
 from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.operations import TestDelete, TestLogs, TestPresence  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.programs import TestPrograms  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.questions import TestQuestions  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.reads import TestByKey, TestDuringWrites, TestPages  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.resends import TestAtomic, TestSentAgain  # noqa: E402 - after the rewriting
@@ -105,6 +107,7 @@ __all__ = [
     "TestLogsRemoved",
     "TestPages",
     "TestPresence",
+    "TestPrograms",
     "TestQuestions",
     "TestReady",
     "TestRecord",

@@ -34,6 +34,7 @@ GROUPS: Mapping[str, Group] = {
     "fidelity": Group(("TestFidelity", "TestDurability")),
     "tenants": Group(("TestTenants", "TestHostileNames")),
     "store": Group(("TestStore",)),
+    "programs": Group(("TestPrograms",)),
     "filters": Group(
         ("TestFilters",),
         "`page` raises StoreRefused for a RunQuery with more than a tenant; ListRuns shows all"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stepwell.core.port import NOBODY, Commit, Due, ReadyStep, Renewal, Reservation
 from stepwell.core.records.states import DueKind, ExecutionStatus
-from tests.contract.differential.names import RUNS, tenants_of
+from stepwell_testkit.conformance.drawn.names import RUNS, tenants_of
 
 Key = tuple[str, str]
 Place = tuple[str, str, str]

@@ -28,9 +28,9 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
-from tests.contract.differential.calls import Base, Change, Check, Row
-from tests.contract.differential.known import Key, Known, LeaseGrant, Sent
-from tests.contract.differential.names import (
+from stepwell_testkit.conformance.drawn.calls import Base, Change, Check, Row
+from stepwell_testkit.conformance.drawn.known import Key, Known, LeaseGrant, Sent
+from stepwell_testkit.conformance.drawn.names import (
     EPOCH_US,
     EXECUTIONS,
     EXECUTORS,
@@ -288,5 +288,5 @@ def _fences(change: Change, key: Key, known: Known) -> tuple[Fence, ...]:
                 recorded = known.recorded.get(one.token, 0) + check.recorded
             fences.append(Fence(execution_id=one.execution_id, token=one.token, recorded=recorded))
         elif not check.right:
-            fences.append(Fence(execution_id=EXECUTIONS[0].execution_id, token="of none"))
+            fences.append(Fence(execution_id=EXECUTIONS[0].execution_id, token="of none"))  # noqa: S106 - it opens nothing
     return tuple(fences)

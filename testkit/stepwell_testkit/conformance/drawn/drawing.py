@@ -6,7 +6,7 @@ some hundred records, and a draw costs more than many a call to a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import TypeVar
@@ -26,9 +26,9 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
-from tests.contract.differential.calls import Base, Call, Change, Check, Row, Swap
-from tests.contract.differential.making import ENDS
-from tests.contract.differential.names import (
+from stepwell_testkit.conformance.drawn.calls import Base, Call, Change, Check, Row, Swap
+from stepwell_testkit.conformance.drawn.making import ENDS
+from stepwell_testkit.conformance.drawn.names import (
     CALLS,
     EXECUTIONS,
     EXECUTORS,
@@ -248,7 +248,7 @@ FILTERS: tuple[dict[str, Sequence[object]], ...] = (
 ANCIENT_MS = 2**45
 """Before 1970."""
 
-TABLE: tuple[tuple[int, str, dict[str, Sequence[object] | Strategy[object]]], ...] = (
+TABLE: tuple[tuple[int, str, Mapping[str, Sequence[object] | Strategy[object]]], ...] = (
     (28, "commit", {"changes": st.tuples(change_of())}),
     (12, "commit", {"changes": few(of_any_base, 5, 1)}),
     (4, "commit", {"changes": few(again, 3, 1)}),
@@ -318,7 +318,9 @@ TABLE: tuple[tuple[int, str, dict[str, Sequence[object] | Strategy[object]]], ..
 )
 
 
-def _calls(method: str, fields: dict[str, Sequence[object] | Strategy[object]]) -> Strategy[Call]:
+def _calls(
+    method: str, fields: Mapping[str, Sequence[object] | Strategy[object]]
+) -> Strategy[Call]:
     def call(via: int, **arguments: object) -> Call:
         return Call(method=method, via=via, arguments=arguments)
 

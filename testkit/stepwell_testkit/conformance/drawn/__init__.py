@@ -5,13 +5,13 @@
 
 A program that fails is made small, printed with the command that replays it, and raised as
 `ProgramFailed`. The package names no driver: it is given a `StoreFactory`, on the command line too
-(`python -m tests.contract.differential --help`).
+(`python -m stepwell_testkit.conformance.drawn --help`).
 """
 
 from __future__ import annotations
 
-from tests.contract.differential.calls import Program
-from tests.contract.differential.machine import Explorer, ProgramFailed, replay
-from tests.contract.differential.subject import Subject
+from stepwell_testkit.conformance.drawn.calls import Program
+from stepwell_testkit.conformance.drawn.machine import Explorer, ProgramFailed, replay
+from stepwell_testkit.conformance.drawn.subject import Subject
 
 __all__ = ["Explorer", "Program", "ProgramFailed", "Subject", "replay"]

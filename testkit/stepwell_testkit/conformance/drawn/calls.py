@@ -16,7 +16,7 @@ import msgspec
 from stepwell.core.port import NOBODY, JournalWrite, Reservation, Timer
 from stepwell.core.records.model import Message, Question
 from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
-from tests.contract.differential.names import EXECUTIONS, KEYS, QUEUES, RUNS, WORKERS, Named
+from stepwell_testkit.conformance.drawn.names import EXECUTIONS, KEYS, QUEUES, RUNS, WORKERS, Named
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -28,12 +28,11 @@ from stepwell.core.port import (
 from stepwell.core.records.states import LogKind
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from stepwell_testkit.runtime import ManualRuntime
-from tests.contract.differential.acting import ANSWER_S_MAX, GROUPS, Calls
-from tests.contract.differential.calls import Base, Call, Change, Swap
-from tests.contract.differential.compare import Differs, Reader, must_equal
-from tests.contract.differential.making import ENDS
-from tests.contract.differential.names import (
+from stepwell_testkit.conformance.drawn.acting import ANSWER_S_MAX, GROUPS, Calls
+from stepwell_testkit.conformance.drawn.calls import Base, Call, Change, Swap
+from stepwell_testkit.conformance.drawn.compare import Differs, Reader, must_equal
+from stepwell_testkit.conformance.drawn.making import ENDS
+from stepwell_testkit.conformance.drawn.names import (
     EXECUTIONS,
     HALF_MS,
     KEYS,
@@ -43,7 +42,8 @@ from tests.contract.differential.names import (
     QUEUES,
     WORKERS,
 )
-from tests.contract.differential.subject import Subject
+from stepwell_testkit.conformance.drawn.subject import Subject
+from stepwell_testkit.runtime import ManualRuntime
 
 TURNS = 5
 """Turns of the event loop, in which hints come that were called for."""
@@ -127,7 +127,7 @@ class Player(Calls):
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
                 left = await self._cleaned()
-        except Exception:
+        except Exception:  # noqa: BLE001 - what can't be cleaned is dropped
             left = True
         if left:
             await self.subject.drop()

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from stepwell.runtime import SystemRuntime
-from tests.contract.differential import drawing as d
-from tests.contract.differential.calls import Call, Program
-from tests.contract.differential.compare import Differs
-from tests.contract.differential.player import Player
-from tests.contract.differential.subject import Subject
+from stepwell_testkit.conformance.drawn import drawing as d
+from stepwell_testkit.conformance.drawn.calls import Call, Program
+from stepwell_testkit.conformance.drawn.compare import Differs
+from stepwell_testkit.conformance.drawn.player import Player
+from stepwell_testkit.conformance.drawn.subject import Subject
 
 SHRINK_S_MAX = 30.0
 UNHEALTHY = (
@@ -37,7 +37,9 @@ class ProgramFailed(AssertionError):
     ) -> None:
         lines = [f"{at:4d}  {text}" for at, text in enumerate(log, 1)]
         cause = str(error) if isinstance(error, Differs) else f"{type(error).__name__}: {error}"
-        command = f"python -m tests.contract.differential {subject.option} --replay {program.text}"
+        command = (
+            f"python -m stepwell_testkit.conformance.drawn {subject.option} --replay {program.text}"
+        )
         head = "a driver and the reference differ after these calls:"
         super().__init__("\n".join([head, *lines, cause, f"replay: {command}"]))
         self.program = program

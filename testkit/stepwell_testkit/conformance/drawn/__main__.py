@@ -1,4 +1,4 @@
-"""`python -m tests.contract.differential`: many programs on one driver, or one of them again.
+"""`python -m stepwell_testkit.conformance.drawn`: many programs on one driver, or one of them again.
 
     … --factory tests.contract.conformance.conftest:SqliteFactory --programs 5000
     … --factory tests.contract.conformance.conftest:SqliteFactory --replay eNq…
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import cast
 
 from stepwell.runtime import SystemRuntime
+from stepwell_testkit.conformance.drawn import Explorer, Program, ProgramFailed, Subject, replay
 from stepwell_testkit.conformance.harness import StoreFactory
-from tests.contract.differential import Explorer, Program, ProgramFailed, Subject, replay
 
 CHUNK = 100
 """Programs drawn from one seed."""
@@ -29,7 +29,7 @@ CHUNK = 100
 def main() -> int:
     """Play; returns 1 at the first program that fails."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.contract.differential",
+        prog="python -m stepwell_testkit.conformance.drawn",
         description="Play programs of calls on a driver and on the reference side by side.",
     )
     parser.add_argument(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Iterable
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -90,7 +90,7 @@ async def answered(answer: Awaitable[object]) -> object:
         raise
     except InvalidArgument:
         return Failed("InvalidArgument")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a driver may raise anything
         return Failed(type(error).__name__, str(error))
 
 
@@ -138,16 +138,26 @@ def must_equal(expected: object, got: object) -> None:
 
 def _first_difference(expected: Any, got: Any, *, at: str) -> tuple[str, object, object]:
     """Return where two built-in values differ, and what stands there."""
-    if type(expected) is type(got) and isinstance(got, dict | list | tuple):
-        names = expected.keys() | got.keys() if isinstance(got, dict) else range(len(got))
-        for name in names if len(expected) == len(got) else ():
-            one, other = (
-                whole.get(name) if isinstance(whole, dict) else whole[name]
-                for whole in (expected, got)
-            )
-            if one != other:
-                return _first_difference(one, other, at=f"{at}.{name}")
+    for name in _places(expected, got):
+        one, other = _at(expected, name), _at(got, name)
+        if one != other:
+            return _first_difference(one, other, at=f"{at}.{name}")
     return at, expected, got
+
+
+def _places(expected: Any, got: Any) -> Iterable[Any]:
+    """Return the keys or indexes at which two containers of one size can be compared."""
+    if type(expected) is not type(got) or not isinstance(got, dict | list | tuple):
+        return ()
+    if len(expected) != len(cast("list[Any]", got)):
+        return ()
+    places: Any = expected
+    return places.keys() if isinstance(expected, dict) else range(len(places))
+
+
+def _at(whole: Any, name: Any) -> Any:
+    held: Any = whole
+    return held.get(name) if isinstance(whole, dict) else held[name]
 
 
 def brief(value: object) -> str:
