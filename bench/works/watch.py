@@ -57,7 +57,7 @@ class Watch:
             plan = paced(steps, self.steps_per_second)
             handle = await world.client.start(plan=plan, max_parallel=AHEAD)
             await world.worker.reached_gate("gate")
-            after = (await handle.refresh()).last_event
+            after = (await handle.get()).last_event
             with ExitStack() as stack:
                 readers = [
                     await self._reader(stack, world, number, handle.id, after)

@@ -34,7 +34,7 @@ def last_event_in(store: Path, run_id: str) -> int:
 async def read_history(client: Client, run_id: str) -> History:
     """Read all events of a run that has ended, from the first one."""
     history = History()
-    async with client.watch(run_id) as events:
+    async with client.run(run_id).watch() as events:
         async for event in events:
             history.add(event)
     return history

@@ -126,11 +126,11 @@ class Stage(ABC):
 
     async def _follow(self) -> None:
         """Add the run's events to its history. The watch reconnects by itself, and misses none."""
-        async with self.client.watch(self.run_id) as events:
+        async with self.client.run(self.run_id).watch() as events:
             async for event in events:
                 self.history.add(event)
                 if event.plan_revision:
-                    async for task in self.client.tasks(self.run_id):
+                    async for task in self.client.run(self.run_id).tasks():
                         self.titles[task.id] = task.definition.title
                         self.types[task.id] = task.definition.type
                 self.screen.print_event(event)
@@ -178,7 +178,7 @@ class Stage(ABC):
             return False  # It is minted at the first start.
         try:
             async with self._new_client() as client:
-                await client.server_info()
+                await client.info()
         except StepwellClientError:
             return False
         return True
@@ -205,7 +205,7 @@ class Stage(ABC):
         """Kill the worker, and start another one of its name."""
         pid = self.worker.pid
         await self.worker.kill()
-        run = await self.client.get(self.run_id)
+        run = await self.client.run(self.run_id).get()
         self._killed(Kill("worker", run.last_event), pid)
         self.screen.print("its successor will say who it is, and get what was lost", "dim")
         await self._stay_dark()

@@ -103,11 +103,11 @@ class Demo(Stage):
             self.worker.check()
             self.screen.print_if_quiet()
             await asyncio.sleep(LOOK_SECONDS)
-            questions = [one async for one in self.client.questions(self.run_id)]
+            questions = [one async for one in self.client.run(self.run_id).questions()]
         [question] = questions
         self.screen.print(f"a person is asked: {question.prompt}", "bold")
         answer = await self._ask_here(question.prompt) or FIRST
-        await self.client.answer(self.run_id, question.id, answer)
+        await self.client.run(self.run_id).answer(question.id, answer)
         self.screen.print(f"answered: {answer}", "bold")
 
     async def _ask_here(self, prompt: str) -> str:
@@ -153,9 +153,9 @@ class Demo(Stage):
 
     async def conclude(self) -> bool:
         put = self.console.print
-        run = await self.client.get(self.run_id)
+        run = await self.client.run(self.run_id).get()
         history = await read_history(self.client, self.run_id)
-        entries = [entry async for entry in self.client.journal(self.run_id)]
+        entries = [entry async for entry in self.client.run(self.run_id).journal()]
         ends = [entry for entry in entries if entry.mark == JournalMark.END]
         lines = self.ledger.read()
         counted = tallies(lines)

@@ -61,7 +61,7 @@ class Demo(Stage):
 
     async def conclude(self) -> bool:
         put = self.console.print
-        run = await self.client.get(self.run_id)
+        run = await self.client.run(self.run_id).get()
         stored = await read_history(self.client, self.run_id)
         put()
         put(steps_table(stored, self.kills, self.types))

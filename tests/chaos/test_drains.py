@@ -59,10 +59,11 @@ class Commander:
                 continue
             run_id = self._rnd.choice(self.runs[-4:])
             try:
-                paused = await self._client.calls.pause(run_id, request_id=str(uuid4()))
-                self.acknowledged[run_id, EventType.RUN_PAUSED] += paused.changed
-                resumed = await self._client.calls.resume(run_id, request_id=str(uuid4()))
-                self.acknowledged[run_id, EventType.RUN_RESUMED] += resumed.changed
+                run = self._client.run(run_id)
+                await run.pause(request_id=str(uuid4()))
+                self.acknowledged[run_id, EventType.RUN_PAUSED] += run.changed
+                await run.resume(request_id=str(uuid4()))
+                self.acknowledged[run_id, EventType.RUN_RESUMED] += run.changed
             except FailedPrecondition:
                 # A run that has ended meanwhile can't be paused, and nothing is lost by that.
                 pass
@@ -83,7 +84,7 @@ class Commander:
             for run_id in self.runs:
                 # One may have been left paused.
                 with suppress(FailedPrecondition):
-                    await self._client.calls.resume(run_id)
+                    await self._client.run(run_id).resume()
 
     def check(self, findings: Findings) -> int:
         """Each acknowledged command is in its run's log; returns how many those are."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell_client import Client, RunNotFound, Unavailable
+from stepwell_client import RunHandle, RunNotFound, Unavailable
 from stepwell_client.internal import BACKOFFS
 from stepwell_testkit.faults import Mode
 from tests.chaos.faults.functional import (
@@ -134,15 +134,15 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(backoff, "base_seconds", 0.02)
         monkeypatch.setattr(backoff, "cap_seconds", 0.1)
     # The one call that they don't repeat: whoever makes it may.
-    monkeypatch.setattr(Client, "delete", _deleting(Client.delete))
+    monkeypatch.setattr(RunHandle, "delete", _deleting(RunHandle.delete))
 
 
 def _deleting(delete: Delete) -> Delete:
-    async def repeated(client: Client, run_id: str, *, on_behalf_of: str = "") -> None:
+    async def repeated(run: RunHandle, *, on_behalf_of: str = "") -> None:
         again = False
         while True:
             try:
-                await delete(client, run_id, on_behalf_of=on_behalf_of)
+                await delete(run, on_behalf_of=on_behalf_of)
             except Unavailable:
                 again = True
                 continue

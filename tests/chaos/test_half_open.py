@@ -129,7 +129,7 @@ def _short_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _watch(client: LibraryClient, run_id: str, numbers: list[int]) -> None:
-    async with client.watch(run_id) as events:
+    async with client.run(run_id).watch() as events:
         async for event in events:
             numbers.append(event.number)  # noqa: PERF401 - each is looked at as it comes
 

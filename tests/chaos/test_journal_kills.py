@@ -59,7 +59,7 @@ async def test_J3_acknowledged_calls_never_run_again_whoever_is_killed(
 
 async def _until_blocked_on(run: RunHandle, kind: BlockedKind) -> None:
     async def is_so() -> bool:
-        return (await run.refresh()).blocked_on == kind
+        return (await run.get()).blocked_on == kind
 
     await until(is_so)
 
@@ -86,12 +86,12 @@ async def test_J5_a_begun_call_is_settled_by_a_person_and_never_by_itself(
     await place.start_server()
     async with place.client() as client:
         run = await _lost_while_charging(place, gates, client)
-        executions = [one async for one in client.executions(run.id)]
+        executions = [one async for one in client.run(run.id).executions()]
         (unknown,) = [one for one in executions if one.unknown_call]
         assert unknown.status == types_pb2.EXECUTION_STATUS_UNKNOWN_OUTCOME
         assert unknown.unknown_call == "charge"
         resolution = Done("paid by hand") if done else NotDone("the bank knows of none")
-        await client.resolve(run.id, unknown.id, resolution, call="charge")
+        await client.run(run.id).resolve(unknown.id, resolution, call="charge")
         result = (await run.result())["a"]
 
     assert result == ("thought 0, paid by hand" if done else "thought 0, paid")
@@ -118,7 +118,7 @@ async def test_a_resting_step_needs_no_worker_and_outlives_the_server(place: Pla
         await until(asks)
         await run.answer(asked[0], "Ada")
         assert (await run.result())["a"] == "thought 0 of Ada"
-        (task,) = [one async for one in client.tasks(run.id)]
+        (task,) = [one async for one in client.run(run.id).tasks()]
         entries = [one async for one in run.journal(values=True)]
 
     assert gates.ran() == Counter({"think-0": 1})

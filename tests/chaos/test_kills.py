@@ -143,7 +143,7 @@ class _Story:
         for run_id in self.acknowledged:
             run = await self._answered(client, run_id)
             while run.failure is not None and run.failure.kind == "POISON":
-                await client.resume(run_id)
+                await client.run(run_id).resume()
                 run = await self._answered(client, run_id)
 
     async def _calling(self, client: Client, plan: Plan) -> None:
@@ -154,9 +154,9 @@ class _Story:
         end = asyncio.create_task(waited(client, run_id))
         while not end.done():
             with suppress(Unavailable):
-                async for one in client.questions(run_id):
+                async for one in client.run(run_id).questions():
                     if one.status == QuestionStatus.OPEN:
-                        await client.answer(run_id, one.id, "Ada")
+                        await client.run(run_id).answer(one.id, "Ada")
             await asyncio.wait([end], timeout=0.3)
         return end.result()
 

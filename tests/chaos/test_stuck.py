@@ -54,10 +54,10 @@ async def test_L5_other_runs_advance_while_a_transaction_is_stuck(
                 free = await served.client.start("free", plan=plan)
                 seen = [event async for event in free.watch()]
                 assert await free.result() == {"a": 2}
-                assert len(seen) == (await free.refresh()).last_event
+                assert len(seen) == (await free.get()).last_event
                 # What is stuck can be read still, and its watch stands.
-                assert (await held.refresh()).status != RunStatus.SUCCEEDED
-                listed = [one.id async for one in served.client.list()]
+                assert (await held.get()).status != RunStatus.SUCCEEDED
+                listed = [one.id async for one in served.client.runs()]
                 assert sorted(listed) == sorted([held.id, free.id])
         async with served.worker(counting()):
             assert (await held.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED

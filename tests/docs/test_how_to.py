@@ -33,7 +33,7 @@ def test_cron_line_that_runs_twice_starts_one_run(shell: Shell) -> None:
     assert first.returncode == 0, first.stderr
     assert first.stdout == again.stdout
     with shell.client() as client:
-        assert len(list(client.list())) == 1
+        assert len(list(client.runs())) == 1
 
 
 def test_line_of_the_crontab_is_that_of_the_shell(shell: Shell) -> None:

@@ -44,8 +44,8 @@ def test_settings_in_a_file_a_token_of_ones_own_and_metrics(shell: Shell) -> Non
     server = shell.serve("stepwell serve --metrics-port 0")
     assert '"event": "serving"' in shell.said(server)
     with SyncClient(shell.target, token_file=shell.folder / "dashboard.token") as client:
-        assert client.server_info().subject == "dashboard"
-        assert list(client.list()) == []
+        assert client.info().subject == "dashboard"
+        assert list(client.runs()) == []
         with pytest.raises(PermissionDenied):
             client.start("not allowed")
     _see_metrics(shell.said(server))
@@ -73,7 +73,7 @@ def test_a_store_in_a_process_of_its_own(shell: Shell) -> None:
     assert "POWER" in shell.said(server)
     with SyncClient(address[1], token_file=shell.token_file) as client:
         run = client.start("kept elsewhere", plan=[Task("one")])
-        assert run.refresh().goal == "kept elsewhere"
+        assert run.get().goal == "kept elsewhere"
     assert (shell.folder / "stepwell.db").is_file()
 
 
@@ -124,11 +124,11 @@ def test_a_backup_of_a_running_server_is_a_store(shell: Shell) -> None:
         sql = copy["sql"].replace("'", f"'{shell.folder}/", 1)
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.execute(sql)
-        client.cancel(run_id)
+        client.run(run_id).cancel()
     assert stop(server, signal.SIGTERM) == 0
     shell.serve("stepwell serve --store sqlite:///backup.db")
     with shell.client() as client:
-        assert client.get(run_id).status == types_pb2.RUN_STATUS_QUEUED
+        assert client.run(run_id).get().status == types_pb2.RUN_STATUS_QUEUED
 
 
 def test_exit_codes_and_commands_are_those_that_there_are() -> None:

@@ -119,7 +119,7 @@ def test_serve_keeps_its_state_by_itself(shell: Shell) -> None:
     stop(server, signal.SIGKILL)
     shell.serve("stepwell serve")
     with shell.client() as client:
-        assert client.get(run_id).goal == "kept"
+        assert client.run(run_id).get().goal == "kept"
 
 
 # --- all pages -------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ async def test_the_test_models_requests_and_tools_outlive_their_worker(place: Pl
         place.start_worker(AGENT)
         assert (await run.result())["a"] == '{"find":"seen a"}'
         names = Counter([one.name async for one in run.journal()])
-        usage = (await run.refresh()).usage
+        usage = (await run.get()).usage
 
     assert gates.ran() == Counter({"test-find-a": 2})
     assert names == Counter({"tested.model": 2, "tested.tool.find": 1})

@@ -111,10 +111,10 @@ async def _is_served(address: str, made: Made, kind: str) -> None:
     assert address.startswith("grpcs://") is has_tls
     security = _trusting(made, is_known=kind == "mutual") if has_tls else Security()
     async with Client(address, token=token("all"), **security) as client:
-        assert (await client.server_info()).subject == "all"
+        assert (await client.info()).subject == "all"
     async with Client(address, token="", **security) as client:
         with pytest.raises(Exception, match="no token came"):
-            await client.server_info()
+            await client.info()
 
 
 async def test_certificate_that_cannot_be_used_is_refused_at_the_start(
@@ -178,7 +178,7 @@ async def test_server_that_asks_for_certificates_connects_nobody_without(
     ):
         async with Client(target, token=token("all"), **security) as client:
             with pytest.raises(Unavailable, match=words) as caught:
-                await client.server_info()
+                await client.info()
             assert isinstance(caught.value, NotSecured) is ("not trusted" in words)
 
 
@@ -196,7 +196,7 @@ async def test_worker_client_and_watch_work_by_tls(world: World, made: Made) -> 
     ):
         run = await client.start("g", plan=[Task("a", "double", 21)])
         assert await run.result() == {"a": 42}
-        events = [event async for event in client.watch(run.id)]
+        events = [event async for event in client.run(run.id).watch()]
         assert events[-1].number == len(events)
 
 
@@ -228,11 +228,11 @@ async def test_of_several_addresses_the_one_that_answers_is_used(world: World, m
     target = f"grpcs://127.0.0.1:1,127.0.0.1:{port}"
     security = _trusting(made) | Security(tls_name="localhost")
     async with Client(target, token=token("all"), **security) as client:
-        assert (await client.server_info()).subject == "all"
+        assert (await client.info()).subject == "all"
     security |= Security(tls_name="elsewhere")
     async with Client(f"127.0.0.1:{port}", token=token("all"), **security) as client:
         with pytest.raises(NotSecured, match="not for the address"):
-            await client.server_info()
+            await client.info()
 
 
 # --- new certificates --------------------------------------------------------------------------------
@@ -257,26 +257,26 @@ async def test_new_certificates_are_taken_and_no_stream_ends(
 
     async with connect(made) as client, connect(before) as stale:
         run = await client.start("g")
-        async with client.watch(run.id) as watch:
+        async with client.run(run.id).watch() as watch:
             events = aiter(watch)
             await anext(events)
 
             # Half of the new pair: who connects is served with the one before.
             shutil.copy(later.server.certificate, made.server.certificate)
             async with connect(before) as another:
-                assert (await another.get(run.id)).version == 1
+                assert (await another.run(run.id).get()).version == 1
             (word,) = [one for one in said if "are not taken" in one["event"]]
             assert str(made.server.certificate) in word["why"]
 
             _replace(made, later)
             async with connect(later) as another:
-                await another.cancel(run.id)
+                await another.run(run.id).cancel()
             assert [event async for event in events]
         assert any("in use" in one["event"] for one in said)
         # The client's own files are new too, for its next call; those of another client are not.
-        await client.get(run.id)
+        await client.run(run.id).get()
         with pytest.raises(NotSecured, match="not trusted"):
-            await stale.get(run.id)
+            await stale.run(run.id).get()
 
 
 async def test_synchronous_client_takes_new_certificates(
@@ -284,6 +284,6 @@ async def test_synchronous_client_takes_new_certificates(
 ) -> None:
     (address,) = (await world.server(grpc=_listening(made, "mutual"))).addresses
     with SyncClient(address, token=token("all"), **_trusting(made, is_known=True)) as client:
-        await asyncio.to_thread(client.server_info)
+        await asyncio.to_thread(client.info)
         _replace(made, _make(tmp_path / "later"))
-        assert (await asyncio.to_thread(client.server_info)).subject == "all"
+        assert (await asyncio.to_thread(client.info)).subject == "all"

@@ -2,9 +2,7 @@
 
 `Client` and `SyncClient` talk to the Orchestrator service, with the same words; what they return are frozen
 records. `Agent` collects functions, and `Worker` serves them. `RunView` folds a run's events into its rows.
-`stepwell_client.internal` has the parts that
-servers and command lines build on, among them clients that return the protocol's messages, of
-`stepwell_client.v1`.
+`stepwell_client.internal` has the parts that servers and command lines build on.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from stepwell_client.agent.contexts import (
     current_step,
 )
 from stepwell_client.calls.blocking import SyncWatch
-from stepwell_client.calls.client import Client, RunHandle
-from stepwell_client.calls.reads import ExecutionRecord
+from stepwell_client.calls.client import Client
+from stepwell_client.calls.run_handle import RunHandle
 from stepwell_client.calls.streams import Watch
 from stepwell_client.calls.sync import SyncClient, SyncRunHandle
 from stepwell_client.enums import (
@@ -134,6 +132,7 @@ from stepwell_client.records.run import (
     RunResults,
     RunTask,
     RunUpdate,
+    Transcript,
 )
 from stepwell_client.records.run_view import RunView
 from stepwell_client.worker.serve import serve
@@ -160,7 +159,6 @@ __all__ = [
     "Event",
     "EventType",
     "Execution",
-    "ExecutionRecord",
     "ExecutionStatus",
     "ExpiryAction",
     "FailedPrecondition",
@@ -245,6 +243,7 @@ __all__ = [
     "TaskContext",
     "TaskPattern",
     "TaskStatus",
+    "Transcript",
     "Unauthenticated",
     "Unavailable",
     "Undecided",

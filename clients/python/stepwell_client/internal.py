@@ -13,17 +13,13 @@ from stepwell_client.agent.journal.context import in_thread, on_loop, opened_cal
 from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
 from stepwell_client.agent.scopes import code_run, current_key
 from stepwell_client.calls.cursors import RunCursor
-from stepwell_client.calls.message_client import MessageClient
-from stepwell_client.calls.reads import ResultMessages
 from stepwell_client.calls.requests import ForkOptions, StartOptions
-from stepwell_client.calls.sync_messages import SyncMessageClient
 from stepwell_client.enums import to_wire
 from stepwell_client.link.backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
 from stepwell_client.link.connect import Connection, CurrentChannel, is_local
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.link.status import Details, error_of, from_rpc_error
 from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
-from stepwell_client.records.message_view import MessageView
 from stepwell_client.records.plans import plan_draft
 from stepwell_client.records.reading import RECORDS, read_event, read_question, read_task
 from stepwell_client.records.reading import read as read_record
@@ -45,16 +41,12 @@ __all__ = [
     "CurrentChannel",
     "Details",
     "ForkOptions",
-    "MessageClient",
-    "MessageView",
     "Receiver",
     "Reconcile",
-    "ResultMessages",
     "RunCursor",
     "Runtime",
     "StartOptions",
     "StepServices",
-    "SyncMessageClient",
     "clip",
     "code_run",
     "current_key",

@@ -17,9 +17,7 @@ from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.errors import OPTIONS, exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.text import SHORT_CHARS, short_id
-from stepwell_client import NotFound, Security, StepwellClientError
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import types_pb2
+from stepwell_client import NotFound, Run, Security, StepwellClientError, SyncClient, SyncRunHandle
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,35}")
@@ -100,9 +98,7 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
     def run(where: Connection, **arguments: Any) -> int:
         address = where.target or "the server"
         try:
-            with SyncMessageClient(
-                where.target, token_file=where.token_file, **where.security
-            ) as client:
+            with SyncClient(where.target, token_file=where.token_file, **where.security) as client:
                 address = client.connection.target
                 return command(client, **arguments)
         except StepwellClientError as error:
@@ -111,7 +107,7 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
     return connecting(run)
 
 
-def run_id(client: SyncMessageClient, text: str) -> str:
+def run_id(client: SyncClient, text: str) -> str:
     """Return the whole run id for a text that is one, or the beginning of one."""
     prefix = text.strip()
     if _UUID.fullmatch(prefix):
@@ -124,7 +120,7 @@ def run_id(client: SyncMessageClient, text: str) -> str:
     if len(ids) == 1:
         return ids[0]
     try:
-        return client.get(prefix).spec.run_id  # A name may be the beginning of another.
+        return client.run(prefix).get().id  # A name may be the beginning of another.
     except NotFound:
         pass
     listed = ", ".join(short(ids)[one] for one in ids[:_LISTED_MAX])
@@ -132,10 +128,15 @@ def run_id(client: SyncMessageClient, text: str) -> str:
     raise CliError(f"{more} runs' ids begin with {prefix}: {listed}; type some more of it")
 
 
-def _beginning_with(client: SyncMessageClient, prefix: str) -> list[str]:
+def handle(client: SyncClient, text: str) -> SyncRunHandle:
+    """Return a handle of the run whose id a text is, or begins."""
+    return client.run(run_id(client, text))
+
+
+def _beginning_with(client: SyncClient, prefix: str) -> list[str]:
     """Return the newest ids that begin so: one more than a message lists."""
-    runs = client.list(run_id_prefix=prefix, page_size=_LISTED_MAX + 1)
-    return [run.spec.run_id for run in islice(runs, _LISTED_MAX + 1)]
+    runs = client.runs(run_id_prefix=prefix, page_size=_LISTED_MAX + 1)
+    return [run.id for run in islice(runs, _LISTED_MAX + 1)]
 
 
 def short(ids: Sequence[str]) -> dict[str, str]:
@@ -161,13 +162,13 @@ def labels(pairs: Sequence[str] | None) -> dict[str, str]:
     return made
 
 
-def name_of(run: types_pb2.Run) -> str:
+def name_of(run: Run) -> str:
     """Return the run's id as people type it."""
-    return short_id(run.spec.run_id)
+    return short_id(run.id)
 
 
-def check_task(client: SyncMessageClient, run_id: str, task_id: str) -> None:
+def check_task(client: SyncClient, run_id: str, task_id: str) -> None:
     """Raise CliError for the id of a task that the run never had; an empty id is allowed."""
-    if task_id and all(one.task.task_id != task_id for one in client.tasks(run_id)):
+    if task_id and all(one.id != task_id for one in client.run(run_id).tasks()):
         name = short_id(run_id)
         raise CliError(f"run {name} has no task {task_id!r}; see: stepwell show {name} --all")

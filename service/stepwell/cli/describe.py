@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import NamedTuple
 
 from stepwell.cli.text import count, micros, one_line, short_id, span
 from stepwell_client import (
     ENDED,
+    AttemptCounts,
     BlockedKind,
+    Execution,
     ExecutionStatus,
+    FailureRecord,
     PauseReason,
     Phase,
+    Run,
     RunStatus,
+    RunTask,
+    RunView,
     StepKind,
     TaskStatus,
-    word,
+    Usage,
+    WaitingStep,
+    WaitKind,
 )
-from stepwell_client.internal import MessageView
-from stepwell_client.v1 import types_pb2
 
 STATUS_STYLES: dict[int, str] = {
     RunStatus.QUEUED: "dim",
@@ -66,26 +73,28 @@ STEP_NAMES: dict[int, str] = {
 }
 
 
-def status(run: types_pb2.Run) -> str:
+def status(run: Run) -> str:
     """Return the name of the run's status."""
-    return word(RunStatus, run.status)
+    return run.status.name
 
 
-def failure(one: types_pb2.Failure) -> str:
+def failure(one: FailureRecord | None) -> str:
     """Return a failure in one line; empty: there is none."""
+    if one is None:
+        return ""
     return one_line(": ".join(part for part in (one.kind, one.message) if part))
 
 
-def where(view: MessageView) -> str:
+def where(view: RunView) -> str:
     """Return the phase and the iteration."""
     run = view.run
-    phase = "" if run.phase == Phase.DONE else word(Phase, run.phase).lower()
-    iteration = f"iteration {run.iteration} of {run.spec.max_iterations}"
+    phase = "" if run.phase == Phase.DONE else run.phase.name.lower()
+    iteration = f"iteration {run.iteration} of {run.max_iterations}"
     parts = [phase, iteration if run.iteration > 1 or StepKind.REFLECT in run.stages else ""]
     return " · ".join(part for part in parts if part)
 
 
-def took_us(run: types_pb2.Run, now_us: int) -> int:
+def took_us(run: Run, now_us: int) -> int:
     """Return the time since the run's start, until its end where it has ended."""
     began = micros(run.started_time) or micros(run.created_time)
     ended = micros(run.ended_time)
@@ -98,39 +107,37 @@ def caller(actor: str, on_behalf_of: str) -> str:
     return f"{name} for {one_line(on_behalf_of)}" if name and on_behalf_of else name
 
 
-def parent(run: types_pb2.Run) -> str:
+def parent(run: Run) -> str:
     """Return the run and version that a run was forked from; empty: it is no fork."""
-    spec = run.spec
     return (
-        f"{short_id(spec.parent_run_id)} at version {spec.parent_version}"
-        if spec.parent_run_id
+        f"{short_id(run.parent_run_id)} at version {run.parent_version}"
+        if run.parent_run_id
         else ""
     )
 
 
-def attempts(run: types_pb2.Run) -> str:
+def attempts(run: Run) -> str:
     """Return the number of attempts by their end; empty: none has ended. Those that were handed back are none."""
-    fields = types_pb2.AttemptCounts.DESCRIPTOR.fields
     counted = [
-        (field.name.replace("_", " "), getattr(run.attempts, field.name))
-        for field in fields
-        if field.name != "released"
+        (one.name.replace("_", " "), getattr(run.attempts, one.name))
+        for one in fields(AttemptCounts)
+        if one.name != "released"
     ]
     return ", ".join(f"{number:,} {name}" for name, number in counted if number)
 
 
-def attempt_of(view: MessageView, one: types_pb2.Execution) -> int:
+def attempt_of(view: RunView, one: Execution) -> int:
     """Return which attempt at its step this is, for people: those that were handed back are none.
 
     Their own numbers, which are never used again, count all.
     """
-    step = one.execution_id.rpartition("#")[0]
+    step = one.id.rpartition("#")[0]
     earlier = (view.executions.get(f"{step}#{number}") for number in range(1, one.attempt))
     back = sum(each is not None and each.status == ExecutionStatus.RELEASED for each in earlier)
     return one.attempt - back
 
 
-def tasks(run: types_pb2.Run) -> str:
+def tasks(run: Run) -> str:
     """Return the number of tasks that are done, and of those that ended otherwise."""
     counts = run.counts
     if not counts.total:
@@ -143,7 +150,7 @@ def tasks(run: types_pb2.Run) -> str:
     return ", ".join(parts)
 
 
-def spent(usage: types_pb2.Usage) -> str:
+def spent(usage: Usage) -> str:
     """Return the tokens and the cost that were used up; empty: none."""
     parts: list[str] = []
     if usage.input_tokens or usage.output_tokens:
@@ -158,17 +165,17 @@ def cost(amount_micros: int) -> str:
     return f"{amount_micros / 1_000_000:,.6f}".rstrip("0").rstrip(".")
 
 
-def blocked(run: types_pb2.Run, *, exact: bool) -> str:
+def blocked(run: Run, *, exact: bool) -> str:
     """Return what the run waits for and who can help; empty: nothing.
 
     `exact`: the run comes from the service; from events alone a busy worker looks like an absent one.
     """
-    kind, queue = run.blocked_on, run.spec.queue
+    kind, queue = run.blocked_on, run.queue
     if run.status in ENDED:
         return ""
     if kind == BlockedKind.WORKER and exact:
         return _no_worker(run)
-    if kind == BlockedKind.CAPACITY and run.waiting_for.alone:
+    if kind == BlockedKind.CAPACITY and run.waiting_for is not None and run.waiting_for.alone:
         return f"a step that may have ended its workers waits for a worker of queue {queue!r} that holds nothing else"
     if kind in (BlockedKind.WORKER, BlockedKind.CAPACITY):
         return f"no worker of queue {queue!r} is free"
@@ -185,16 +192,15 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
     return ""
 
 
-def _no_worker(run: types_pb2.Run) -> str:
-    step, queue = run.waiting_for, run.spec.queue
+def _no_worker(run: Run) -> str:
+    step, queue = run.waiting_for or WaitingStep(), run.queue
     wanted = [
         *([f"tasks of type {step.type!r}"] if step.type else []),
         *([f"role {step.role!r}"] if step.role else []),
     ]
-    least = step.worker_version.match == types_pb2.VERSION_MATCH_AT_LEAST
-    pin = step.worker_version.version
-    if pin:
-        wanted.append(f"version {pin}{' or later' if least else ''}")
+    pin = step.worker_version.removeprefix(">=")
+    if pin and pin != "any":
+        wanted.append(f"version {pin}{' or later' if pin != step.worker_version else ''}")
     does = f" and does {', '.join(wanted)}" if wanted else ""
     return (
         f"no worker serves queue {queue!r}{does}; start one: "
@@ -202,24 +208,24 @@ def _no_worker(run: types_pb2.Run) -> str:
     )
 
 
-def task_waits(view: MessageView, task: types_pb2.Task) -> str:
+def task_waits(view: RunView, task: RunTask) -> str:
     """Return a phrase about what a blocked task waits for: its question, else the first thing of a suspended step."""
     for question_id in (task.question_id, *(one.question_id for one in task.waits)):
         if (question := view.questions.get(question_id)) is not None:
             return f"asks: {one_line(question.prompt)}"
     kinds = {one.kind for one in task.waits}
-    if types_pb2.WAIT_KIND_SLEEP in kinds:
+    if WaitKind.SLEEP in kinds:
         return "sleeps"
-    if types_pb2.WAIT_KIND_BUDGET in kinds:
+    if WaitKind.BUDGET in kinds:
         return "waits for a higher budget"
     return "waits for an answer" if task.question_id or kinds else "nobody knows what came of it"
 
 
-def unknown(execution: types_pb2.Execution, now_us: int) -> str:
+def unknown(execution: Execution, now_us: int) -> str:
     """Return a phrase about an execution whose outcome is unknown, and for how long."""
     since = micros(execution.unknown_time)
     waited = f", for {span(now_us - since)}" if since else ""
-    return f"nobody knows what came of {one_line(execution.execution_id)}{waited}"
+    return f"nobody knows what came of {one_line(execution.id)}{waited}"
 
 
 def deduplicated(source: str) -> str:
@@ -235,18 +241,18 @@ def has_key(run_id: str) -> str:
     return f"run {short_id(run_id)} has the same task under way (idempotency key)"
 
 
-def pause(run: types_pb2.Run) -> str:
+def pause(run: Run) -> str:
     """Return the cause of a pause."""
     why = {
         PauseReason.BUDGET_EXHAUSTED: "its budget is used up",
         PauseReason.NO_PROGRESS: "it made no progress",
         PauseReason.QUESTION_EXPIRED: "nobody answered in time",
-    }.get(PauseReason(run.pause_reason), "paused")
+    }.get(run.pause_reason, "paused")
     reason = one_line(run.reason)
     return f"{why}: {reason}" if reason else why
 
 
-def ending(view: MessageView, took: str) -> str:
+def ending(view: RunView, took: str) -> str:
     """Return the sentence with which a command that followed a run ends."""
     run = view.run
     text = {
@@ -255,12 +261,12 @@ def ending(view: MessageView, took: str) -> str:
         RunStatus.CANCELLED: f"was cancelled after {took}",
         RunStatus.PAUSED: f"stands still after {took}: {pause(run)}",
         RunStatus.WAITING: f"waits after {took}: {blocked(run, exact=True)}",
-    }.get(RunStatus(run.status), f"is {status(run)}")
+    }.get(run.status, f"is {status(run)}")
     reason = one_line(run.reason) if run.status == RunStatus.CANCELLED else ""
     return f"{text}: {reason}" if reason else text
 
 
-def advice(run: types_pb2.Run, name: str) -> str:
+def advice(run: Run, name: str) -> str:
     """Return the command that goes on from here; empty: there is none."""
     if run.pause_reason == PauseReason.BUDGET_EXHAUSTED:
         others = "(or --tokens-out, --cost, --tasks, --iterations, --wall)"

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stepwell.cli import describe
-from stepwell.cli.text import US, count, lines, micros, one_line, short_id, span
-from stepwell_client import EventType, StepKind
-from stepwell_client.internal import MessageView
-from stepwell_client.v1 import types_pb2
+from stepwell.cli.text import count, lines, micros, one_line, short_id, span, span_us
+from stepwell_client import Event, EventType, RunView, StepKind
 
 _SUBJECT_CHARS = 28
 _TRACE_LINES_MAX = 30
 _OF_THE_RUN = (EventType.PLAN_ACCEPTED, EventType.RUN_SUCCEEDED, EventType.RUN_FAILED)
 
-Formatter = Callable[[MessageView, types_pb2.Event], str]
+Formatter = Callable[[RunView, Event], str]
 
 
-def line(view: MessageView, event: types_pb2.Event) -> str:
+def line(view: RunView, event: Event) -> str:
     """Return the line for an event that was just applied to the view; empty: it has none."""
     formatter = _FORMATTERS.get(event.type)
     text = formatter(view, event) if formatter is not None else ""
@@ -30,9 +28,10 @@ def line(view: MessageView, event: types_pb2.Event) -> str:
     return "\n".join([first, *_trace(event)])
 
 
-def _trace(event: types_pb2.Event) -> list[str]:
+def _trace(event: Event) -> list[str]:
     """Return the last lines of the tracebacks of attempts that ended with the event."""
-    details = [one.failure.details for one in event.executions if one.HasField("failure")]
+    failures = [one.get("failure") for one in event.executions.values()]
+    details = [one.details for one in failures if one is not None]
     shown = [line for text in details for line in lines(text).splitlines()]
     left = (
         [f"… {count(len(shown) - _TRACE_LINES_MAX, 'line')} above"]
@@ -42,25 +41,25 @@ def _trace(event: types_pb2.Event) -> list[str]:
     return [f"{'':>9}  {line}" for line in [*left, *shown[-_TRACE_LINES_MAX:]]]
 
 
-def _caller(event: types_pb2.Event) -> str:
+def _caller(event: Event) -> str:
     """Return who sent the command that made an event; empty: none did."""
     name = describe.caller(event.actor, event.on_behalf_of)
     return f" (by {name})" if name else ""
 
 
-def _subject(view: MessageView, event: types_pb2.Event) -> str:
+def _subject(view: RunView, event: Event) -> str:
     if event.task_id:
         return f"task {one_line(event.task_id)}"
     step = view.executions.get(event.execution_id)
     if step is not None and step.kind != StepKind.TASK and event.type not in _OF_THE_RUN:
         return describe.STEP_NAMES.get(step.kind, "step")
-    return f"run {short_id(view.run.spec.run_id)}"
+    return f"run {short_id(view.run.id)}"
 
 
 def _with_message(phrase: str) -> Formatter:
     """Return the formatter of an event whose message is appended to a phrase."""
 
-    def formatted(view: MessageView, event: types_pb2.Event) -> str:
+    def formatted(view: RunView, event: Event) -> str:
         del view
         message = one_line(event.message)
         return f"{phrase}: {message}" if message else phrase
@@ -68,7 +67,7 @@ def _with_message(phrase: str) -> Formatter:
     return formatted
 
 
-def _leased(view: MessageView, event: types_pb2.Event) -> str:
+def _leased(view: RunView, event: Event) -> str:
     one = view.executions.get(event.execution_id)
     if one is None:
         return "taken by a worker"
@@ -79,7 +78,7 @@ def _leased(view: MessageView, event: types_pb2.Event) -> str:
     return f"taken by {one_line(one.worker_id)}{attempt}"
 
 
-def _completed(view: MessageView, event: types_pb2.Event) -> str:
+def _completed(view: RunView, event: Event) -> str:
     task = view.tasks.get(event.task_id)
     began = micros(task.started_time) if task is not None else 0
     took = f" in {span(micros(event.time) - began)}" if began else ""
@@ -87,40 +86,39 @@ def _completed(view: MessageView, event: types_pb2.Event) -> str:
     return f"completed{took} ({counts.completed:,} of {counts.total:,})"
 
 
-def _deduplicated(view: MessageView, event: types_pb2.Event) -> str:
+def _deduplicated(view: RunView, event: Event) -> str:
     counts = view.run.counts
     return f"{describe.deduplicated(event.message)} ({counts.completed:,} of {counts.total:,})"
 
 
-def _retry(view: MessageView, event: types_pb2.Event) -> str:
-    for one in event.executions:
-        delay_us = one.delay.seconds * US + one.delay.nanos // 1_000
-        return f"will be tried again in {span(delay_us)}" if delay_us else "will be tried again"
-    return "will be tried again" if view.run else ""
+def _retry(view: RunView, event: Event) -> str:
+    del view
+    delay_us = sum(span_us(one.get("delay")) for one in list(event.executions.values())[:1])
+    return f"will be tried again in {span(delay_us)}" if delay_us else "will be tried again"
 
 
-def _planned(view: MessageView, event: types_pb2.Event) -> str:
+def _planned(view: RunView, event: Event) -> str:
     tasks = sum(task.revision == event.plan_revision for task in view.tasks.values())
     reason = one_line(event.message)
     return f"plan {event.plan_revision}: {count(tasks, 'task')}" + (f", {reason}" if reason else "")
 
 
-def _ended(view: MessageView, event: types_pb2.Event) -> str:
+def _ended(view: RunView, event: Event) -> str:
     return describe.ending(view, span(describe.took_us(view.run, micros(event.time))))
 
 
-def _blocked(view: MessageView, event: types_pb2.Event) -> str:
+def _blocked(view: RunView, event: Event) -> str:
     del event
     cause = describe.blocked(view.run, exact=False)
     return f"waits: {cause}" if cause else ""
 
 
-def _started(view: MessageView, event: types_pb2.Event) -> str:
+def _started(view: RunView, event: Event) -> str:
     del event
-    return f"started: {one_line(view.run.spec.goal) or '(no goal)'}"
+    return f"started: {one_line(view.run.goal) or '(no goal)'}"
 
 
-def _forked(view: MessageView, event: types_pb2.Event) -> str:
+def _forked(view: RunView, event: Event) -> str:
     del event
     run = view.run
     return f"forked from {describe.parent(run)}, {describe.tasks(run)} kept"

@@ -21,16 +21,18 @@ from stepwell.runtime import SystemRuntime
 from stepwell_client import (
     ENDED,
     BlockedKind,
+    Event,
+    Run,
     RunStatus,
+    RunView,
     StepwellClientError,
+    SyncClient,
     SyncWatch,
     Unavailable,
 )
-from stepwell_client.internal import MessageView, SyncMessageClient
-from stepwell_client.v1 import types_pb2
 
 _WARN_AFTER_S = 2.0
-RunWatch = SyncWatch[types_pb2.Event, Any]
+RunWatch = SyncWatch[Event, Any]
 
 _CONTINUES = "the run goes on; follow it again: stepwell watch "
 
@@ -38,11 +40,11 @@ _CONTINUES = "the run goes on; follow it again: stepwell watch "
 class _Display(Protocol):
     """A way to show a run's events."""
 
-    def during(self, client: SyncMessageClient) -> AbstractContextManager[object]:
+    def during(self, client: SyncClient) -> AbstractContextManager[object]:
         """Return a context manager around the watching."""
         ...
 
-    def show(self, view: MessageView, event: types_pb2.Event) -> None:
+    def show(self, view: RunView, event: Event) -> None:
         """Show an event that was applied to the view."""
         ...
 
@@ -50,14 +52,14 @@ class _Display(Protocol):
         """Leave the state that was reached on the screen: the watching is over, or was interrupted."""
         ...
 
-    def close(self, client: SyncMessageClient, view: MessageView) -> None:
+    def close(self, client: SyncClient, view: RunView) -> None:
         """Show the run's state at the end."""
         ...
 
 
 def follow(
-    client: SyncMessageClient,
-    run: types_pb2.Run,
+    client: SyncClient,
+    run: Run,
     *,
     shown_after: int = 0,
     keep: bool = False,
@@ -67,15 +69,15 @@ def follow(
 
     `shown_after`: events up to this one are not shown. `keep`: follow on while it waits or is paused.
     """
-    view = MessageView.before_events(run)
+    view = RunView.before_events(run)
     lock = threading.Lock()
-    with client.watch(run.spec.run_id, progress_interval=PROGRESS_S) as watch:
+    with client.run(run.id).watch(progress_interval=PROGRESS_S) as watch:
         display = _display(view, lock, watch, json=json)
         try:
             with display.during(client), nullcontext() if json else _warning(client, run):
                 for event in _events(client, watch, view, keep=keep):
                     if view.lacks_tasks(event):
-                        entries = list(client.tasks(run.spec.run_id))
+                        entries = list(client.run(run.id).tasks())
                         with lock:
                             view.add_tasks(entries)
                     with lock:
@@ -96,12 +98,12 @@ def follow(
 
 
 @contextmanager
-def _warning(client: SyncMessageClient, run: types_pb2.Run) -> Generator[None]:
+def _warning(client: SyncClient, run: Run) -> Generator[None]:
     """Warn that no worker serves the run, if that is still so after a moment: no event shows it."""
 
     def warn() -> None:
         with suppress(StepwellClientError):
-            if text := missing_worker(client, run.spec.run_id):
+            if text := missing_worker(client, run.id):
                 note(text)
 
     # Workers that connect at this moment are not missed.
@@ -114,29 +116,27 @@ def _warning(client: SyncMessageClient, run: types_pb2.Run) -> Generator[None]:
         timer.cancel()
 
 
-def missing_worker(client: SyncMessageClient, run_id: str) -> str:
+def missing_worker(client: SyncClient, run_id: str) -> str:
     """Return which worker the run waits for and how to start one; empty: it has one, or has ended."""
-    run = client.get(run_id)
+    run = client.run(run_id).get()
     is_missing = run.status not in ENDED and run.blocked_on == BlockedKind.WORKER
     return describe.blocked(run, exact=True) if is_missing else ""
 
 
-def _events(
-    client: SyncMessageClient, watch: RunWatch, view: MessageView, *, keep: bool
-) -> Iterator[types_pb2.Event]:
+def _events(client: SyncClient, watch: RunWatch, view: RunView, *, keep: bool) -> Iterator[Event]:
     """Yield events until the run has ended, or until it stands still and all were yielded."""
-    run_id = view.run.spec.run_id
+    run_id = view.run.id
     for event in watch:
         yield event
         # The run's present status decides: in its history it may have stood still before.
         if view.run.status in ENDED or keep or not stands_still(view.run.status):
             continue
-        now = client.get(run_id)
+        now = client.run(run_id).get()
         if stands_still(now.status) and now.last_event <= view.run.last_event:
             return
 
 
-def _display(view: MessageView, lock: threading.Lock, watch: RunWatch, *, json: bool) -> _Display:
+def _display(view: RunView, lock: threading.Lock, watch: RunWatch, *, json: bool) -> _Display:
     if json:
         return _JsonLines()
     out = console()
@@ -149,19 +149,19 @@ def _display(view: MessageView, lock: threading.Lock, watch: RunWatch, *, json: 
 class _JsonLines:
     """`{"event": …}` for each event, and `{"run": …, "result": …}` as the last line."""
 
-    def during(self, client: SyncMessageClient) -> AbstractContextManager[object]:
+    def during(self, client: SyncClient) -> AbstractContextManager[object]:
         del client
         return nullcontext()
 
     def leave(self) -> None:
         pass  # All of it was printed.
 
-    def show(self, view: MessageView, event: types_pb2.Event) -> None:
+    def show(self, view: RunView, event: Event) -> None:
         del view
         put_json({"event": document(event)}, compact=True)
 
-    def close(self, client: SyncMessageClient, view: MessageView) -> None:
-        run = client.get(view.run.spec.run_id)
+    def close(self, client: SyncClient, view: RunView) -> None:
+        run = client.run(view.run.id).get()
         last: dict[str, object] = {"run": document(run)}
         if run.status == RunStatus.SUCCEEDED:
             last["result"] = results.plain(results.read(client, run))
@@ -174,32 +174,32 @@ class _Lines:
     def __init__(self, out: Console) -> None:
         self._out = out
 
-    def during(self, client: SyncMessageClient) -> AbstractContextManager[object]:
+    def during(self, client: SyncClient) -> AbstractContextManager[object]:
         del client
         return nullcontext()
 
     def leave(self) -> None:
         pass  # All of it was printed.
 
-    def show(self, view: MessageView, event: types_pb2.Event) -> None:
+    def show(self, view: RunView, event: Event) -> None:
         if text := event_lines.line(view, event):
             print(text, flush=True)
 
-    def close(self, client: SyncMessageClient, view: MessageView) -> None:
+    def close(self, client: SyncClient, view: RunView) -> None:
         _print_end(client, view, self._out)
 
 
 class _Tree(LiveTree):
     """The tree, drawn again and again in its place."""
 
-    def show(self, view: MessageView, event: types_pb2.Event) -> None:
+    def show(self, view: RunView, event: Event) -> None:
         pass  # The next drawing shows it.
 
-    def close(self, client: SyncMessageClient, view: MessageView) -> None:
+    def close(self, client: SyncClient, view: RunView) -> None:
         _print_end(client, view, self.out)
 
 
-def _print_end(client: SyncMessageClient, view: MessageView, out: Console) -> None:
+def _print_end(client: SyncClient, view: RunView, out: Console) -> None:
     """Print the result to standard output, and how to go on to standard error."""
     run, name = view.run, name_of(view.run)
     if run.status == RunStatus.SUCCEEDED:

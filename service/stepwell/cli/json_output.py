@@ -10,15 +10,19 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from stepwell_client import DecodeError, decode
+from stepwell_client import DecodeError, Payload, Record
+from stepwell_client.internal import read_record
 from stepwell_client.v1 import types_pb2
 
 
-def document(message: Message, *, defaults: bool = True) -> dict[str, Any]:
+def document(one: Message | Record, *, defaults: bool = True) -> dict[str, Any]:
     """Return a message by the protocol's field names; `defaults`: fields without presence also where they are empty.
+
+    Of a record it is the message that it was read from.
 
     Enums are their members' names, times and durations strings as protobuf writes them, bytes base64.
     """
+    message: Message = one.source if isinstance(one, Record) else one
     made: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
@@ -42,7 +46,7 @@ def _single(field: Any, value: Any, defaults: bool) -> Any:
     if isinstance(value, Timestamp | Duration):
         return value.ToJsonString()
     if isinstance(value, types_pb2.Payload):
-        return {"media_type": value.media_type, "data": json_value(value)}
+        return {"media_type": value.media_type, "data": json_value(payload_of(value))}
     if isinstance(value, Message):
         return document(value, defaults=defaults)
     if isinstance(value, bytes):
@@ -53,13 +57,18 @@ def _single(field: Any, value: Any, defaults: bool) -> Any:
     return value
 
 
-def json_value(payload: types_pb2.Payload) -> Any:
+def payload_of(message: types_pb2.Payload) -> Payload:
+    """Return a payload's record."""
+    return read_record(message, Payload)
+
+
+def json_value(payload: Payload) -> Any:
     """Return a payload as a JSON value: JSON as it is, text as a string, other bytes as a string in base64.
 
     What JSON can't say again, such as a number beyond all others, is a string too.
     """
     try:
-        value = decode(payload)
+        value = payload.value
     except DecodeError:
         value = payload.data
     if isinstance(value, bytes):

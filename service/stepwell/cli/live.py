@@ -16,9 +16,7 @@ from stepwell.cli.step_workers import ASK_EVERY_S, Holders, at_work
 from stepwell.cli.task_rows import Reports
 from stepwell.cli.text import US, one_line, span
 from stepwell.core.port import Runtime
-from stepwell_client import ENDED, LogKind, StepwellClientError
-from stepwell_client.internal import MessageView, SyncMessageClient
-from stepwell_client.v1 import types_pb2
+from stepwell_client import ENDED, LogEntry, LogKind, RunView, StepwellClientError, SyncClient
 
 REFRESH_PER_SECOND = 8
 PROGRESS_S = 1.0
@@ -51,7 +49,7 @@ class Said:
     def __init__(self) -> None:
         self.last: dict[str, str] = {}
 
-    def add(self, entry: types_pb2.LogEntry) -> None:
+    def add(self, entry: LogEntry) -> None:
         """Add an entry of the run's log."""
         before = self.last.pop(entry.execution_id, "") if entry.kind == LogKind.CHUNK else ""
         self.last[entry.execution_id] = (before + entry.text)[-_SAID_CHARS_MAX:]
@@ -69,7 +67,7 @@ class LiveTree:
     def __init__(
         self,
         out: Console,
-        view: MessageView,
+        view: RunView,
         lock: threading.Lock,
         runtime: Runtime,
         silence: Callable[[], float],
@@ -86,7 +84,7 @@ class LiveTree:
         self._again_at = 0.0
 
     @contextmanager
-    def during(self, client: SyncMessageClient) -> Generator[None]:
+    def during(self, client: SyncClient) -> Generator[None]:
         """Draw while the block lasts; then the place is empty again."""
         live = Live(
             console=self.out,
@@ -95,7 +93,7 @@ class LiveTree:
             transient=True,
         )
         # The log comes from its beginning; only what attempts under way wrote last is shown.
-        with client.logs(self._view.run.spec.run_id, follow=True) as entries:
+        with client.run(self._view.run.id).logs(follow=True) as entries:
             reading = threading.Thread(target=self._read, args=(entries,), daemon=True)
             reading.start()
             left = threading.Event()
@@ -107,15 +105,15 @@ class LiveTree:
             finally:
                 left.set()
 
-    def _read(self, entries: Iterable[types_pb2.LogEntry]) -> None:
+    def _read(self, entries: Iterable[LogEntry]) -> None:
         # The watch of the events tells of a server that is gone.
         with suppress(StepwellClientError):
             for entry in entries:
                 with self._lock:
                     self.said.add(entry)
 
-    def _ask(self, client: SyncMessageClient, left: threading.Event) -> None:
-        run_id = self._view.run.spec.run_id
+    def _ask(self, client: SyncClient, left: threading.Event) -> None:
+        run_id = self._view.run.id
         while not left.wait(ASK_EVERY_S):
             with self._lock:
                 asked_for = at_work(self._view)

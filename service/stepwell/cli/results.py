@@ -10,26 +10,24 @@ from rich.console import Console
 
 from stepwell.cli.json_output import json_value
 from stepwell.cli.text import count, json_safe, lines, one_line
-from stepwell_client import DecodeError, TaskStatus, decode
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client import DecodeError, Payload, Result, Run, SyncClient, TaskStatus
 
 _PREVIEW_TASKS = 20
 _PREVIEW_CHARS = 100
 _PREVIEW_LINES = 200
 
-RunResult = orchestrator_pb2.Result | dict[str, orchestrator_pb2.Result]
+RunResult = Result | dict[str, Result]
 """The run's own result; without one, those of its completed tasks, by id."""
 
 
-def read(client: SyncMessageClient, run: types_pb2.Run) -> RunResult:
+def read(client: SyncClient, run: Run) -> RunResult:
     """Read the run's result, or its tasks' results where it has none of its own."""
-    run_id = run.spec.run_id
+    run_id = run.id
     if run.result_id:
         # Asking for that execution alone keeps the tasks' results out of it.
-        results = client.results(run_id, execution_ids=[run.result_id])
-        return results.run_result or orchestrator_pb2.Result(execution_id=run.result_id)
-    done = client.results(run_id).results
+        results = client.run(run_id).results(execution_ids=[run.result_id])
+        return results.run_result or Result(execution_id=run.result_id)
+    done = client.run(run_id).results().results
     return {one.task_id: one for one in done if one.status == TaskStatus.COMPLETED}
 
 
@@ -40,14 +38,14 @@ def plain(result: RunResult) -> Any:
     return _value(result)
 
 
-def _value(one: orchestrator_pb2.Result) -> Any:
-    return json_value(one.payload) if one.HasField("payload") else None
+def _value(one: Result) -> Any:
+    return None if one.payload is None else json_value(one.payload)
 
 
 def put(result: RunResult, out: Console, name: str) -> None:
     """Print it for people: whole where it is the run's own, else a line for each task."""
     if not isinstance(result, dict):
-        if result.HasField("payload"):
+        if result.payload is not None:
             _put_whole(result.payload, out, name)
         return
     for task_id, one in list(result.items())[:_PREVIEW_TASKS]:
@@ -61,7 +59,7 @@ def put(result: RunResult, out: Console, name: str) -> None:
         )
 
 
-def _put_whole(payload: types_pb2.Payload, out: Console, name: str) -> None:
+def _put_whole(payload: Payload, out: Console, name: str) -> None:
     shown = text(payload)
     if shown is None:
         size = len(payload.data)
@@ -77,10 +75,10 @@ def _put_whole(payload: types_pb2.Payload, out: Console, name: str) -> None:
         print(f"… and {left}: stepwell show {name} --result")
 
 
-def text(payload: types_pb2.Payload) -> str | None:
+def text(payload: Payload) -> str | None:
     """Return a payload as text: JSON strings without quotes, other JSON indented."""
     try:
-        value = decode(payload)
+        value = payload.value
     except DecodeError:
         value = payload.data
     if isinstance(value, bytes):
@@ -92,7 +90,7 @@ def text(payload: types_pb2.Payload) -> str | None:
 
 def put_raw(result: RunResult) -> None:
     """Print it for a program or a file: bytes as they are, several results as a JSON object."""
-    if not isinstance(result, dict) and result.HasField("payload"):
+    if not isinstance(result, dict) and result.payload is not None:
         shown = text(result.payload)
         if shown is not None and sys.stdout.isatty():
             print(lines(shown))

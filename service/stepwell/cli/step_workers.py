@@ -7,17 +7,15 @@ from json import dumps
 
 from stepwell.cli.json_output import json_value
 from stepwell.cli.text import one_line
-from stepwell_client import ExecutionStatus
-from stepwell_client.internal import MessageView
-from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client import ConnectedWorker, ExecutionStatus, HeldStep, RunView
 
 ASK_EVERY_S = 2.0
 
 
-def at_work(view: MessageView) -> dict[str, str]:
+def at_work(view: RunView) -> dict[str, str]:
     """Return the workers of the attempts at work, by execution id."""
     return {
-        one.execution_id: one.worker_id
+        one.id: one.worker_id
         for one in view.executions.values()
         if one.status == ExecutionStatus.LEASED
     }
@@ -33,7 +31,7 @@ class Holders:
         """The moment at which the worker of an attempt was missed first, by execution id."""
 
     def take(
-        self, asked_for: Mapping[str, str], workers: Iterable[pb.ConnectedWorker], now_us: int
+        self, asked_for: Mapping[str, str], workers: Iterable[ConnectedWorker], now_us: int
     ) -> None:
         """Take in the workers that hold steps of the run, listed after these attempts were at work."""
         connected, progress = set[str](), dict[str, str]()
@@ -48,8 +46,8 @@ class Holders:
         }
 
 
-def _words(held: pb.HeldStep) -> str:
-    if not held.HasField("progress"):
+def _words(held: HeldStep) -> str:
+    if held.progress is None:
         return ""
     value = json_value(held.progress)
     return one_line(value if isinstance(value, str) else dumps(value, ensure_ascii=False))

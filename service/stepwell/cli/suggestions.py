@@ -10,8 +10,7 @@ from stepwell.cli import connect, describe
 from stepwell.cli.connect import Connection
 from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.text import one_line
-from stepwell_client import TaskStatus, word
-from stepwell_client.internal import SyncMessageClient
+from stepwell_client import SyncClient
 
 ITEMS_MAX = 50
 _WORDS_CHARS = 60
@@ -22,13 +21,13 @@ _RUN = "run"
 def runs(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the newest runs whose ids begin so: short ids, with status and goal."""
     with _client(context) as client:
-        listed = list(islice(client.list(run_id_prefix=incomplete, page_size=ITEMS_MAX), ITEMS_MAX))
-    names = connect.short([run.spec.run_id for run in listed])
+        listed = list(islice(client.runs(run_id_prefix=incomplete, page_size=ITEMS_MAX), ITEMS_MAX))
+    names = connect.short([run.id for run in listed])
     return [
         (
             # A word that is longer than the short id goes on with the whole one.
-            name if (name := names[run.spec.run_id]).startswith(incomplete) else run.spec.run_id,
-            f"{describe.status(run)} {one_line(run.spec.goal, _WORDS_CHARS)}",
+            name if (name := names[run.id]).startswith(incomplete) else run.id,
+            f"{describe.status(run)} {one_line(run.goal, _WORDS_CHARS)}",
         )
         for run in listed
     ]
@@ -37,23 +36,23 @@ def runs(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 def tasks(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the tasks of the line's run whose ids begin so, with status and title."""
     with _client(context) as client:
-        listed = client.tasks(connect.run_id(client, str(context.params[_RUN])))
-        fitting = (one for one in listed if one.task.task_id.startswith(incomplete))
+        listed = connect.handle(client, str(context.params[_RUN])).tasks()
+        fitting = (one for one in listed if one.id.startswith(incomplete))
         return [
             (
-                one.task.task_id,
-                f"{word(TaskStatus, one.task.status)} {one_line(one.spec.title, _WORDS_CHARS)}",
+                one.id,
+                f"{one.status.name} {one_line(one.definition.title, _WORDS_CHARS)}",
             )
             for one in islice(fitting, ITEMS_MAX)
         ]
 
 
-def _client(context: typer.Context) -> SyncMessageClient:
+def _client(context: typer.Context) -> SyncClient:
     """Return a client for the options that stand on the line so far."""
     above = context.parent.params if context.parent is not None else {}
     where = Connection.of(
         {name: context.params.get(name) or above.get(name) for name in CONNECTION}
     )
-    return SyncMessageClient(
+    return SyncClient(
         where.target, token_file=where.token_file, reconnect_seconds=0, **where.security
     )

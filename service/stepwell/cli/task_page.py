@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
 from stepwell.cli import describe, results
@@ -12,9 +13,20 @@ from stepwell.cli.json_output import document
 from stepwell.cli.log_lines import call_lines, log_head, log_text, message_head
 from stepwell.cli.terminal import console
 from stepwell.cli.text import count, lines, micros, one_line, short_id, span
-from stepwell_client import ExecutionRecord, ExecutionStatus, TaskStatus, word
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client import (
+    Effect,
+    Execution,
+    ExecutionStatus,
+    JournalEntry,
+    LogEntry,
+    Message,
+    Payload,
+    Result,
+    RunTask,
+    SyncClient,
+    TaskStatus,
+    Transcript,
+)
 
 Item = TypeVar("Item")
 _INDENT = "    "
@@ -27,51 +39,51 @@ class TaskPage(NamedTuple):
     """A task, or one execution of any step, as it stands."""
 
     run_id: str
-    entry: orchestrator_pb2.TaskEntry | None
+    entry: RunTask | None
     """None: an execution was named."""
-    executions: Sequence[types_pb2.Execution]
-    records: dict[str, ExecutionRecord]
-    """Records that hold anything, by execution id."""
-    result: orchestrator_pb2.Result | None
-    messages: Sequence[types_pb2.Message]
-    calls: Sequence[types_pb2.StoredEntry]
-    logs: Sequence[types_pb2.LogEntry]
+    executions: Sequence[Execution]
+    transcripts: dict[str, Transcript]
+    """Transcripts that hold anything, by execution id."""
+    result: Result | None
+    messages: Sequence[Message]
+    calls: Sequence[JournalEntry]
+    logs: Sequence[LogEntry]
     """All, or the last ones: one more than are shown."""
 
 
-def read(client: SyncMessageClient, run_id: str, name: str, *, whole: bool) -> TaskPage:
+def read(client: SyncClient, run_id: str, name: str, *, whole: bool) -> TaskPage:
     """Read the task or execution of that id; `whole`: all that it wrote, not only the last of it.
 
     Raises CliError where the run has neither.
     """
     kept_max = None if whole else _LAST_MAX + 1
     entry = None
-    for one in client.tasks(run_id, full_specs=True):
-        if one.task.task_id == name:
+    for one in client.run(run_id).tasks(full_specs=True):
+        if one.id == name:
             entry = one  # The last: a later plan may have defined it anew.
-    of_task = client.executions(run_id, task_id=name if entry is not None else "")
-    executions = [one for one in of_task if entry is not None or one.execution_id == name]
+    of_task = client.run(run_id).executions(task_id=name if entry is not None else "")
+    executions = [one for one in of_task if entry is not None or one.id == name]
     if entry is None and not executions:
         short = short_id(run_id)
         raise CliError(
             f"run {short} has no task or execution {name!r}; see: stepwell show {short} --all"
         )
-    records = {one.execution_id: client.record(run_id, one.execution_id) for one in executions}
+    transcripts = {one.id: client.run(run_id).transcript(one.id) for one in executions}
     result = None
-    if entry is not None and entry.task.status == TaskStatus.COMPLETED:
-        result = next(iter(client.results(run_id, task_ids=[name]).results), None)
+    if entry is not None and entry.status == TaskStatus.COMPLETED:
+        result = next(iter(client.run(run_id).results(task_ids=[name]).results), None)
     task_id, execution_id = (name, "") if entry is not None else ("", name)
-    said = client.messages(run_id, task_id=executions[-1].task_id if executions else name)
-    with client.logs(run_id, task_id=task_id, execution_id=execution_id) as entries:
+    said = client.run(run_id).messages(task_id=executions[-1].task_id if executions else name)
+    with client.run(run_id).logs(task_id=task_id, execution_id=execution_id) as entries:
         logs = deque(entries, kept_max)
     return TaskPage(
         run_id,
         entry,
         executions,
-        {key: one for key, one in records.items() if any(one)},
+        {key: one for key, one in transcripts.items() if one != Transcript()},
         result,
         deque((one for one in said if entry is not None or one.execution_id == name), kept_max),
-        deque(client.journal(run_id, task_id=task_id, execution_id=execution_id), kept_max),
+        deque(client.run(run_id).journal(task_id=task_id, execution_id=execution_id), kept_max),
         logs,
     )
 
@@ -80,7 +92,7 @@ def as_json(page: TaskPage) -> dict[str, Any]:
     """Return the page by the field names of the protocol."""
     shown: dict[str, Any] = {
         "executions": [document(one) for one in page.executions],
-        "records": {key: one._asdict() for key, one in page.records.items()},
+        "records": {key: asdict(one) for key, one in page.transcripts.items()},
         "messages": [document(one) for one in page.messages],
         "journal": [document(one) for one in page.calls],
         "logs": [document(one) for one in page.logs],
@@ -98,28 +110,28 @@ def put(page: TaskPage, now_us: int) -> None:
         print("\n".join(_definition(page.entry)))
     made: Counter[str] = Counter()
     for one in page.executions:
-        step = one.execution_id.rpartition("#")[0]
+        step = one.id.rpartition("#")[0]
         # What was handed back is no attempt, though it has a number of its own.
         made[step] += one.status != ExecutionStatus.RELEASED
-        record = page.records.get(one.execution_id)
+        record = page.transcripts.get(one.id)
         number = made[step] if page.entry is not None else one.attempt
         print("\n".join(attempt(one, number, record, now_us)))
     for line in _written(page):
         print(line)
     if page.result is not None and page.entry is not None:
         print("result")
-        name = f"{short_id(page.run_id)} {page.entry.task.task_id}"
+        name = f"{short_id(page.run_id)} {page.entry.id}"
         results.put(page.result, console(), name)
 
 
 def _written(page: TaskPage) -> Iterator[str]:
     """Yield what the attempts said, called and logged, the last of each."""
     run = short_id(page.run_id)
-    task = page.entry.task.task_id if page.entry is not None else ""
+    task = page.entry.id if page.entry is not None else ""
     of_task = f" {task}" if task else ""
     yield from _section("messages", f"stepwell messages {run}{of_task}", page.messages, _message)
     yield from _section("calls", f"stepwell journal {run}{of_task}", page.calls, call_lines)
-    option = f" --task {task}" if task else f" --execution {page.executions[0].execution_id}"
+    option = f" --task {task}" if task else f" --execution {page.executions[0].id}"
     yield from _section("log", f"stepwell logs {run}{option}", page.logs, _log_lines)
 
 
@@ -138,13 +150,13 @@ def _section(
             yield f"{_INDENT}{line}"
 
 
-def _message(message: types_pb2.Message) -> Iterator[str]:
+def _message(message: Message) -> Iterator[str]:
     yield message_head(message)
     for line in _cut(lines(message.content)):
         yield f"  {line}"
 
 
-def _log_lines(entry: types_pb2.LogEntry) -> Iterator[str]:
+def _log_lines(entry: LogEntry) -> Iterator[str]:
     first, *others = _cut(log_text(entry)) or [""]
     yield log_head(entry) + first
     for line in others:
@@ -159,15 +171,15 @@ def _cut(text: str) -> list[str]:
     return [*kept, f"… and {count(left, 'line')}"] if left else kept
 
 
-def _definition(entry: orchestrator_pb2.TaskEntry) -> Iterator[str]:
-    task, spec = entry.task, entry.spec
+def _definition(entry: RunTask) -> Iterator[str]:
+    task, spec = entry, entry.definition
     title = f"  {one_line(spec.title)}" if spec.title else ""
-    yield f"task {one_line(task.task_id)}  {word(TaskStatus, task.status)}{title}"
+    yield f"task {one_line(task.id)}  {task.status.name}{title}"
     fields = {
         "type": spec.type,
         "role": spec.role,
         "after": ", ".join(spec.depends_on),
-        "effect": "AT_MOST_ONCE" if spec.effect == types_pb2.EFFECT_AT_MOST_ONCE else "",
+        "effect": "AT_MOST_ONCE" if spec.effect == Effect.AT_MOST_ONCE else "",
         "key": spec.idempotency_key,
     }
     if task.waits:
@@ -177,21 +189,19 @@ def _definition(entry: orchestrator_pb2.TaskEntry) -> Iterator[str]:
             yield f"{name:<6} {one_line(value)}"
     if spec.prompt:
         yield from _block("prompt of the task", spec.prompt)
-    if spec.HasField("input"):
+    if isinstance(spec.input, Payload):
         text = results.text(spec.input)
         shown = f"{len(spec.input.data):,} bytes of {spec.input.media_type}"
         yield from _block("input", "\n".join(_cut(shown if text is None else text)))
 
 
-def attempt(
-    one: types_pb2.Execution, number: int, record: ExecutionRecord | None, now_us: int
-) -> Iterator[str]:
+def attempt(one: Execution, number: int, record: Transcript | None, now_us: int) -> Iterator[str]:
     """Yield the lines of an attempt: who made it, how it ended, its failure with the traceback, what it recorded."""
     released = one.status == ExecutionStatus.RELEASED
     parts = [
         "no attempt" if released else f"attempt {number}",
-        one.execution_id,
-        word(ExecutionStatus, one.status),
+        one.id,
+        one.status.name,
     ]
     if one.worker_id:
         parts.append(f"by {one.worker_id}")
@@ -206,7 +216,7 @@ def attempt(
         yield f"{_INDENT}nobody knows what became of its call {one_line(one.unknown_call)}"
     if why := describe.failure(one.failure):
         yield _INDENT + why
-    if one.failure.details:
+    if one.failure is not None and one.failure.details:
         yield from _block("", one.failure.details)
     if record is not None:
         yield from _block("prompt", record.prompt)

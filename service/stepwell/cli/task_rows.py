@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from stepwell.cli import describe
 from stepwell.cli.describe import Sign
-from stepwell.cli.text import US, count, micros, one_line, short_id, span
-from stepwell_client import ExecutionStatus, StepKind, TaskStatus, word
-from stepwell_client.internal import MessageView
-from stepwell_client.v1 import types_pb2
+from stepwell.cli.text import count, micros, one_line, short_id, span, span_us
+from stepwell_client import Execution, ExecutionStatus, RunTask, RunView, StepKind, TaskStatus
 
 _INDENT_MAX = 5
 _OPEN = (ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME)
@@ -65,7 +63,7 @@ class Row(NamedTuple):
     """The status that it is counted under where it is left out."""
 
 
-def rows(view: MessageView, now_us: int, reports: Reports = NO_REPORTS) -> list[Row]:
+def rows(view: RunView, now_us: int, reports: Reports = NO_REPORTS) -> list[Row]:
     """Return all rows, in order."""
     made = [_step_row(view, one, now_us, reports) for one in _last_attempts(view)]
     attempts = {
@@ -97,9 +95,9 @@ def chosen(all_rows: Sequence[Row], rows_max: int) -> tuple[list[Row], str]:
     return kept, "… and " + ", ".join(f"{number:,} {kind}" for kind, number in left.items())
 
 
-def _last_attempts(view: MessageView) -> list[types_pb2.Execution]:
+def _last_attempts(view: RunView) -> list[Execution]:
     """Return the newest attempt at each PLAN, REFLECT, SYNTHESIZE and RECONCILE step."""
-    last: dict[tuple[int, int, str], types_pb2.Execution] = {}
+    last: dict[tuple[int, int, str], Execution] = {}
     for one in view.executions.values():
         if one.kind == StepKind.TASK:
             continue
@@ -109,7 +107,7 @@ def _last_attempts(view: MessageView) -> list[types_pb2.Execution]:
     return list(last.values())
 
 
-def _step_row(view: MessageView, one: types_pb2.Execution, now_us: int, reports: Reports) -> Row:
+def _step_row(view: RunView, one: Execution, now_us: int, reports: Reports) -> Row:
     sign, rank, kind = describe.FAILED, 0, "failed"
     if one.status == ExecutionStatus.COMPLETED:
         sign, rank, kind = describe.DONE, 1, "completed"
@@ -120,14 +118,14 @@ def _step_row(view: MessageView, one: types_pb2.Execution, now_us: int, reports:
     elif one.status in (ExecutionStatus.RELEASED, ExecutionStatus.CANCELLED):
         sign, rank, kind = describe.SKIPPED, 3, "handed back"
     began, ended = micros(one.leased_time), micros(one.ended_time)
-    decision = one_line(view.decisions.get(one.execution_id, ""))
+    decision = one_line(view.decisions.get(one.id, ""))
     note = describe.failure(one.failure) or decision
     if sign is describe.READY and one.attempt > 1:
         note = _again(one, now_us)
     elif one.status == ExecutionStatus.LEASED:
         note = _running_note(one, now_us, reports)
     return Row(
-        order=(one.iteration, _KIND_ORDER.get(StepKind(one.kind), 9), 0),
+        order=(one.iteration, _KIND_ORDER.get(one.kind, 9), 0),
         rank=rank,
         indent=0,
         sign=sign,
@@ -141,17 +139,16 @@ def _step_row(view: MessageView, one: types_pb2.Execution, now_us: int, reports:
 
 
 def _task_row(
-    view: MessageView,
-    task: types_pb2.Task,
-    attempt: types_pb2.Execution | None,
+    view: RunView,
+    task: RunTask,
+    attempt: Execution | None,
     order: tuple[int, int, int],
     indent: int,
     now_us: int,
     reports: Reports,
 ) -> Row:
-    spec = view.specs.get(task.task_id)
-    title = one_line(spec.title, 80) if spec is not None else ""
-    last = view.executions.get(f"task:{task.task_id}#{task.attempts}")
+    title = one_line(task.definition.title, 80)
+    last = view.executions.get(f"task:{task.id}#{task.attempts}")
     began, ended = micros(task.started_time), micros(task.ended_time)
     # A cancelled task has only the start of its last attempt.
     known = ended or task.status not in (TaskStatus.PENDING, TaskStatus.CANCELLED)
@@ -164,7 +161,7 @@ def _task_row(
         rank=_RANK.get(task.status, 4),
         indent=indent,
         sign=sign,
-        name=one_line(task.task_id),
+        name=one_line(task.id),
         title=title,
         took_us=took,
         note=_with_attempt(
@@ -172,21 +169,21 @@ def _task_row(
             describe.attempt_of(view, last) if last is not None else task.attempts,
         ),
         ended_us=ended,
-        kind=word(TaskStatus, task.status).lower(),
+        kind=task.status.name.lower(),
     )
 
 
 def _task_note(
-    view: MessageView,
-    task: types_pb2.Task,
-    attempt: types_pb2.Execution | None,
+    view: RunView,
+    task: RunTask,
+    attempt: Execution | None,
     now_us: int,
     reports: Reports,
 ) -> str:
     if task.key_run_id:
         return describe.has_key(task.key_run_id)
     if task.status == TaskStatus.PENDING:
-        return _waits_for(view, task.task_id)
+        return _waits_for(view, task)
     if task.status == TaskStatus.READY and attempt is not None:
         return _again(attempt, now_us)
     if task.status == TaskStatus.RUNNING and attempt is not None:
@@ -202,30 +199,29 @@ def _task_note(
     return describe.failure(task.failure)
 
 
-def _running_sign(attempt: types_pb2.Execution, reports: Reports) -> Sign:
-    return describe.LOST if attempt.execution_id in reports.gone else describe.RUNNING
+def _running_sign(attempt: Execution, reports: Reports) -> Sign:
+    return describe.LOST if attempt.id in reports.gone else describe.RUNNING
 
 
-def _running_note(attempt: types_pb2.Execution, now_us: int, reports: Reports) -> str:
-    missed_us = reports.gone.get(attempt.execution_id)
+def _running_note(attempt: Execution, now_us: int, reports: Reports) -> str:
+    missed_us = reports.gone.get(attempt.id)
     if missed_us is not None:
         return f"its worker is gone, for {span(now_us - missed_us)}"
-    return reports.said.get(attempt.execution_id, "")
+    return reports.said.get(attempt.id, "")
 
 
-def _again(attempt: types_pb2.Execution, now_us: int) -> str:
+def _again(attempt: Execution, now_us: int) -> str:
     """Return the time until a step's next attempt."""
-    delay_us = attempt.delay.seconds * US + attempt.delay.nanos // 1_000
+    delay_us = span_us(attempt.delay)
     left = micros(attempt.offered_time) + delay_us - now_us
     return f"again in {span(left)}" if delay_us and left > 0 else "ready for a worker"
 
 
-def _waits_for(view: MessageView, task_id: str) -> str:
-    spec = view.specs.get(task_id)
+def _waits_for(view: RunView, task: RunTask) -> str:
     settled = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.SKIPPED)
     names = [
         one
-        for one in (spec.depends_on if spec is not None else ())
+        for one in task.definition.depends_on
         if one not in view.tasks or view.tasks[one].status not in settled
     ]
     if not names:
@@ -240,16 +236,15 @@ def _with_attempt(note: str, attempt: int) -> str:
     return f"attempt {attempt}: {note}" if note else f"attempt {attempt}"
 
 
-def _nested(view: MessageView) -> Iterator[tuple[str, int]]:
+def _nested(view: RunView) -> Iterator[tuple[str, int]]:
     """Yield task ids with their indents: a task stands below the last one that it depends on."""
     places = {task_id: place for place, task_id in enumerate(view.tasks)}
     children: dict[str, list[str]] = {}
     roots: list[str] = []
     for task_id, task in view.tasks.items():
-        spec = view.specs.get(task_id)
         above = [
             one
-            for one in (spec.depends_on if spec is not None else ())
+            for one in task.definition.depends_on
             if one in places and view.tasks[one].revision == task.revision and one != task_id
         ]
         if above:

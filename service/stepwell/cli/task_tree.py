@@ -11,9 +11,7 @@ from rich.text import Text
 from stepwell.cli import describe
 from stepwell.cli.task_rows import NO_REPORTS, Reports, chosen, rows
 from stepwell.cli.text import US, count, micros, one_line, short_id, span
-from stepwell_client import ENDED, BlockedKind, ExecutionStatus, TaskStatus
-from stepwell_client.internal import MessageView
-from stepwell_client.v1 import types_pb2
+from stepwell_client import ENDED, BlockedKind, ExecutionStatus, QuestionStatus, RunView, TaskStatus
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BAR_CELLS = 24
@@ -25,7 +23,7 @@ _LOST = (TaskStatus.FAILED, TaskStatus.SKIPPED, TaskStatus.CANCELLED)
 
 
 def render(
-    view: MessageView,
+    view: RunView,
     console: Console,
     now_us: int,
     *,
@@ -67,15 +65,11 @@ def render(
     return Group(*parts)
 
 
-def _head(
-    view: MessageView, now_us: int, *, fancy: bool, live: bool, exact: bool
-) -> Iterator[Text]:
+def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -> Iterator[Text]:
     run = view.run
-    yield Text(
-        one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis"
-    )
+    yield Text(one_line(run.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis")
     line = Text()
-    line.append(short_id(run.spec.run_id), style="bold")
+    line.append(short_id(run.id), style="bold")
     line.append("  ")
     line.append(describe.status(run), style=describe.STATUS_STYLES.get(run.status, ""))
     place = describe.where(view)
@@ -95,7 +89,7 @@ def _head(
         yield Text(why, style="red")
 
 
-def _bar(view: MessageView, *, fancy: bool) -> Text:
+def _bar(view: RunView, *, fancy: bool) -> Text:
     """Return how far the iteration has come: its tasks and, as one step each, the stages after them."""
     run = view.run
     tasks = [
@@ -123,13 +117,11 @@ def _bar(view: MessageView, *, fancy: bool) -> Text:
     return bar
 
 
-def _question(view: MessageView) -> str:
+def _question(view: RunView) -> str:
     """Return the question that the run waits for; empty: it waits for none that is known here."""
     if view.run.blocked_on != BlockedKind.QUESTION:
         return ""
-    is_open = [
-        one for one in view.questions.values() if one.status == types_pb2.QUESTION_STATUS_OPEN
-    ]
+    is_open = [one for one in view.questions.values() if one.status == QuestionStatus.OPEN]
     if not is_open:
         return ""
     more = f" (and {count(len(is_open) - 1, 'other question')})" if len(is_open) > 1 else ""

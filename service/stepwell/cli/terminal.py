@@ -17,6 +17,7 @@ from rich.text import Text
 from stepwell.cli.exits import Exit
 from stepwell.cli.json_output import document
 from stepwell.cli.text import json_safe
+from stepwell_client import Record, SyncRunHandle
 
 PIPE_COLUMNS = 200
 """The width of lines that no terminal shows."""
@@ -99,18 +100,18 @@ def _least_width(rows: Table, rest: Column) -> int:
     )
 
 
-def report(response: Message, sentence: str, *, json: bool) -> Exit:
+def report(run: SyncRunHandle, sentence: str, *, json: bool) -> Exit:
     """Print a command's response as JSON, or what it did as a sentence."""
     if json:
-        put_json(response)
+        put_json(run.response)
     else:
         print(sentence)
     return Exit.DONE
 
 
-def put_json(value: Message | dict[str, Any], *, compact: bool = False) -> None:
+def put_json(value: Message | Record | dict[str, Any], *, compact: bool = False) -> None:
     """Print a document; compact: as a line of a stream."""
-    value = document(value) if isinstance(value, Message) else value
+    value = document(value) if isinstance(value, Message | Record) else value
     ascii_only = (sys.stdout.encoding or "").lower() != "utf-8"
     text = json_lib.dumps(value, ensure_ascii=ascii_only, indent=None if compact else 2)
     print(json_safe(text), flush=True)

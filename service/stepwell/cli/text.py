@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import UTC, datetime
-
-from google.protobuf.timestamp_pb2 import Timestamp
+from datetime import UTC, datetime, timedelta
 
 _MARK = "\N{REPLACEMENT CHARACTER}"
 # C0, DEL and C1 controls, and the marks that turn the direction of writing.
@@ -17,6 +15,8 @@ _LINES = _HARMLESS | {ord("\n"): "\n", ord("\t"): "\t", ord("\r"): ""}
 _IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
 
 US = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 SHORT_CHARS = 8
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -42,9 +42,18 @@ def json_safe(text: str) -> str:
     return text.translate(_IN_JSON)
 
 
-def micros(moment: Timestamp) -> int:
+def micros(moment: datetime | None) -> int:
     """Return a moment in microseconds since 1970; 0: there is none."""
-    return moment.seconds * US + moment.nanos // 1_000
+    return 0 if moment is None else (moment - _EPOCH) // _MICROSECOND
+
+
+def span_us(length: float | timedelta | None) -> int:
+    """Return a span, of seconds where it is a number, in microseconds; 0: there is none."""
+    return (
+        timedelta(seconds=length) // _MICROSECOND
+        if isinstance(length, float | int)
+        else (0 if length is None else length // _MICROSECOND)
+    )
 
 
 def span(us: int) -> str:

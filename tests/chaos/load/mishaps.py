@@ -129,9 +129,9 @@ class Mishaps:
 
     async def cancel_runs(self) -> None:
         """Cancel the runs that are left."""
-        async for run in self._client.list(statuses=UNFINISHED):
+        async for run in self._client.runs(statuses=UNFINISHED):
             with suppress(StepwellClientError):
-                await self._client.cancel(run.id, reason="all is over")
+                await self._client.run(run.id).cancel(reason="all is over")
 
     async def _again(self, mishap: Mishap, pause_s: float) -> None:
         name = mishap.__name__.replace("_", " ")
@@ -167,7 +167,7 @@ class Mishaps:
         plan = Plan([Task("deadly", retry=OFTEN, type="deadly")])
         handle = await self._client.start(plan=plan, queue="poison")
         async with asyncio.timeout(PATIENCE_S):
-            while (await handle.refresh()).status != RunStatus.FAILED:
+            while (await handle.get()).status != RunStatus.FAILED:
                 if not self._bomb.up:
                     self._bomb.kill()
                     self._bomb.start()
@@ -205,7 +205,7 @@ class Mishaps:
                 self._drainer.kill()
                 self._drainer.start()
             async with asyncio.timeout(PATIENCE_S):
-                while (await handle.refresh()).status != RunStatus.RUNNING:  # noqa: ASYNC110 - the server is asked
+                while (await handle.get()).status != RunStatus.RUNNING:  # noqa: ASYNC110 - the server is asked
                     await asyncio.sleep(0.1)
             await asyncio.sleep(0.5)
             self._drainer.signal(signal.SIGTERM)

@@ -94,7 +94,7 @@ async def waited(client: Client, run_id: str) -> Run:
     """Wait for a run's end while replicas and their store come and go."""
     while True:
         try:
-            return await client.wait(run_id)
+            return await client.run(run_id).wait()
         except Unavailable:
             await asyncio.sleep(0.1)
 

@@ -49,21 +49,21 @@ async def reached(client: Client, handle: RunHandle, there: Callable[[Run], bool
     """Follow the run until it stands where the test wants it."""
     async with asyncio.timeout(PATIENCE_S), handle.watch() as events:
         async for _ in events:
-            if there(await client.get(handle.id)):
+            if there(await client.run(handle.id).get()):
                 return
     raise AssertionError("the run ended before it was there")
 
 
 async def canonical(client: Client, run_id: str) -> dict[str, Any]:
     """Return the part of a run that is the same however often it was interrupted."""
-    run = await client.get(run_id)
-    results = await client.results(run_id)
+    run = await client.run(run_id).get()
+    results = await client.run(run_id).results()
     return {
         "status": run.status,
         "phase": run.phase,
         "iteration": run.iteration,
         "revision": run.plan_revision,
-        "tasks": {one.id: one.status async for one in client.tasks(run_id)},
+        "tasks": {one.id: one.status async for one in client.run(run_id).tasks()},
         "results": dict(results.tasks),
         "result": results.answer(),
     }
@@ -95,9 +95,9 @@ async def test_S3_S18_a_run_over_a_journal_goes_on_after_kills(place: Place) -> 
         await place.start_server()
         place.open_gate("reflect-2")
         async with asyncio.timeout(60):
-            run = await client.wait(handle.id)
+            run = await client.run(handle.id).wait()
         assert run.status == RunStatus.SUCCEEDED, place.log("server")
         assert await canonical(client, handle.id) == await uninterrupted(client)
-        info = await client.server_info()
+        info = await client.info()
         assert info.store.driver == "journal"
         assert info.store.durability == types_pb2.DURABILITY_POWER

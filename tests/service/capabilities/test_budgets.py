@@ -40,11 +40,11 @@ def spending(left: list[int]) -> Agent:
 
 async def until_paused(served: Served, run_id: str) -> Run:
     """Follow the run until it has been paused."""
-    async with served.client.watch(run_id) as events:
+    async with served.client.run(run_id).watch() as events:
         async for event in events:
             if event.type == EventType.RUN_PAUSED:
                 break
-    return await served.client.get(run_id)
+    return await served.client.run(run_id).get()
 
 
 async def test_a_budget_pauses_the_run_and_a_raise_lets_it_go_on(served_everywhere: Served) -> None:
@@ -78,6 +78,6 @@ async def test_a_tenants_default_holds_part_by_part_where_the_request_says_nothi
     )
     await served.restart(budgets=settings)
     run = await served.client.start(plan=CHAIN, budget=Budget(cost_micros=3, wall=9.0))
-    budget = (await run.refresh()).budget
+    budget = (await run.get()).budget
     assert (budget.input_tokens, budget.cost_micros, budget.tasks) == (20, 3, 50)
     assert (budget.wall, budget.iterations) == (timedelta(seconds=9), 0)

@@ -66,7 +66,7 @@ async def test_a_killed_workers_conversation_goes_on(served: Served, tmp_path: P
     async with working(served):
         assert (await run.wait(60)).status == RunStatus.SUCCEEDED
     found = Notes(**(await run.results()).tasks["notes"])
-    first, second = [one async for one in served.client.executions(run.id, task_id="notes")]
+    first, second = [one async for one in served.client.run(run.id).executions(task_id="notes")]
     lines = run.logs(execution_id=second.id, kinds=[LogKind.LINE])
     said = [entry.text async for entry in lines]
 

@@ -36,7 +36,7 @@ def moody(broken: set[str]) -> Agent:
 
 
 async def until(served: Served, run_id: str, kind: types_pb2.EventType, task_id: str = "") -> None:
-    async with served.client.watch(run_id) as events:
+    async with served.client.run(run_id).watch() as events:
         async for event in events:
             if event.type == kind and (not task_id or event.task_id == task_id):
                 return
@@ -49,17 +49,17 @@ async def test_failed_run_stays_failed_on_resume_unless_its_tasks_are_retried(
     run = await served.client.start(plan=[Task("a", retry=ONCE)])
     async with served.worker(moody({"a"})):
         failed = await run.wait()
-        kept = await served.client.resume(run.id, retry_failed=False)
+        kept = await served.client.run(run.id).resume(retry_failed=False)
     await served.restart()
     async with served.worker(moody(set())):
-        again = await served.client.get(run.id)
+        again = await served.client.run(run.id).get()
         assert [one.status for one in (failed, kept, again)] == [RunStatus.FAILED] * 3
         assert again.failure is not None
         assert again.failure.message == "a is broken"
-        assert len([one async for one in served.client.executions(run.id)]) == 1
+        assert len([one async for one in served.client.run(run.id).executions()]) == 1
 
-        await served.client.resume(run.id)
-        assert (await served.client.wait(run.id)).status == RunStatus.SUCCEEDED
+        await served.client.run(run.id).resume()
+        assert (await served.client.run(run.id).wait()).status == RunStatus.SUCCEEDED
 
 
 async def test_function_that_hangs_is_tried_again_after_its_idle_time_out(served: Served) -> None:
@@ -76,7 +76,7 @@ async def test_function_that_hangs_is_tried_again_after_its_idle_time_out(served
     async with served.worker(agent):
         run = await served.client.start(plan=[Task("a", "do", idle_timeout=0.2, retry=again)])
         assert await run.result() == {"a": 2}
-    (first, _) = [one async for one in served.client.executions(run.id)]
+    (first, _) = [one async for one in served.client.run(run.id).executions()]
     assert first.status == types_pb2.EXECUTION_STATUS_TIMED_OUT
     assert first.failure is not None
     assert first.failure.message == "its function did nothing for 0.2 s"

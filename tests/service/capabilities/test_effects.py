@@ -83,10 +83,10 @@ async def until(run: RunHandle, seen: Callable[[Run], bool]) -> Run:
     async with asyncio.timeout(PATIENCE_S):
         async with run.watch() as watch:
             async for _ in watch:
-                found = await run.refresh()
+                found = await run.get()
                 if seen(found):
                     return found
-    return await run.refresh()
+    return await run.get()
 
 
 def is_unknown(run: Run) -> bool:
@@ -94,7 +94,7 @@ def is_unknown(run: Run) -> bool:
 
 
 async def executions(served: Served, run: RunHandle) -> dict[str, Execution]:
-    return {one.id: one async for one in served.client.executions(run.id)}
+    return {one.id: one async for one in served.client.run(run.id).executions()}
 
 
 async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Served) -> None:
@@ -129,12 +129,12 @@ async def test_a_person_settles_it_once(served: Served) -> None:
         row = (await executions(served, run))[ONCE]
         assert row.status == ExecutionStatus.UNKNOWN_OUTCOME
         assert row.unknown_time is not None
-        answer = await served.client.calls.resolve(run.id, ONCE, NotDone(), request_id="once")
-        assert answer.changed or not served.calm
-        again = await served.client.calls.resolve(run.id, ONCE, NotDone(), request_id="once")
-        assert not again.changed
+        await run.resolve(ONCE, NotDone(), request_id="once")
+        assert run.changed or not served.calm
+        await run.resolve(ONCE, NotDone(), request_id="once")
+        assert not run.changed
         with pytest.raises(FailedPrecondition) as refused:
-            await served.client.resolve(run.id, ONCE, NotDone())
+            await served.client.run(run.id).resolve(ONCE, NotDone())
         assert refused.value.reason == "OUTCOME_NOT_UNKNOWN"
         second = Bank()
         second.go_on.set()
@@ -162,7 +162,7 @@ async def test_invalid_resolution_is_refused(
     )
     metadata = served.client.connection.access.metadata
     with pytest.raises(grpc.RpcError, match=named):
-        await served.client.calls.method("ResolveExecution")(request, metadata=metadata)
+        await served.client.caller.method("ResolveExecution")(request, metadata=metadata)
 
 
 async def test_another_run_of_the_pipeline_takes_the_result(served_everywhere: Served) -> None:
@@ -188,7 +188,7 @@ async def test_another_run_of_the_pipeline_takes_the_result(served_everywhere: S
         assert calls.count(first.id) == 2
         assert calls.count(second.id) == 1
         # The bytes are its own: the first run may go.
-        await served.client.delete(first.id)
+        await served.client.run(first.id).delete()
         assert (await second.results()).tasks["a"] == "page 7"
         # The key's result went with it: the next one fetches the page again.
         third = await start("p")
@@ -197,5 +197,5 @@ async def test_another_run_of_the_pipeline_takes_the_result(served_everywhere: S
         stranger = await start("q")
         await stranger.result()
         assert calls.count(stranger.id) == 2
-    tasks = {one.id: one async for one in served.client.tasks(second.id)}
+    tasks = {one.id: one async for one in served.client.run(second.id).tasks()}
     assert tasks["a"].deduplicated_from == f"{first.id}/task:a#1"

@@ -86,20 +86,20 @@ async def finished(served: Served, goal: str = "once", **options: Any) -> RunHan
 
 async def version_where(served: Served, run: RunHandle, holds: Callable[[Any], bool]) -> int:
     """Return the first version as of which this holds of the run."""
-    last = (await run.refresh()).version
+    last = (await run.get()).version
     for version in range(1, last + 1):
-        if holds(await served.client.get(run.id, version=version)):
+        if holds(await served.client.run(run.id).get(version=version)):
             return version
     raise AssertionError("at no version")
 
 
 async def tasks_of(served: Served, run: RunHandle, version: int = 0) -> dict[str, Any]:
-    found = served.client.tasks(run.id, version=version)
+    found = served.client.run(run.id).tasks(version=version)
     return {task.id: task async for task in found}
 
 
 async def kinds(served: Served, run: RunHandle, **options: Any) -> list[tuple[str, str]]:
-    checked = await served.client.check_fork(run.id, **options)
+    checked = await served.client.run(run.id).check_fork(**options)
     return [
         (pb.ForkViolationKind.Name(one.kind).removeprefix("FORK_VIOLATION_KIND_"), one.task_id)
         for one in checked.violations
@@ -130,9 +130,9 @@ async def test_a_fork_from_the_middle_keeps_what_was_done_and_does_the_rest(
     assert ended.labels == {"team": "x", "try": "2"}
     kept = (await tasks_of(served, fork))["a"]
     assert (kept.result_id, kept.result_run_id) == ("task:a#1", run.id)
-    children = [one.id async for one in served.client.list(parent_run_id=run.id)]
+    children = [one.id async for one in served.client.runs(parent_run_id=run.id)]
     assert children == [fork.id]
-    assert [one async for one in served.client.list(parent_run_id=fork.id)] == []
+    assert [one async for one in served.client.runs(parent_run_id=fork.id)] == []
 
 
 async def test_results_outlive_the_parent_and_go_with_the_last_of_the_family(
@@ -143,21 +143,21 @@ async def test_results_outlive_the_parent_and_go_with_the_last_of_the_family(
         run = await finished(served)
         fork = await run.fork(goal="later", replan=True)
         assert await fork.result() == "later: a=a, b=a"
-        await served.client.delete(run.id)
+        await served.client.run(run.id).delete()
         results = await fork.results()
         assert dict(results.tasks) == {"a": "a", "b": "a"}
         assert {one.run_id for one in results.results} == {run.id}
-        named = await served.client.results(fork.id, execution_ids=["task:a#1"])
+        named = await served.client.run(fork.id).results(execution_ids=["task:a#1"])
         assert [one.task_id for one in named.results] == ["a"]
         last = await fork.fork(goal="last")
         assert await last.result() == "last: a=a, b=a"
 
     with pytest.raises(RunNotFound):
         await run.fork()
-    await served.client.delete(fork.id)
-    of = ((await last.refresh()).tenant_id, run.id, ["task:a#1"])
+    await served.client.run(fork.id).delete()
+    of = ((await last.get()).tenant_id, run.id, ["task:a#1"])
     assert await served.store.read_payloads(*of)
-    await served.client.delete(last.id)
+    await served.client.run(last.id).delete()
     assert not await served.store.read_payloads(*of)
 
 
@@ -208,7 +208,7 @@ async def test_each_mode_says_what_does_not_fit_before_anything_is_written(
     assert invalid.value.violations[0].field == "plan.tasks[0].depends_on[0]"
     with pytest.raises(InvalidRequest, match="either a plan or replan"):
         await run.fork(plan=[a], replan=True, mode=ForkMode.PATCH)
-    assert [one.id async for one in served.client.list()] == [run.id]
+    assert [one.id async for one in served.client.runs()] == [run.id]
 
 
 async def test_the_same_request_finds_the_same_fork_and_another_is_refused(
@@ -223,12 +223,12 @@ async def test_the_same_request_finds_the_same_fork_and_another_is_refused(
     with pytest.raises(RequestIdReused):
         await run.fork(goal="another", **options)
     await run.cancel()
-    await served.client.delete(run.id)
+    await served.client.run(run.id).delete()
     assert (await run.fork(**options)).id == fork.id
     for call in (
         run.fork(version=1, replan=True),
-        anext(served.client.checkpoints(run.id)),
-        anext(served.client.plans(run.id)),
+        anext(served.client.run(run.id).checkpoints()),
+        anext(served.client.run(run.id).plans()),
     ):
         with pytest.raises(RunNotFound):
             await call
@@ -243,13 +243,13 @@ async def test_parent_deleted_meanwhile_is_not_found(
 
     async def too_late(*arguments: Any) -> Any:
         base = await prepare(*arguments)
-        await served.client.delete(run.id)
+        await served.client.run(run.id).delete()
         return base
 
     monkeypatch.setattr(forks, "prepare_fork", too_late)
     with pytest.raises(RunNotFound):
         await run.fork(replan=True)
-    assert [one async for one in served.client.list()] == []
+    assert [one async for one in served.client.runs()] == []
 
 
 async def test_fork_has_the_warnings_of_its_response(served: Served) -> None:
@@ -265,7 +265,7 @@ async def test_an_embedded_result_of_a_fork_has_what_it_kept(served: Served) -> 
         run = await finished(served)
         fork = await run.fork(replan=True)
         await fork.wait(WAIT_S)
-    row = await fork.refresh()
+    row = await fork.get()
     found = await served.store.get_run(row.tenant_id, fork.id)
     assert found is not None
     result = await read_result(served.store, found)

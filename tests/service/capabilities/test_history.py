@@ -22,7 +22,7 @@ async def pages(served: Served, method: str, request: Any, field: str) -> list[l
     """Return all pages of a list."""
     found: list[list[Any]] = []
     while not found or request.page_token:
-        page = await served.client.calls._call(method, request)
+        page = await served.client.caller.call(method, request)
         found.append(list(getattr(page, field)))
         request.page_token = page.next_page_token
     return found
@@ -32,7 +32,7 @@ async def test_checkpoints_have_the_run_as_of_each(served_everywhere: Served) ->
     served = served_everywhere
     async with working(served):
         run = await finished(served, "twice")
-    found = [one async for one in served.client.checkpoints(run.id)]
+    found = [one async for one in served.client.run(run.id).checkpoints()]
 
     assert [word(EventType, one.type) for one in found] == [
         "RUN_STARTED",
@@ -45,13 +45,13 @@ async def test_checkpoints_have_the_run_as_of_each(served_everywhere: Served) ->
     assert [one.run.iteration for one in found] == [1, 1, 2, 2, 2, 2]
     assert [one.run.counts.completed for one in found] == [0, 0, 2, 2, 3, 3]
     for one in found:
-        assert one.run == await served.client.get(run.id, version=one.version)
+        assert one.run == await served.client.run(run.id).get(version=one.version)
         tasks = await tasks_of(served, run, one.version)
         done = [task.status == TaskStatus.COMPLETED for task in tasks.values()]
         assert sum(done) == one.run.counts.completed
-    assert found[-1].run == await run.refresh()
+    assert found[-1].run == await run.get()
     request = pb.ListCheckpointsRequest(run_id=run.id, page_size=2)
-    first = await served.client.calls._call("ListCheckpoints", request)
+    first = await served.client.caller.call("ListCheckpoints", request)
     await served.restart()  # Nothing is remembered, and the token is still good.
     request.page_token = first.next_page_token
     paged = await pages(served, "ListCheckpoints", request, "checkpoints")
@@ -71,7 +71,7 @@ async def test_pages_of_earlier_tasks(served: Served) -> None:
         [task.id for task in plan[at : at + 10]] for at in (0, 10, 20)
     ]
     other = pb.ListTasksRequest(run_id=run.id, version=3, page_size=10)
-    other.page_token = (await served.client.calls._call("ListTasks", other)).next_page_token
+    other.page_token = (await served.client.caller.call("ListTasks", other)).next_page_token
     other.version = 2
     with pytest.raises(InvalidRequest, match="page_token"):
-        await served.client.calls._call("ListTasks", other)
+        await served.client.caller.call("ListTasks", other)

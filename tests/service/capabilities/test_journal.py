@@ -63,10 +63,10 @@ def calling(model: Model) -> Agent:
 
 async def until_waiting(run: RunHandle, *statuses: RunStatus) -> Run:
     async def waits() -> bool:
-        return (await run.refresh()).status in (statuses or (RunStatus.WAITING,))
+        return (await run.get()).status in (statuses or (RunStatus.WAITING,))
 
     await until(waits)
-    return await run.refresh()
+    return await run.get()
 
 
 async def test_a_step_goes_on_from_its_calls_after_a_failure_and_two_answers(
@@ -87,8 +87,8 @@ async def test_a_step_goes_on_from_its_calls_after_a_failure_and_two_answers(
         assert (await run.result())["a"] == ["BEES", "ANTS", "On bees", True]
 
     assert sorted(model.asked) == ["ants", "bees"]
-    assert (await run.refresh()).usage.input_tokens == 20
-    statuses = [one.status async for one in served.client.executions(run.id)]
+    assert (await run.get()).usage.input_tokens == 20
+    statuses = [one.status async for one in served.client.run(run.id).executions()]
     assert statuses[0] == ExecutionStatus.FAILED
     assert statuses[-1] == ExecutionStatus.COMPLETED
     assert set(statuses[1:-1]) == {ExecutionStatus.SUSPENDED}
@@ -107,7 +107,7 @@ async def test_a_budget_holds_between_the_calls_of_a_step(served: Served) -> Non
         assert (await run.result())["a"] == ["0", "1", "2", "3"]
 
     assert model.asked == ["0", "1", "2", "3"]
-    assert (await run.refresh()).usage.input_tokens == 40
+    assert (await run.get()).usage.input_tokens == 40
 
 
 async def test_a_cancelled_run_has_no_open_questions_of_its_steps(served: Served) -> None:

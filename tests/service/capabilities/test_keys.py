@@ -25,7 +25,7 @@ async def test_run_that_a_task_started_is_shown_as_waiting_for_its_key_and_gives
         inner = Task("b", "inner", idempotency_key="k", total_timeout=2)
         run = await served.client.start("inside", plan=[inner])
         async for _ in run.watch():
-            seen.append(await served.client.get(run.id))
+            seen.append(await served.client.run(run.id).get())
             if seen[-1].blocked_on == BlockedKind.KEY:
                 break
         seen.append(await run.wait())
@@ -42,5 +42,5 @@ async def test_run_that_a_task_started_is_shown_as_waiting_for_its_key_and_gives
     assert (waiting.blocked_on, waiting.blocked_run_id) == (BlockedKind.KEY, run.id)
     assert ended.failure is not None
     assert (ended.status, ended.failure.kind) == (RunStatus.FAILED, "TOTAL_TIMEOUT")
-    (entry,) = [one async for one in served.client.tasks(ended.id)]
+    (entry,) = [one async for one in served.client.run(ended.id).tasks()]
     assert entry.status == TaskStatus.FAILED

@@ -26,7 +26,7 @@ AT_ONCE = Retry(initial_backoff=0.0)
 
 
 async def read(served: Served, run_id: str, **options: object) -> list[LogEntry]:
-    async with served.client.logs(run_id, **options) as log:  # pyright: ignore[reportArgumentType] - a test's shorthand
+    async with served.client.run(run_id).logs(**options) as log:  # pyright: ignore[reportArgumentType] - a test's shorthand
         return [entry async for entry in log]
 
 
@@ -82,7 +82,7 @@ async def test_foreign_cursor_or_run_is_refused(served: Served) -> None:
     two = await served.client.start("two", plan=[Task("a", "x")])
     entry = [StoredEntry(execution_id="task:a#1", text="x")]
     await served.store.append_logs(TENANT, one.id, entry)
-    async with served.client.logs(one.id) as log:
+    async with served.client.run(one.id).logs() as log:
         assert [entry.text async for entry in log] == ["x"]
     for cursor in (log.position, "nonsense", "!!!", "AAAAAAAAAAAAAAAAAAAA"):
         with pytest.raises(InvalidRequest) as caught:
@@ -91,4 +91,4 @@ async def test_foreign_cursor_or_run_is_refused(served: Served) -> None:
     with pytest.raises(RunNotFound):
         await read(served, NO_RUN)
     with pytest.raises(RunNotFound):
-        [one async for one in served.client.messages(NO_RUN)]
+        [one async for one in served.client.run(NO_RUN).messages()]

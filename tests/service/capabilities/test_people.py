@@ -81,14 +81,13 @@ async def asking(served: Served, **question: Any) -> AsyncIterator[tuple[RunHand
 
 async def test_an_answer_is_given_once(served: Served) -> None:
     async with asking(served) as (run, question_id):
-        client = served.client.calls
-        first = await client.answer(run.id, question_id, 1, request_id="one")
-        again = await client.answer(run.id, question_id, 1, request_id="one")
-        assert first.changed or not served.calm
-        assert first.question.answered_by == "all"
-        assert not again.changed
+        await run.answer(question_id, 1, request_id="one")
+        assert run.changed or not served.calm
+        assert run.response.question.answered_by == "all"
+        await run.answer(question_id, 1, request_id="one")
+        assert not run.changed
         with pytest.raises(RequestIdReused):
-            await client.answer(run.id, question_id, 2, request_id="one")
+            await run.answer(question_id, 2, request_id="one")
         with pytest.raises(FailedPrecondition) as second:
             await run.answer(question_id, 1)
         assert second.value.reason == "QUESTION_ANSWERED"
@@ -101,10 +100,11 @@ async def test_one_of_two_concurrent_answers_counts(served_everywhere: Served) -
         clients = [served.client, served.new_client()]
         if served.store_kind != "sqlite":  # A file is one process's.
             clients[1] = served.new_client(target=(await served.replica()).addresses[0])
-        answers = [one.calls.answer(run.id, question_id, n) for n, one in enumerate(clients)]
+        handles = [one.run(run.id) for one in clients]
+        answers = [one.answer(question_id, n) for n, one in enumerate(handles)]
         said = await asyncio.gather(*answers, return_exceptions=True)
         (late,) = [one for one in said if isinstance(one, FailedPrecondition)]
-        (first,) = [one for one in said if not isinstance(one, BaseException)]
+        (first,) = [one.response for one in handles if one.response is not None]
         assert late.reason == "QUESTION_ANSWERED"
         assert await run.result() == {"a": int(first.question.answer.data)}
 
@@ -115,9 +115,9 @@ async def test_refused_answer_names_its_reason(served: Served) -> None:
             await run.answer("question:task:b#1", 1)
         assert missing.value.reason == "QUESTION_NOT_FOUND"
         with pytest.raises(RunNotFound):
-            await served.client.answer(NO_RUN, question_id, 1)
+            await served.client.run(NO_RUN).answer(question_id, 1)
         with pytest.raises(RunNotFound):
-            await served.new_client("foreign").answer(run.id, question_id, 1)
+            await served.new_client("foreign").run(run.id).answer(question_id, 1)
         assert [one async for one in served.new_client("foreign").questions()] == []
         await run.cancel()
         with pytest.raises(FailedPrecondition) as late:
@@ -150,7 +150,7 @@ async def test_an_answer_must_fit_its_question(
             await run.answer(question_id, wrong)
         assert refused.value.reason == "ANSWER_INVALID"
         assert [one.field for one in refused.value.violations] == [field]
-        assert (await run.refresh()).status == RunStatus.WAITING
+        assert (await run.get()).status == RunStatus.WAITING
         await run.answer(question_id, right)
         assert await run.result() == {"a": right}
 

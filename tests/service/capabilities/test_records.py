@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc.aio
 import pytest
 
-from stepwell_client import Agent, RunNotFound, Task, TaskContext
+from stepwell_client import Agent, RunNotFound, Task, TaskContext, Transcript
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import NO_RUN
@@ -26,12 +26,14 @@ async def test_a_record_is_read_by_pages_of_bytes_with_nothing_else(
     run = await served.client.start("ask", plan=[Task("a", "ask")])
     async with served.worker(agent):
         await run.wait()
-    assert await served.client.record(run.id, "task:a#1") == (prompt, response)
-    assert await served.client.record(run.id, "task:b#1") == ("", "")
+    assert await served.client.run(run.id).transcript("task:a#1") == Transcript(
+        prompt=prompt, response=response
+    )
+    assert await served.client.run(run.id).transcript("task:b#1") == Transcript()
     with pytest.raises(RunNotFound):
-        await served.client.record(NO_RUN, "task:a#1")
+        await served.client.run(NO_RUN).transcript("task:a#1")
 
-    read = served.client.calls.method("ReadTranscript")
+    read = served.client.caller.method("ReadTranscript")
     metadata = served.client.connection.access.metadata
     request = pb.ReadTranscriptRequest(run_id=run.id, execution_id="task:a#1", page_size=400_000)
     pages: list[pb.ReadTranscriptResponse] = []

@@ -62,7 +62,7 @@ async def test_purge_removes_what_ended_and_nothing_else(served: Served) -> None
     assert (sorted(answer.run_ids), answer.complete) == (sorted(over[:2]), True)
     assert await stored(served) == {over[2], live.id}
     with pytest.raises(RunNotFound):
-        await served.client.get(over[0])
+        await served.client.run(over[0]).get()
     with pytest.raises(InvalidRequest) as caught:
         await served.client.purge(statuses=[RunStatus.RUNNING])
     assert [one.field for one in caught.value.violations] == ["statuses[0]"]
@@ -72,7 +72,7 @@ async def test_who_removed_a_run_stands_in_the_log(served: Served) -> None:
     over = await ended(served, cancelled=3)
     with capture_logs() as lines:
         await served.client.purge(validate_only=True)
-        await served.client.delete(over[0], on_behalf_of="ann")
+        await served.client.run(over[0]).delete(on_behalf_of="ann")
         await served.client.purge(on_behalf_of="bo")
         await served.client.purge()
     by = [
@@ -120,7 +120,7 @@ async def test_E6_sweep_removes_runs_and_they_are_gone_at_every_cursor(
     await until(swept)
     for after in (0, 3, 1_000):
         with pytest.raises(RunNotFound):
-            _ = [event async for event in served.client.watch(over[0], after=after)]
+            _ = [event async for event in served.client.run(over[0]).watch(after=after)]
 
 
 async def test_logs_are_swept_before_their_runs(served: Served) -> None:

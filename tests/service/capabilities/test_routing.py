@@ -32,10 +32,10 @@ async def test_pinned_run_waits_for_its_version_and_names_it(served: Served) -> 
         run = await served.client.start("order", plan=[Task("a", "pack")], worker_version=">=1.10")
 
         async def waits() -> bool:
-            return (await served.client.get(run.id)).blocked_on == BlockedKind.WORKER
+            return (await served.client.run(run.id).get()).blocked_on == BlockedKind.WORKER
 
         await until(waits)
-        waiting = (await served.client.get(run.id)).waiting_for
+        waiting = (await served.client.run(run.id).get()).waiting_for
         assert waiting is not None
         assert (waiting.queue, waiting.type) == ("default", "pack")
         assert waiting.worker_version == ">=1.10"
@@ -54,8 +54,8 @@ async def test_fork_keeps_the_pin_or_has_another(served: Served) -> None:
         for fork in (exact, free):
             assert (await fork.wait()).status == RunStatus.SUCCEEDED
 
-    assert same.run is not None
-    assert same.run.worker_version == ">=2"
+    assert same.snapshot is not None
+    assert same.snapshot.worker_version == ">=2"
     assert [one.field for one in caught.value.violations] == ["worker_version.version"]
 
 

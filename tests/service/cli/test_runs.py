@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -179,15 +180,15 @@ def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
 
 def test_worker_that_connects_in_time_is_not_missed(terminal: Terminal) -> None:
     from stepwell.cli.follow import missing_worker
-    from stepwell_client.internal import SyncMessageClient
+    from stepwell_client import SyncClient
 
     plan = plan_file(terminal.folder, [{"id": "ask", "type": "ask"}])
     run_id = terminal("run", "--detach", "-q", "late", "--plan", plan).out.strip()
     token = terminal.folder / "state" / "stepwell" / "token"
-    with SyncMessageClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
+    with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
         before = missing_worker(client, run_id)
         with working(terminal, "--queue", "late", "--id", "late"):
-            while client.get(run_id).status == RunStatus.QUEUED:
+            while client.run(run_id).get().status == RunStatus.QUEUED:
                 pass
             after = missing_worker(client, run_id)
 
@@ -425,23 +426,24 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
 
 def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
     from stepwell.cli import task_rows
-    from stepwell_client.internal import MessageView
-    from stepwell_client.v1 import orchestrator_pb2, types_pb2
+    from stepwell_client import Run, RunTask, RunView, Task, TaskStatus
 
-    view = MessageView(types_pb2.Run(iteration=1))
+    view = RunView(Run(iteration=1))
     states = [
-        *(types_pb2.TASK_STATUS_COMPLETED for _ in range(4_000)),
-        *(types_pb2.TASK_STATUS_RUNNING for _ in range(3)),
-        *(types_pb2.TASK_STATUS_PENDING for _ in range(6_000)),
+        *(TaskStatus.COMPLETED for _ in range(4_000)),
+        *(TaskStatus.RUNNING for _ in range(3)),
+        *(TaskStatus.PENDING for _ in range(6_000)),
     ]
     view.add_tasks(
-        orchestrator_pb2.TaskEntry(
-            task=types_pb2.Task(task_id=f"t{n}", revision=1, status=status),
-            spec=types_pb2.TaskSpec(task_id=f"t{n}", depends_on=[f"t{n - 1}"] if n else []),
+        RunTask(
+            id=f"t{n}",
+            revision=1,
+            status=status,
+            definition=Task(f"t{n}", depends_on=[f"t{n - 1}"] if n else []),
+            ended_time=datetime.fromtimestamp(5, UTC) if n == 7 else None,
         )
         for n, status in enumerate(states)
     )
-    view.tasks["t7"].ended_time.seconds = 5
     rows, left = task_rows.chosen(task_rows.rows(view, 10_000_000), 10)
 
     assert [row.name for row in rows][:4] == ["t7", "t4000", "t4001", "t4002"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -101,9 +101,13 @@ async def test_missing_plan_differs_from_an_empty_one(server: FakeServer, client
     assert [request.HasField("plan") for request in server.runs.requests] == [False, True]
 
 
-@pytest.mark.parametrize("command", ["start", "cancel"])
+@pytest.mark.parametrize(
+    "command",
+    [lambda client: client.start("a"), lambda client: client.run(RUN_ID).cancel()],
+    ids=["start", "cancel"],
+)
 async def test_a_command_is_repeated_with_the_same_request_id(
-    server: FakeServer, client: Client, command: str
+    server: FakeServer, client: Client, command: Callable[[Client], Awaitable[Any]]
 ) -> None:
     run = a_run(types_pb2.RUN_STATUS_PAUSED)
     server.runs.answers |= {
@@ -111,7 +115,7 @@ async def test_a_command_is_repeated_with_the_same_request_id(
         "CancelRunRequest": Script(LOST, LOST, orchestrator_pb2.CancelRunResponse(run=run)),
     }
 
-    await getattr(client, command)(RUN_ID)
+    await command(client)
 
     first, second, third = [request.request_id for request in server.runs.requests]
     assert first == second == third != ""
@@ -121,7 +125,7 @@ async def test_a_deletion_is_not_repeated(server: FakeServer, client: Client) ->
     server.runs.answers["DeleteRunRequest"] = Script(LOST)
 
     with pytest.raises(Unavailable) as caught:
-        await client.delete(RUN_ID)
+        await client.run(RUN_ID).delete()
 
     assert len(server.runs.requests) == 1
     assert (caught.value.status, caught.value.reason) == (
@@ -133,7 +137,7 @@ async def test_a_deletion_is_not_repeated(server: FakeServer, client: Client) ->
 async def test_a_server_that_is_not_there_is_unavailable_soon() -> None:
     async with Client("127.0.0.1:1", token="", runtime=FastRuntime()) as client:
         with pytest.raises(Unavailable):
-            await client.get(RUN_ID)
+            await client.run(RUN_ID).get()
 
 
 async def test_pages_are_read_one_after_the_other(server: FakeServer, client: Client) -> None:
@@ -144,7 +148,7 @@ async def test_pages_are_read_one_after_the_other(server: FakeServer, client: Cl
         page(runs=[a_run(CANCELLED)]),
     )
 
-    found = [run.status async for run in client.list(statuses=[RunStatus.FAILED], pipeline="p")]
+    found = [run.status async for run in client.runs(statuses=[RunStatus.FAILED], pipeline="p")]
 
     assert found == [SUCCESS, FAILED, CANCELLED]
     assert [request.page_token for request in server.runs.requests] == ["", "more", "and more"]
@@ -160,7 +164,7 @@ async def test_wait_goes_on_over_slices_and_lost_servers(
         running, *[LOST] * 12, answer(run=SUCCEEDED, ended=True)
     )
 
-    assert (await client.wait(RUN_ID)).status == RunStatus.SUCCEEDED
+    assert (await client.run(RUN_ID).wait()).status == RunStatus.SUCCEEDED
 
 
 async def test_starts_waits_and_watches_go_on_before_a_server_has_ever_answered(
@@ -174,9 +178,9 @@ async def test_starts_waits_and_watches_go_on_before_a_server_has_ever_answered(
     }
     server.runs.watches.extend([*[[LOST]] * 12, [watch_end(FINISHED)]])
 
-    assert (await client.wait(RUN_ID)).status == RunStatus.SUCCEEDED
+    assert (await client.run(RUN_ID).wait()).status == RunStatus.SUCCEEDED
     assert (await client.start()).created
-    assert await numbers(client.watch(RUN_ID)) == []
+    assert await numbers(client.run(RUN_ID).watch()) == []
     server.runs.answers["StartRunRequest"] = Script(LOST)
     with pytest.raises(Unavailable):
         await client.start(server_seconds=0)
@@ -188,7 +192,7 @@ async def test_a_wait_for_somebody_is_logged_after_a_while(
     answer = orchestrator_pb2.WaitRunResponse
     paused = answer(run=a_run(types_pb2.RUN_STATUS_PAUSED, reason="not now"))
     server.runs.answers["WaitRunRequest"] = Script(*[paused] * 4, answer(run=SUCCEEDED, ended=True))
-    await client.wait(RUN_ID)
+    await client.run(RUN_ID).wait()
 
     assert [request.timeout.seconds for request in server.runs.requests] == [10, 60, 60, 60, 60]
     assert caplog.messages[0] == f"run {RUN_ID} is paused: not now; resume it, or stop waiting"
@@ -234,7 +238,7 @@ async def test_results_without_room_are_fetched_by_themselves(
 
     server.runs.answers["ListResultsRequest"] = answer
 
-    results = await client.results(RUN_ID)
+    results = await client.run(RUN_ID).results()
 
     assert dict(results.tasks) == {f"t{n}": f"x{n}" for n in range(6)}
 
@@ -264,7 +268,7 @@ async def test_a_watch_over_lost_streams_has_no_gap_and_no_repeat(
         ]
     )
 
-    watch = client.watch(RUN_ID)
+    watch = client.run(RUN_ID).watch()
     found = await asyncio.wait_for(numbers(watch), PATIENCE_S)
 
     assert found == list(range(1, 11))
@@ -288,7 +292,9 @@ async def test_a_filtered_watch_goes_on_after_what_was_filtered_out(
         ]
     )
 
-    found = await numbers(client.watch(RUN_ID, types=[EventType.TASK_COMPLETED], task_ids=["t"]))
+    found = await numbers(
+        client.run(RUN_ID).watch(types=[EventType.TASK_COMPLETED], task_ids=["t"])
+    )
 
     assert found == [7, 30]
     assert [int(request.resume_token) for request in server.runs.requests] == [0, 20, 40]
@@ -306,7 +312,7 @@ async def test_a_watch_that_can_not_go_on_raises(
     server.runs.watches.append([events(1), last])
 
     with pytest.raises(error) as caught:
-        await numbers(client.watch(RUN_ID))
+        await numbers(client.run(RUN_ID).watch())
 
     assert isinstance(caught.value, RunNotFound | CursorOutOfRange)
 
@@ -316,7 +322,7 @@ async def test_a_watch_gives_up_on_a_server_that_does_not_come_back(server: Fake
     async with Client(
         server.target, token="", reconnect_seconds=0.02, runtime=FastRuntime()
     ) as client:
-        watch = client.watch(RUN_ID)
+        watch = client.run(RUN_ID).watch()
         with pytest.raises(Unavailable):
             await numbers(watch)
 
@@ -360,7 +366,7 @@ async def test_a_watch_that_is_left_ends_its_stream(
 ) -> None:
     server.runs.watches.append([events(1)])
 
-    await leave(client.watch(RUN_ID))
+    await leave(client.run(RUN_ID).watch())
 
     await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
     assert server.runs.open_watches == 0
@@ -380,7 +386,7 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
     server.runs.watches.extend([[updates("c1", 1, 2), idle, End()], [updates("c3", 3)]])
 
     found = []
-    async with client.watch_runs("now") as watch:
+    async with client.watch("now") as watch:
         async for update in watch:
             found.append(update.version)
             if update.version == 3:
@@ -418,7 +424,7 @@ async def test_a_log_over_lost_streams_goes_on_from_its_cursor(
         ]
     )
 
-    log = client.logs(RUN_ID, follow=True, task_id="t", kinds=[LogKind.LINE])
+    log = client.run(RUN_ID).logs(follow=True, task_id="t", kinds=[LogKind.LINE])
     found = [entry.text async for entry in log]
 
     assert found == ["one", "two", "three"]
@@ -431,7 +437,7 @@ async def test_the_log_of_a_run_that_was_deleted_raises(server: FakeServer, clie
     server.runs.watches.append([batch("1", "one"), log_end(PURGED)])
 
     with pytest.raises(RunPurged):
-        [entry async for entry in client.logs(RUN_ID, follow=True)]
+        [entry async for entry in client.run(RUN_ID).logs(follow=True)]
 
 
 def test_each_error_is_of_the_tree_and_drawn_in_it() -> None:
@@ -478,23 +484,3 @@ async def test_workers_and_queues_come_as_records_over_all_pages(
     assert [(one.queue, one.run_id) for one in server.runs.requests[:2]] == [("q", RUN_ID)] * 2
     assert [(one.name, one.limit) for one in found.queues] == [("q", 0), ("r", None)]
     assert not found.complete
-
-
-async def test_listing_that_is_closed_early_closes_the_pages_beneath_it(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed: list[bool] = []
-
-    async def pages(*_: object, **__: object) -> AsyncIterator[object]:
-        try:
-            while True:
-                yield orchestrator_pb2.ConnectedWorker()
-        finally:
-            closed.append(True)
-
-    monkeypatch.setattr(client.calls, "workers", pages)
-    workers = client.workers()
-    await anext(workers)
-    await cast("AsyncGenerator[object]", workers).aclose()
-
-    assert closed

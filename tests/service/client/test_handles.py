@@ -80,7 +80,7 @@ async def test_handle_passes_a_commands_words_on(server: FakeServer, client: Cli
     paused = await run.pause(reason="lunch", on_behalf_of="ann")
     (request,) = server.runs.requests
     assert (request.run_id, request.reason, request.on_behalf_of) == (RUN_ID, "lunch", "ann")
-    assert (paused, run.status) == (run.run, RunStatus.PAUSED)
+    assert (paused, run.status) == (run.snapshot, RunStatus.PAUSED)
 
 
 async def test_rehearsed_resume_leaves_the_handle_as_it_was(
@@ -91,4 +91,4 @@ async def test_rehearsed_resume_leaves_the_handle_as_it_was(
     )
     run = client.run(RUN_ID)
     rehearsed = await run.resume(validate_only=True)
-    assert (rehearsed.status, run.run) == (RunStatus.RUNNING, None)
+    assert (rehearsed.status, run.snapshot) == (RunStatus.RUNNING, None)

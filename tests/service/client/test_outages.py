@@ -76,7 +76,7 @@ async def test_untrusted_certificate_is_reported_though_another_address_refuses(
     server.runs.answers["GetRunRequest"] = Script(untrusted, refused)
     async with Client(server.target, token=TOKEN, runtime=VirtualRuntime()) as client:
         with pytest.raises(NotSecured, match="expired"):
-            await client.get("00000000-0000-4000-8000-000000000000")
+            await client.run("00000000-0000-4000-8000-000000000000").get()
     assert len(server.runs.requests) == 5
 
 
@@ -96,16 +96,16 @@ async def test_an_outage_is_logged_within_two_seconds_and_then_rarely(
 
 
 COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
-    "ForkRun": lambda client: client.fork(RUN_ID),
-    "ResumeRun": lambda client: client.resume(RUN_ID),
-    "PauseRun": lambda client: client.pause(RUN_ID),
-    "CancelRun": lambda client: client.cancel(RUN_ID),
-    "StopRun": lambda client: client.stop(RUN_ID),
-    "RetryTask": lambda client: client.retry_task(RUN_ID, "a"),
-    "SkipTask": lambda client: client.skip_task(RUN_ID, "a"),
-    "RaiseBudget": lambda client: client.raise_budget(RUN_ID, Budget(tasks=5)),
-    "ResolveExecution": lambda client: client.resolve(RUN_ID, "task:a#1", NotDone()),
-    "AnswerQuestion": lambda client: client.answer(RUN_ID, "question:task:a#1", True),
+    "ForkRun": lambda client: client.run(RUN_ID).fork(),
+    "ResumeRun": lambda client: client.run(RUN_ID).resume(),
+    "PauseRun": lambda client: client.run(RUN_ID).pause(),
+    "CancelRun": lambda client: client.run(RUN_ID).cancel(),
+    "StopRun": lambda client: client.run(RUN_ID).stop(),
+    "RetryTask": lambda client: client.run(RUN_ID).retry_task("a"),
+    "SkipTask": lambda client: client.run(RUN_ID).skip_task("a"),
+    "RaiseBudget": lambda client: client.run(RUN_ID).raise_budget(Budget(tasks=5)),
+    "ResolveExecution": lambda client: client.run(RUN_ID).resolve("task:a#1", NotDone()),
+    "AnswerQuestion": lambda client: client.run(RUN_ID).answer("question:task:a#1", True),
 }
 
 
@@ -130,10 +130,10 @@ async def test_command_is_repeated_as_one_request_while_the_patience_lasts(
 @pytest.mark.parametrize(
     ("call", "attempts"),
     [
-        (lambda client: client.get(RUN_ID), 5),
-        (lambda client: client.check_fork(RUN_ID), 5),
+        (lambda client: client.run(RUN_ID).get(), 5),
+        (lambda client: client.run(RUN_ID).check_fork(), 5),
         (lambda client: client.purge(), 5),
-        (lambda client: client.delete(RUN_ID), 1),
+        (lambda client: client.run(RUN_ID).delete(), 1),
     ],
     ids=["get", "check_fork", "purge", "delete"],
 )

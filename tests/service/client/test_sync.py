@@ -85,7 +85,7 @@ def test_start_shapes_the_same_request_as_the_other_client(rig: Rig) -> None:
 
 
 def test_a_call_is_repeated_while_the_server_is_unavailable(rig: Rig) -> None:
-    got = rig.do(lambda client: client.get(RUN_ID))
+    got = rig.do(lambda client: client.run(RUN_ID).get())
     rig.answer("GetRun", code=grpc.StatusCode.UNAVAILABLE)
     run = a_run(types_pb2.RUN_STATUS_PAUSED)
     rig.answer("GetRun", orchestrator_pb2.GetRunResponse(run=run))
@@ -94,7 +94,7 @@ def test_a_call_is_repeated_while_the_server_is_unavailable(rig: Rig) -> None:
 
 
 def test_it_gives_up_after_five_attempts(rig: Rig) -> None:
-    got = rig.do(lambda client: client.get(RUN_ID))
+    got = rig.do(lambda client: client.run(RUN_ID).get())
     for _ in range(5):
         rig.answer("GetRun", code=grpc.StatusCode.UNAVAILABLE)
 
@@ -106,28 +106,28 @@ def test_every_other_command_answers(rig: Rig) -> None:
     run = a_run(types_pb2.RUN_STATUS_CANCELLED)
     calls: list[tuple[Callable[[SyncClient], Any], str, Any]] = [
         (
-            lambda c: c.cancel(RUN_ID),
+            lambda c: c.run(RUN_ID).cancel(),
             "CancelRun",
             orchestrator_pb2.CancelRunResponse(run=run, changed=True),
         ),
         (
-            lambda c: c.resume(RUN_ID, retry_failed=False),
+            lambda c: c.run(RUN_ID).resume(retry_failed=False),
             "ResumeRun",
             orchestrator_pb2.ResumeRunResponse(run=run),
         ),
-        (lambda c: c.delete(RUN_ID), "DeleteRun", orchestrator_pb2.DeleteRunResponse()),
+        (lambda c: c.run(RUN_ID).delete(), "DeleteRun", orchestrator_pb2.DeleteRunResponse()),
         (
-            lambda c: c.server_info(),
+            lambda c: c.info(),
             "GetServerInfo",
             orchestrator_pb2.GetServerInfoResponse(version="1"),
         ),
         (
-            lambda c: c.wait(RUN_ID, 5),
+            lambda c: c.run(RUN_ID).wait(5),
             "WaitRun",
             orchestrator_pb2.WaitRunResponse(run=run, ended=True),
         ),
         (
-            lambda c: list(c.list(queue="q")),
+            lambda c: list(c.runs(queue="q")),
             "ListRuns",
             orchestrator_pb2.ListRunsResponse(runs=[run]),
         ),
@@ -140,7 +140,7 @@ def test_every_other_command_answers(rig: Rig) -> None:
 
 @pytest.mark.usefixtures("scripted_server")
 def test_a_watch_comes_again_without_gap_or_repeat(rig: Rig) -> None:
-    seen = rig.do(lambda client: [event.number for event in client.watch(RUN_ID, after=2)])
+    seen = rig.do(lambda client: [event.number for event in client.run(RUN_ID).watch(after=2)])
     tokens = [
         rig.stream([events(3, 4)]).resume_token,
         rig.stream([], grpc.StatusCode.UNAVAILABLE).resume_token,
@@ -155,7 +155,7 @@ def test_a_watch_comes_again_without_gap_or_repeat(rig: Rig) -> None:
 
 def test_leaving_the_loop_cancels_the_call(rig: Rig) -> None:
     def first(client: SyncClient) -> int:
-        with client.watch(RUN_ID) as watch:
+        with client.run(RUN_ID).watch() as watch:
             for event in watch:
                 return event.number
         return 0
@@ -182,13 +182,13 @@ def test_watch_that_another_thread_closes_while_its_stream_opens_ends(
             return self.pop(0)
 
     stream = Stream([events(1), watch_end(FINISHED)])
-    watch = rig.client.watch(RUN_ID)
+    watch = rig.client.run(RUN_ID).watch()
 
     def open_and_close(*_: object) -> Stream:
         watch.close()
         return stream
 
-    monkeypatch.setattr(rig.client.calls.calls, "open_stream", open_and_close)
+    monkeypatch.setattr(rig.client.calls.caller, "open_stream", open_and_close)
 
     assert list(watch) == []
     assert stream.cancelled

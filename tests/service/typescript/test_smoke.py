@@ -58,15 +58,16 @@ async def check_record(program: Program, place: Place) -> None:
     async with place.client() as client:
         for goal in GOALS:
             started = program.one("started", goal=goal)
-            run = await client.get(started["runId"])
+            run = await client.run(started["runId"]).get()
             watched = program.one("watched", runId=started["runId"], after="0")
             assert watched["numbers"] == list(range(1, run.last_event + 1)), "no gap, no repeat"
             assert watched["status"] == f"RUN_STATUS_{RunStatus(run.status).name}"
             assert run.created_time is not None
             at = run.created_time.replace(tzinfo=None)
             assert started["at"].startswith(at.isoformat("T", "seconds"))
-            check_events([event async for event in client.calls.watch(started["runId"])])
-        assert len([run async for run in client.list()]) == len(GOALS), "none was started twice"
+            watch = client.run(started["runId"]).watch()
+            check_events([event.source async for event in watch])
+        assert len([run async for run in client.runs()]) == len(GOALS), "none was started twice"
         await check_plan(program, client)
         await check_whole_loop(program, client)
         await check_the_others(program, client)
@@ -75,7 +76,7 @@ async def check_record(program: Program, place: Place) -> None:
 async def attempts(client: Client, run_id: str) -> dict[str, list[str]]:
     """Return the status of each attempt at each task."""
     ended: dict[str, list[str]] = {}
-    async for execution in client.executions(run_id):
+    async for execution in client.run(run_id).executions():
         name = ExecutionStatus(execution.status).name
         ended.setdefault(execution.task_id, []).append(name)
     return ended
@@ -84,7 +85,7 @@ async def attempts(client: Client, run_id: str) -> dict[str, list[str]]:
 async def check_plan(program: Program, client: Client) -> None:
     run_id = program.one("started", goal="do my plan")["runId"]
     said = program.one("results", runId=run_id)["tasks"]
-    assert said == dict((await client.results(run_id)).tasks)
+    assert said == dict((await client.run(run_id).results()).tasks)
     assert {task_id: result for task_id, result in said.items() if task_id != "slow"} == {
         "left": 4,
         "right": 2,
@@ -93,12 +94,12 @@ async def check_plan(program: Program, client: Client) -> None:
         "flaky": {"attempt": 2},
         "pay": {"paid": f"{run_id}/task:pay@1"},
     }
-    tasks = [entry async for entry in client.tasks(run_id)]
+    tasks = [entry async for entry in client.run(run_id).tasks()]
     spent = {task.id: task.spent + task.losses for task in tasks}
     assert spent == {**dict.fromkeys(said, 0), "flaky": 1}, "no attempt was lost with a connection"
-    begun = {each.task_id async for each in client.executions(run_id) if each.begun}
+    begun = {each.task_id async for each in client.run(run_id).executions() if each.begun}
     assert begun == {"pay"}
-    assert (await client.get(run_id)).usage.input_tokens == 900_719_925_474_099
+    assert (await client.run(run_id).get()).usage.input_tokens == 900_719_925_474_099
     rest = program.one("watched", runId=run_id, after="5")["numbers"]
     assert rest == program.one("watched", runId=run_id, after="0")["numbers"][5:]
 
@@ -107,15 +108,15 @@ async def check_whole_loop(program: Program, client: Client) -> None:
     run_id = program.one("started", goal="plan yourself")["runId"]
     said = program.one("results", runId=run_id)
     assert said["tasks"] == {"one": 4, "two": 2, "more": 3}
-    assert said["run"] == {"words": 9} == (await client.results(run_id)).answer()
-    types = [EventType(event.type) async for event in client.watch(run_id)]
+    assert said["run"] == {"words": 9} == (await client.run(run_id).results()).answer()
+    types = [EventType(event.type) async for event in client.run(run_id).watch()]
     assert types.count(EventType.REFLECTION_ACCEPTED) == 2
 
 
 async def check_the_others(program: Program, client: Client) -> None:
     run_id = program.one("started", goal="be handed over")["runId"]
     assert await attempts(client, run_id) == {"t": ["RELEASED", "COMPLETED"]}
-    assert [entry.spent async for entry in client.tasks(run_id)] == [0]
+    assert [entry.spent async for entry in client.run(run_id).tasks()] == [0]
     assert program.one("sent-again")["statuses"] == [ACCEPTED]
     heavy = program.one("started", goal="be heavy")["runId"]
     assert program.one("results", runId=heavy)["tasks"] == {"weigh": 1_400_000}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
@@ -10,20 +12,19 @@ from rich.table import Table
 
 from stepwell.cli.commands.connected import queue_rows, worker_rows
 from stepwell.cli.terminal import put_rows
-from stepwell_client.v1 import orchestrator_pb2 as pb
-from stepwell_client.v1 import types_pb2
+from stepwell_client import ConnectedWorker, Queue, StepKind, TaskPattern
 
 NOW_US = 1_700_000_000_000_000
-KINDS = [name for name, value in types_pb2.StepKind.items() if value]
-WORKER = pb.ConnectedWorker(
+KINDS = tuple(kind for kind in StepKind if kind)
+WORKER = ConnectedWorker(
     worker_id="a-host-of-some-length",
     instance_id="one",
     replica_id="a93875fe-509a-c2fa-e0e0-939d3ec71c4d",
     subject="build-7",
-    queues=["reports"],
+    queues=("reports",),
     kinds=KINDS,
     version="2.1",
-    connected_time={"seconds": NOW_US // 1_000_000 - 125},
+    connected_time=datetime.fromtimestamp(NOW_US // 1_000_000 - 125, UTC),
     free_slots=3,
     held_count=1,
 )
@@ -58,14 +59,14 @@ def test_workers_on_a_wide_terminal_show_all() -> None:
 @pytest.mark.parametrize(
     ("worker", "state"),
     [
-        (pb.ConnectedWorker(), "idle"),
-        (pb.ConnectedWorker(held_count=1), "busy"),
-        (pb.ConnectedWorker(held_count=1, lapses=1), "silent"),
-        (pb.ConnectedWorker(lapses=1, draining=True), "draining"),
+        (ConnectedWorker(), "idle"),
+        (ConnectedWorker(held_count=1), "busy"),
+        (ConnectedWorker(held_count=1, lapses=1), "silent"),
+        (ConnectedWorker(lapses=1, draining=True), "draining"),
     ],
 )
-def test_state_of_a_worker_says_what_matters_most(worker: pb.ConnectedWorker, state: str) -> None:
-    worker.MergeFrom(pb.ConnectedWorker(worker_id="w", queues=["q"], kinds=KINDS))
+def test_state_of_a_worker_says_what_matters_most(worker: ConnectedWorker, state: str) -> None:
+    worker = replace(worker, worker_id="w", queues=("q",), kinds=KINDS)
 
     _, row = lines(worker_rows([worker], NOW_US), 120)
 
@@ -73,12 +74,9 @@ def test_state_of_a_worker_says_what_matters_most(worker: pb.ConnectedWorker, st
 
 
 def test_worker_that_does_only_some_steps_shows_which() -> None:
-    tasks = [
-        types_pb2.TaskPattern(type="write", role="editor"),
-        types_pb2.TaskPattern(type="*", role="*"),
-    ]
-    kinds = [types_pb2.STEP_KIND_TASK, types_pb2.STEP_KIND_PLAN]
-    worker = pb.ConnectedWorker(worker_id="w", queues=["q", "r"], kinds=kinds, tasks=tasks)
+    tasks = (TaskPattern(type="write", role="editor"), TaskPattern(type="*", role="*"))
+    kinds = (StepKind.TASK, StepKind.PLAN)
+    worker = ConnectedWorker(worker_id="w", queues=("q", "r"), kinds=kinds, tasks=tasks)
 
     _, row = lines(worker_rows([worker], NOW_US), 120)
 
@@ -87,15 +85,15 @@ def test_worker_that_does_only_some_steps_shows_which() -> None:
 
 def test_queues_fit_60_columns() -> None:
     found = [
-        pb.Queue(
+        Queue(
             name="reports",
             limit=8,
             in_use=7,
             waiting_runs=12,
-            waiting_since_time={"seconds": NOW_US // 1_000_000 - 300},
+            waiting_since_time=datetime.fromtimestamp(NOW_US // 1_000_000 - 300, UTC),
             workers=2,
         ),
-        pb.Queue(name="default", workers=1),
+        Queue(name="default", workers=1),
     ]
 
     header, first, second = lines(queue_rows(found, NOW_US), 60, "LIMIT", "IN USE")

@@ -8,11 +8,12 @@ import pytest
 
 from stepwell.cli import app
 from stepwell.cli.json_output import document, json_value
+from stepwell_client import Payload
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 
-def payload(data: bytes, media_type: str = "application/json") -> types_pb2.Payload:
-    return types_pb2.Payload(data=data, media_type=media_type)
+def payload(data: bytes, media_type: str = "application/json") -> Payload:
+    return Payload(data, media_type)
 
 
 def test_fields_have_the_names_of_the_protocol_and_integers_are_numbers() -> None:
@@ -54,8 +55,8 @@ def test_document_without_defaults_has_only_what_is_set() -> None:
         (payload(b"[1e999]"), "[1e999]"),
     ],
 )
-def test_payload_is_json_text_or_base64(given: types_pb2.Payload, value: object) -> None:
-    spec = types_pb2.TaskSpec(input=given)
+def test_payload_is_json_text_or_base64(given: Payload, value: object) -> None:
+    spec = types_pb2.TaskSpec(input=given.message())
 
     assert json.dumps(json_value(given)) == json.dumps(value)
     assert document(spec)["input"] == {"media_type": given.media_type, "data": value}

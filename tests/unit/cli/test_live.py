@@ -5,18 +5,39 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from stepwell.cli.live import LiveTree
-from stepwell_client.internal import MessageView
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client import (
+    BlockedKind,
+    ConnectedWorker,
+    Execution,
+    ExecutionStatus,
+    HeldStep,
+    LogEntry,
+    LogKind,
+    Payload,
+    Question,
+    QuestionStatus,
+    Run,
+    RunStatus,
+    RunTask,
+    RunView,
+    StepKind,
+    Task,
+    TaskStatus,
+    Usage,
+)
 from stepwell_testkit.runtime import ManualRuntime
 
-STEP, TASK = types_pb2.STEP_KIND_REFLECT, types_pb2.STEP_KIND_TASK
-LEASED, DONE = types_pb2.EXECUTION_STATUS_LEASED, types_pb2.EXECUTION_STATUS_COMPLETED
-RUNNING, COMPLETED = types_pb2.TASK_STATUS_RUNNING, types_pb2.TASK_STATUS_COMPLETED
+STEP, TASK = StepKind.REFLECT, StepKind.TASK
+LEASED, DONE = ExecutionStatus.LEASED, ExecutionStatus.COMPLETED
+RUNNING, COMPLETED = TaskStatus.RUNNING, TaskStatus.COMPLETED
 LONG_ID = "summarize-the-chapter-7"
 
 
@@ -25,19 +46,24 @@ class Screen:
 
     def __init__(
         self,
-        tasks: Mapping[str, types_pb2.TaskStatus],
+        tasks: Mapping[str, TaskStatus],
         *,
         width: int = 60,
         encoding: str = "utf-8",
     ) -> None:
         self.runtime = ManualRuntime()
         self.silent_s = 0.0
-        self.view = MessageView(types_pb2.Run(status=types_pb2.RUN_STATUS_RUNNING, iteration=1))
-        self.view.run.stages.append(STEP)
-        self.view.run.spec.run_id = "3f2a9c1e-0000-4000-8000-000000000000"
-        self.view.run.spec.max_iterations = 5
-        began = self.runtime.now_us() - 5_000_000
-        self.view.run.started_time.FromMicroseconds(began)
+        began = datetime.fromtimestamp((self.runtime.now_us() - 5_000_000) / 1_000_000, UTC)
+        self.view = RunView(
+            Run(
+                id="3f2a9c1e-0000-4000-8000-000000000000",
+                status=RunStatus.RUNNING,
+                iteration=1,
+                stages=(STEP,),
+                max_iterations=5,
+                started_time=began,
+            )
+        )
         for task_id, status in tasks.items():
             self._add_task(task_id, status, began)
         file = io.TextIOWrapper(io.BytesIO(), encoding, errors="replace")
@@ -48,30 +74,37 @@ class Screen:
             self.out, self.view, threading.Lock(), self.runtime, lambda: self.silent_s
         )
 
-    def _add_task(self, task_id: str, status: types_pb2.TaskStatus, began: int) -> None:
-        entry = orchestrator_pb2.TaskEntry()
-        entry.task.task_id = entry.spec.task_id = task_id
-        entry.task.status = status
-        entry.task.revision = entry.task.attempts = 1
-        entry.task.started_time.FromMicroseconds(began)
-        entry.spec.title = "A long title that says what the task is for"
-        self.view.add_tasks([entry])
+    def change(self, **fields: Any) -> None:
+        """Change the run."""
+        self.view.run = replace(self.view.run, **fields)
+
+    def _add_task(self, task_id: str, status: TaskStatus, began: datetime) -> None:
+        title = "A long title that says what the task is for"
+        task = RunTask(
+            id=task_id,
+            status=status,
+            definition=Task(task_id, title=title),
+            revision=1,
+            attempts=1,
+            started_time=began,
+        )
+        self.view.add_tasks([task])
         counts = self.view.run.counts
-        counts.total += 1
-        counts.completed += status == COMPLETED
+        done = counts.completed + (status == COMPLETED)
+        self.change(counts=replace(counts, total=counts.total + 1, completed=done))
         self.add_attempt(f"task:{task_id}#1", TASK, LEASED, task_id)
 
     def add_attempt(
         self,
         execution_id: str,
-        kind: types_pb2.StepKind,
-        status: types_pb2.ExecutionStatus,
+        kind: StepKind,
+        status: ExecutionStatus,
         task_id: str = "",
     ) -> None:
         self.view.add_executions(
             [
-                types_pb2.Execution(
-                    execution_id=execution_id,
+                Execution(
+                    id=execution_id,
                     task_id=task_id,
                     iteration=1,
                     attempt=1,
@@ -81,12 +114,8 @@ class Screen:
             ]
         )
 
-    def add_log(
-        self, text: str, kind: types_pb2.LogKind = types_pb2.LOG_KIND_LINE, task_id: str = "a"
-    ) -> None:
-        self.tree.said.add(
-            types_pb2.LogEntry(execution_id=f"task:{task_id}#1", text=text, kind=kind)
-        )
+    def add_log(self, text: str, kind: LogKind = LogKind.LINE, task_id: str = "a") -> None:
+        self.tree.said.add(LogEntry(execution_id=f"task:{task_id}#1", text=text, kind=kind))
 
     def drawn(self) -> str:
         with self.out.capture() as captured:
@@ -123,19 +152,18 @@ def test_row_of_a_running_task_ends_with_its_last_log_line() -> None:
 def test_chunks_of_a_stream_are_put_together() -> None:
     screen = Screen({"a": RUNNING})
     for text in ("The ", "end", "."):
-        screen.add_log(text, types_pb2.LOG_KIND_CHUNK)
+        screen.add_log(text, LogKind.CHUNK)
 
     assert "The end." in screen.drawn()
 
 
-def connected(*held: orchestrator_pb2.HeldStep) -> orchestrator_pb2.ConnectedWorker:
-    return orchestrator_pb2.ConnectedWorker(worker_id="w", held=held)
+def connected(*held: HeldStep) -> ConnectedWorker:
+    return ConnectedWorker(worker_id="w", held=held)
 
 
 def test_row_of_a_running_task_says_how_far_its_heartbeats_say_it_is() -> None:
     screen = Screen({"a": RUNNING}, width=80)
-    held = orchestrator_pb2.HeldStep(execution_id="task:a#1")
-    held.progress.media_type, held.progress.data = "application/json", b'{"done": 3}'
+    held = HeldStep(execution_id="task:a#1", progress=Payload(b'{"done": 3}'))
     screen.add_log("page 7")
 
     screen.tree.holders.take({"task:a#1": "w"}, [connected(held)], screen.runtime.now_us())
@@ -163,7 +191,7 @@ def test_steps_whose_worker_is_gone_say_so_until_one_has_them_again() -> None:
 def test_row_of_a_step_ends_with_what_it_wrote_last() -> None:
     screen = Screen({"a": COMPLETED}, width=80)
     screen.add_attempt("reflect:1#1", STEP, LEASED)
-    screen.tree.said.add(types_pb2.LogEntry(execution_id="reflect:1#1", text="it will do"))
+    screen.tree.said.add(LogEntry(execution_id="reflect:1#1", text="it will do"))
 
     assert "it will do" in screen.drawn()
 
@@ -181,8 +209,7 @@ def test_bar_is_full_only_after_the_reflection() -> None:
 @pytest.mark.parametrize("width", [60, 80])
 def test_ids_stay_whole_and_titles_give_way(width: int) -> None:
     screen = Screen({LONG_ID: RUNNING}, width=width)
-    screen.view.run.usage.input_tokens = 1_200
-    screen.view.run.usage.cost_micros = 1_500
+    screen.change(usage=Usage(input_tokens=1_200, cost_micros=1_500))
     screen.add_log("page 7", task_id=LONG_ID)
     drawn = screen.drawn()
 
@@ -198,11 +225,11 @@ def test_wide_terminal_has_titles() -> None:
 
 
 def test_question_of_a_run_is_shown_above_its_tasks() -> None:
-    screen = Screen({"a": types_pb2.TASK_STATUS_BLOCKED})
-    screen.view.run.blocked_on = types_pb2.BLOCKED_KIND_QUESTION
+    screen = Screen({"a": TaskStatus.BLOCKED})
+    screen.change(blocked_on=BlockedKind.QUESTION)
     for number in range(2):
-        screen.view.questions[f"{number}"] = types_pb2.Question(
-            question_id=f"{number}", prompt="May I?", status=types_pb2.QUESTION_STATUS_OPEN
+        screen.view.questions[f"{number}"] = Question(
+            id=f"{number}", prompt="May I?", status=QuestionStatus.OPEN
         )
 
     assert "a person is asked: May I? (and 1 other question) (" in screen.drawn()

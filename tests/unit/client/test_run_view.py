@@ -5,8 +5,8 @@ from __future__ import annotations
 from stepwell.core.records import model
 from stepwell.core.records.events import ExecutionChange, RunChange, TaskChange
 from stepwell.wire import to_message
-from stepwell_client import Budget, Event, Run, RunStatus, RunView, TaskStatus
-from stepwell_client.internal import MessageView, read_event, read_record
+from stepwell_client import BlockedKind, Budget, Event, Phase, Run, RunStatus, RunView, TaskStatus
+from stepwell_client.internal import read_event, read_record
 from stepwell_client.v1 import types_pb2
 
 TASK_AGAIN = TaskChange(task_id="t", failure=model.Failure(), started_us=0, ended_us=0)
@@ -65,5 +65,12 @@ def test_view_before_the_events_has_nothing_of_a_later_pause() -> None:
 
     before = RunView.before_events(read_record(run, Run)).run
 
-    assert before == read_record(MessageView.before_events(run).run, Run)
-    assert (before.status, before.goal, before.budget) == (RunStatus.QUEUED, "g", Budget(tasks=3))
+    assert before == Run(
+        id="r",
+        goal="g",
+        budget=Budget(tasks=3),
+        status=RunStatus.QUEUED,
+        phase=Phase.PLANNING,
+        iteration=1,
+        blocked_on=BlockedKind.NONE,
+    )

@@ -1,9 +1,11 @@
-"""Both clients and both handles: the same words, every option in a signature, records in place of messages."""
+"""Both clients and both handles: the same words, a sentence for every option, records in place of messages."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, get_type_hints
 
 import pytest
@@ -11,12 +13,20 @@ import pytest
 from stepwell_client import (
     Client,
     RunHandle,
+    Security,
     SyncClient,
     SyncRunHandle,
     SyncWatch,
     Watch,
 )
-from stepwell_client.internal import ForkOptions, StartOptions
+from stepwell_client.calls.cursors import LogOptions, WatchOptions, WatchRunsOptions
+from stepwell_client.calls.requests import (
+    CommandOptions,
+    ForkOptions,
+    ListOptions,
+    PurgeOptions,
+    StartOptions,
+)
 
 
 def methods(kind: type) -> dict[str, Callable[..., Any]]:
@@ -49,25 +59,24 @@ def test_clients_are_made_with_the_same_options() -> None:
     assert sync == set(parameters(Client.__init__))
 
 
-def test_handles_methods_are_the_clients_without_the_runs_id() -> None:
-    clients, handles = methods(Client), methods(RunHandle)
-    of_a_run = {
+@pytest.mark.parametrize("kind", [Client, SyncClient])
+def test_clients_leave_what_concerns_one_run_to_its_handle(kind: type) -> None:
+    taking = {
         name
-        for name, method in clients.items()
+        for name, method in methods(kind).items()
         if parameters(method) and parameters(method)[0][0] == "run_id"
     }
 
-    assert of_a_run - set(handles) == {"get", "payloads", "run"}
-    for name in of_a_run & set(handles) - {"wait"}:
-        assert parameters(handles[name]) == parameters(clients[name])[1:], name
+    assert taking == {"run"}
 
 
 @pytest.mark.parametrize("kind", [Client, SyncClient, RunHandle, SyncRunHandle, Watch, SyncWatch])
-def test_no_method_has_options_that_a_signature_hides(kind: type) -> None:
+def test_options_that_a_signature_leaves_out_are_those_of_a_typed_dict(kind: type) -> None:
     for name, method in [("__init__", kind.__init__), *methods(kind).items()]:
-        kinds = {one.kind for one in inspect.signature(method).parameters.values()}
-        assert inspect.Parameter.VAR_KEYWORD not in kinds, name
-        assert inspect.Parameter.VAR_POSITIONAL not in kinds, name
+        for one in inspect.signature(method).parameters.values():
+            assert one.kind is not inspect.Parameter.VAR_POSITIONAL, name
+            if one.kind is inspect.Parameter.VAR_KEYWORD:
+                assert str(one.annotation).startswith("Unpack["), name
 
 
 @pytest.mark.parametrize("kind", [Client, SyncClient, RunHandle, SyncRunHandle])
@@ -79,17 +88,23 @@ def test_no_method_returns_a_message_of_the_protocol(kind: type) -> None:
         assert "Message" not in returned or name == "messages", name
 
 
-@pytest.mark.parametrize("name", ["start", "fork", "list", "purge", "watch", "logs", "tasks"])
-def test_each_option_has_a_sentence(name: str) -> None:
-    method = methods(Client)[name]
-    documented = inspect.getdoc(method) or ""
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(StartOptions, ForkOptions, CommandOptions, ListOptions, PurgeOptions),
+        *(WatchOptions, WatchRunsOptions, LogOptions, Security),
+    ],
+)
+def test_each_option_has_a_sentence(options: type) -> None:
+    (made,) = ast.parse(inspect.getsource(options)).body
+    assert isinstance(made, ast.ClassDef)
 
-    for option, _, _ in parameters(method):
-        assert f"    {option}: " in documented, option
+    documented = {
+        one.target.id
+        for one, sentence in pairwise(made.body)
+        if isinstance(one, ast.AnnAssign)
+        and isinstance(one.target, ast.Name)
+        and isinstance(sentence, ast.Expr)
+    }
 
-
-@pytest.mark.parametrize(("name", "options"), [("start", StartOptions), ("fork", ForkOptions)])
-def test_calls_with_messages_take_the_same_options(name: str, options: type) -> None:
-    ours = {one for one, _, _ in parameters(methods(Client)[name])} - {"goal", "run_id"}
-
-    assert ours == set(get_type_hints(options)) - {"goal"}
+    assert documented == set(get_type_hints(options))

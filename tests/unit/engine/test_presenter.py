@@ -15,6 +15,8 @@ from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import BlockedKind, StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.rpc.orchestrator.presenter import RunPresenter
+from stepwell_client import Run as RunRecord
+from stepwell_client.internal import read_record
 from stepwell_drivers.memory.state import State
 from stepwell_drivers.memory.store import MemoryStore
 from stepwell_testkit.runtime import ManualRuntime
@@ -140,4 +142,6 @@ async def test_suspect_step_is_shown_to_wait_for_an_empty_worker(in_memory: bool
         world.executor.forget("t", "r")
     message = await world.presenter.message(run)
     assert message.waiting_for.alone
-    assert "that holds nothing else" in describe.blocked(message, exact=True)
+    assert "that holds nothing else" in describe.blocked(
+        read_record(message, RunRecord), exact=True
+    )

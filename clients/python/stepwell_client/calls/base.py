@@ -1,7 +1,11 @@
-"""The base of the calls: retries, request ids and pages, for both clients.
+"""The way in which calls are made: retries, request ids and pages, for both clients.
 
 Each call is written once, as an async method. `Client` sends requests with await. `SyncClient` sends them
 in the caller's thread, so that its calls never wait for an event loop and run to their end at once.
+
+Commands carry a request id, so they may be repeated: the second request finds what the first has done. They go on
+for the client's `reconnect_seconds` while no server answers. A read, which its caller can make again at no cost, and
+a purge, whose second answer doesn't name what the first removed, end after a few attempts.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from stepwell_client.calls.cursors import Cursor
+from stepwell_client.calls.requests import CommandOptions
 from stepwell_client.errors import DeadlineExceeded, Unauthenticated, Unavailable
 from stepwell_client.link.connect import Connection
 from stepwell_client.link.outages import Retries
@@ -25,7 +30,7 @@ RECONNECT_SECONDS = 60.0
 T = TypeVar("T")
 
 
-class CallsBase(ABC):
+class Caller(ABC):
     """A connection to the Orchestrator service, and how calls are made over it."""
 
     def __init__(
@@ -33,7 +38,7 @@ class CallsBase(ABC):
     ) -> None:
         self.connection = connection
         self.runtime = runtime
-        self._retries = Retries(runtime, connection, reconnect_seconds=reconnect_seconds)
+        self.retries = Retries(runtime, connection, reconnect_seconds=reconnect_seconds)
 
     @abstractmethod
     async def _send(self, method: str, request: Message, timeout_seconds: float) -> Any:
@@ -55,7 +60,7 @@ class CallsBase(ABC):
         """Do nothing for some seconds."""
         ...
 
-    async def _call(
+    async def call(
         self,
         method: str,
         request: Message,
@@ -68,7 +73,7 @@ class CallsBase(ABC):
 
         With `patience_seconds` for so long, and people are told; None: without end.
         """
-        outage = self._retries.outage(patience_seconds)
+        outage = self.retries.outage(patience_seconds)
         renewed = False
         while True:
             try:
@@ -84,19 +89,26 @@ class CallsBase(ABC):
                 continue
             await self.sleep(pause)
 
-    async def _pages(
-        self, method: str, request: Callable[[str], Message], field: str
-    ) -> AsyncIterator[Any]:
-        """Yield the items of a listing, page by page; `request` makes the request for a page token."""
-        token = ""
-        while True:
-            page = await self._call(method, request(token))
-            for item in getattr(page, field):
-                yield item
-            token = page.next_page_token
-            if not token:
-                return
+    async def command(self, method: str, request: Any, run_id: str, options: CommandOptions) -> Any:
+        """Make a command's call: again while no server answers, as long as the client has patience."""
+        request.run_id = run_id
+        for name, value in options.items():
+            setattr(request, name, value)
+        request.request_id = request.request_id or self.runtime.new_id()
+        return await self.call(method, request, patience_seconds=self.retries.reconnect_seconds)
 
-    def _request_id(self, given: str) -> str:
-        """Return the request id of a command, made once, so that repetitions are the same request."""
-        return given or self.runtime.new_id()
+    async def pages(
+        self,
+        method: str,
+        request: Any,
+        field: str,
+        convert: Callable[[Any], T],
+    ) -> AsyncIterator[T]:
+        """Yield the items of a listing as records, page by page; the request is sent with each page's token."""
+        while True:
+            page = await self.call(method, request)
+            for item in getattr(page, field):
+                yield convert(item)
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                return

@@ -14,8 +14,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from stepwell_client.calls.base import Caller
 from stepwell_client.calls.cursors import Cursor
-from stepwell_client.calls.message_client import MessageCalls
 from stepwell_client.calls.streams import Watch
 from stepwell_client.link.connect import Connection, CurrentChannel
 from stepwell_client.link.runtime import Runtime
@@ -34,8 +34,8 @@ CLOSE_SECONDS = 2.0
 """The time that closing a connection may take."""
 
 
-class BlockingCalls(MessageCalls):
-    """The calls of the Orchestrator service, sent in the caller's thread."""
+class BlockingCaller(Caller):
+    """Sends calls of the Orchestrator service in the caller's thread."""
 
     def __init__(
         self,

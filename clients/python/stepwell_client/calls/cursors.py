@@ -7,7 +7,7 @@ stream begins right after them: nothing is lost, and duplicates are dropped. `Wa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar
 
 import grpc
@@ -36,26 +36,37 @@ class WatchOptions(TypedDict, total=False):
     """Filters of a run's events, and how often an idle stream sends progress."""
 
     types: Iterable[EventType]
+    """Only events of these types; none: of all."""
     task_ids: Iterable[str]
+    """Only events about these tasks; none: about all, and about no task."""
     progress_interval: Span | None
+    """The interval at which an idle stream says how far it is; None: 15 s."""
 
 
 class WatchRunsOptions(TypedDict, total=False):
-    """Filters of the runs that are watched."""
+    """Filters of the runs that are watched, and how often an idle stream sends progress."""
 
     pipeline: str
+    """Only runs of this kind."""
     statuses: Iterable[RunStatus]
-    labels: dict[str, str]
+    """Only runs of these statuses; none: of all."""
+    labels: Mapping[str, str] | None
+    """Only runs with all of these labels."""
     progress_interval: Span | None
+    """The interval at which an idle stream says how far it is; None: 15 s."""
 
 
 class LogOptions(TypedDict, total=False):
     """Filters of a run's log, and how often an idle stream sends progress."""
 
     task_id: str
+    """Only entries of this task."""
     execution_id: str
+    """Only entries of this attempt."""
     kinds: Iterable[LogKind]
+    """Only entries of these kinds; none: of all."""
     progress_interval: Span | None
+    """The interval at which an idle stream says how far it is; None: 15 s."""
 
 
 class Cursor(ABC, Generic[RequestT, MessageT, Item]):

@@ -26,20 +26,27 @@ class StartOptions(TypedDict, total=False):
     stages: Sequence[StepKind]
     """With a plan: which of REFLECT and SYNTHESIZE the run has."""
     labels: Mapping[str, str] | None
+    """Words by which it is found again."""
     on_behalf_of: str
-    """The name, for people, of whoever starts it."""
+    """The name, for people, of whom it is started for."""
     max_iterations: int | None
+    """The most iterations; after these it ends, whatever the reflection says."""
     max_parallel: int | None
+    """The most tasks that are offered or leased at once."""
     priority: int
+    """Steps of a run with a higher one go first within a queue."""
     no_progress_limit: int | None
     """It pauses after so many iterations with the same plan and the same results; 0: never."""
     worker_version: str
     """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one; `any`: all."""
     budget: Budget | None
+    """The limits at which it pauses."""
     step_retry: Retry | None
-    """For PLAN, REFLECT and SYNTHESIZE."""
+    """The retry policy of PLAN, REFLECT and SYNTHESIZE; tasks have their own."""
     step_timeout: Span | None
+    """The time limit of one attempt at these."""
     start_delay: Span | None
+    """The time from its start to the offer of its first step."""
     request_id: str
     """Identifies the request: sent again, it returns the same run. Made where it is left out."""
     validate_only: bool
@@ -61,15 +68,21 @@ class ForkOptions(TypedDict, total=False):
     replan: bool
     """Make another plan before anything else is done."""
     goal: str | None
+    """Another goal."""
     input: object
+    """Another input; None: the run's."""
     labels: Mapping[str, str] | None
     """Added to the run's labels, or replacing them by key."""
     queue: str
+    """Another queue."""
     on_behalf_of: str
-    """The name, for people, of whoever forks it."""
+    """The name, for people, of whom it is forked for."""
     max_iterations: int | None
+    """Another limit of iterations."""
     max_parallel: int | None
+    """Another limit of tasks that are offered or leased at once."""
     priority: int | None
+    """Another priority."""
     budget: Budget | None
     """The fork's own budget."""
     worker_version: str
@@ -78,20 +91,42 @@ class ForkOptions(TypedDict, total=False):
     """Identifies the request: sent again, it returns the same fork. Made where it is left out."""
 
 
+class CommandOptions(TypedDict, total=False):
+    """Options of every command to a run."""
+
+    reason: str
+    """The reason, for people; events and the run keep it."""
+    on_behalf_of: str
+    """A name, for people, that stands beside the caller's own, which is the credential's."""
+    request_id: str
+    """Identifies the request: sent again, it finds what the first has done. Made where it is left out."""
+    expected_version: int
+    """Change the run only at this version: raises VersionChanged at any other. 0: at any."""
+    validate_only: bool
+    """Check everything and change nothing."""
+
+
 class ListOptions(TypedDict, total=False):
     """Filters of a list of runs; those that are left out match all."""
 
     statuses: Iterable[RunStatus]
+    """Only runs of these statuses; none: of all."""
     pipeline: str
+    """Only runs of this kind."""
     queue: str
+    """Only runs whose steps wait in this queue."""
     executor_id: str
+    """Only runs that this one started."""
     labels: Mapping[str, str] | None
+    """Only runs with all of these labels."""
     blocked_on: Iterable[BlockedKind]
+    """Only runs that wait for one of these things."""
     parent_run_id: str
-    """Forks of this run."""
+    """Only forks of this run."""
     run_id_prefix: str
-    """Runs whose id begins with this."""
+    """Only runs whose id begins with this."""
     page_size: int
+    """The number of runs that are read at once; left out: the server's choice."""
 
 
 class PurgeOptions(TypedDict, total=False):
@@ -102,6 +137,7 @@ class PurgeOptions(TypedDict, total=False):
     older_than: Span | None
     """Runs that ended at least so long ago."""
     pipeline: str
+    """Only runs of this kind."""
     max_runs: int
     """The most that are removed, the oldest ends first; left out: 100."""
     validate_only: bool
@@ -180,8 +216,8 @@ def fork_request(
     )
 
 
-def list_request(options: ListOptions, page_token: str) -> orchestrator_pb2.ListRunsRequest:
-    """Return the request for a page of runs."""
+def list_request(options: ListOptions) -> orchestrator_pb2.ListRunsRequest:
+    """Return the request for the first page of runs."""
     return orchestrator_pb2.ListRunsRequest(
         statuses=[to_wire(status) for status in options.get("statuses", ())],
         pipeline_id=options.get("pipeline", ""),
@@ -192,7 +228,6 @@ def list_request(options: ListOptions, page_token: str) -> orchestrator_pb2.List
         parent_run_id=options.get("parent_run_id", ""),
         run_id_prefix=options.get("run_id_prefix", ""),
         page_size=options.get("page_size", 0),
-        page_token=page_token,
     )
 
 
@@ -209,24 +244,11 @@ def purge_request(options: PurgeOptions) -> orchestrator_pb2.PurgeRunsRequest:
 
 
 def resolve_request(
-    run_id: str,
-    execution_id: str,
-    resolution: Resolution,
-    *,
-    call: str,
-    reason: str,
-    on_behalf_of: str,
-    request_id: str,
+    execution_id: str, resolution: Resolution, call: str
 ) -> orchestrator_pb2.ResolveExecutionRequest:
     """Return the request that settles an unknown outcome."""
     request = orchestrator_pb2.ResolveExecutionRequest(
-        run_id=run_id,
-        execution_id=execution_id,
-        finding=types_pb2.FINDING_DONE,
-        call=call,
-        reason=reason,
-        on_behalf_of=on_behalf_of,
-        request_id=request_id,
+        execution_id=execution_id, finding=types_pb2.FINDING_DONE, call=call
     )
     if isinstance(resolution, NotDone):
         request.finding = types_pb2.FINDING_NOT_DONE
@@ -238,5 +260,5 @@ def resolve_request(
     elif (result := encode(resolution.value)) is not None:
         request.result.CopyFrom(result)
     if not isinstance(resolution, Failure):
-        request.reason = reason or resolution.reason
+        request.reason = resolution.reason
     return request

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import grpc
 
-from stepwell_client.calls.base import CallsBase
+from stepwell_client.calls.base import Caller
 from stepwell_client.calls.cursors import Cursor
 from stepwell_client.errors import StepwellClientError
 from stepwell_client.link.status import from_rpc_error
@@ -28,7 +28,7 @@ class Watch(Generic[Item, PositionT]):
 
     def __init__(
         self,
-        calls: CallsBase,
+        caller: Caller,
         cursor: Cursor[Any, Any, Any],
         convert: Callable[[Any], Item],
         timeout_seconds: float | None = None,
@@ -36,7 +36,7 @@ class Watch(Generic[Item, PositionT]):
         """`convert` makes an item of a message. `timeout_seconds`: it ends after that time, whatever comes."""
         self.cursor = cursor
         """The state of the watch: the position, and the time of the last message."""
-        self._calls = calls
+        self._caller = caller
         self._convert = convert
         self._timeout_seconds = timeout_seconds
         self._call: Any = None
@@ -77,8 +77,8 @@ class Watch(Generic[Item, PositionT]):
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         # A generator: when a loop is left, the interpreter closes it, and with it the stream.
-        cursor, calls = self.cursor, self._calls
-        now = calls.runtime.monotonic
+        cursor, caller = self.cursor, self._caller
+        now = caller.runtime.monotonic
         limit = self._timeout_seconds
         until = None if limit is None else now() + limit
         while not cursor.over and not self._closed:
@@ -87,11 +87,11 @@ class Watch(Generic[Item, PositionT]):
                 return
             cursor.opened()
             loss: StepwellClientError | None = None
-            call = self._call = calls.open_stream(cursor, left)
+            call = self._call = caller.open_stream(cursor, left)
             try:
                 # Another thread may have closed it while the stream was opened.
                 while not (cursor.over or cursor.broken or self._closed):
-                    message = await calls.next_message(call)
+                    message = await caller.next_message(call)
                     if message is None:
                         break
                     for item in cursor.accept(message):
@@ -107,4 +107,4 @@ class Watch(Generic[Item, PositionT]):
                 call.cancel()
             if cursor.over or self._closed or (until is not None and now() >= until):
                 return
-            await calls.sleep(cursor.lost(loss))
+            await caller.sleep(cursor.lost(loss))

@@ -13,22 +13,23 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import grpc
 
 from stepwell_client.calls.base import RECONNECT_SECONDS
 from stepwell_client.calls.blocking import (
-    BlockingCalls,
+    BlockingCaller,
     HasCalls,
     blocking,
     finish,
     iterating,
     watching,
 )
-from stepwell_client.calls.client import RunCalls, RunHandle
+from stepwell_client.calls.client import ServiceCalls
+from stepwell_client.calls.run_handle import RunHandle
 from stepwell_client.enums import RunStatus
-from stepwell_client.link.connect import Connection
+from stepwell_client.link.connect import Connection, Security
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.run import Run
 
@@ -49,7 +50,7 @@ def _starting(
 
 
 class SyncRunHandle:
-    """A run and its client. `run` is the run as it was last read; None: not yet."""
+    """A run and the way to the server: what concerns one run stands here."""
 
     def __init__(self, handle: RunHandle) -> None:
         self.calls = handle
@@ -64,9 +65,14 @@ class SyncRunHandle:
         return self.calls.id
 
     @property
-    def run(self) -> Run | None:
+    def snapshot(self) -> Run | None:
         """The run as it was last read; None: not yet."""
-        return self.calls.run
+        return self.calls.snapshot
+
+    @property
+    def response(self) -> Any:
+        """The protocol's answer to the start, the fork or the last command of this handle; None: there was none."""
+        return self.calls.response
 
     @property
     def status(self) -> RunStatus:
@@ -75,15 +81,20 @@ class SyncRunHandle:
 
     @property
     def created(self) -> bool:
-        """True: this call started it; False: the request came before, or was only validated."""
+        """True: this start or fork made it; False: the request came before, or was only validated."""
         return self.calls.created
+
+    @property
+    def changed(self) -> bool:
+        """True: the last command changed the run; False: the run was so already."""
+        return self.calls.changed
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Notes on what the caller of a fork may not expect of it; empty but for a fork that this call made."""
         return self.calls.warnings
 
-    refresh = blocking(RunHandle.refresh)
+    get = blocking(RunHandle.get)
     wait = blocking(RunHandle.wait)
     next_question = blocking(RunHandle.next_question)
     result = blocking(RunHandle.result)
@@ -94,9 +105,10 @@ class SyncRunHandle:
     checkpoints = iterating(RunHandle.checkpoints)
     messages = iterating(RunHandle.messages)
     journal = iterating(RunHandle.journal)
-    record = blocking(RunHandle.record)
+    transcript = blocking(RunHandle.transcript)
     questions = iterating(RunHandle.questions)
     results = blocking(RunHandle.results)
+    payloads = blocking(RunHandle.payloads)
     watch = watching(RunHandle.watch)
     logs = watching(RunHandle.logs)
     fork = _starting(RunHandle.fork)
@@ -127,28 +139,16 @@ class SyncClient:
         reconnect_seconds: float | None = RECONNECT_SECONDS,
         channel: grpc.Channel | None = None,
         runtime: Runtime | None = None,
-        tls_ca: str | Path | None = None,
-        tls_cert: str | Path | None = None,
-        tls_key: str | Path | None = None,
-        tls_name: str | None = None,
-        insecure_allow_remote: bool | None = None,
+        **security: Unpack[Security],
     ) -> None:
         """Take the same as Client, and for tests a channel of the caller's."""
         self.connection = Connection(
-            target,
-            token=token,
-            token_file=token_file,
-            credentials=credentials,
-            tls_ca=tls_ca,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            tls_name=tls_name,
-            insecure_allow_remote=insecure_allow_remote,
+            target, token=token, token_file=token_file, credentials=credentials, **security
         )
-        self._messages = BlockingCalls(
+        self._caller = BlockingCaller(
             self.connection, runtime, channel, reconnect_seconds=reconnect_seconds
         )
-        self.calls = RunCalls(self._messages)
+        self.calls = ServiceCalls(self._caller)
         """The calls behind the methods."""
 
     def __enter__(self) -> Self:
@@ -164,45 +164,17 @@ class SyncClient:
 
     def close(self) -> None:
         """Close the connection."""
-        self._messages.close()
+        self._caller.close()
 
     def run(self, run_id: str) -> SyncRunHandle:
         """Return a handle of a run, without a call."""
         return SyncRunHandle(self.calls.run(run_id))
 
-    start = _starting(RunCalls.start)
-    fork = _starting(RunCalls.fork)
-    check_fork = blocking(RunCalls.check_fork)
-
-    get = blocking(RunCalls.get)
-    list = iterating(RunCalls.list)
-    tasks = iterating(RunCalls.tasks)
-    executions = iterating(RunCalls.executions)
-    plans = iterating(RunCalls.plans)
-    checkpoints = iterating(RunCalls.checkpoints)
-    messages = iterating(RunCalls.messages)
-    journal = iterating(RunCalls.journal)
-    record = blocking(RunCalls.record)
-    questions = iterating(RunCalls.questions)
-    results = blocking(RunCalls.results)
-    payloads = blocking(RunCalls.payloads)
-    wait = blocking(RunCalls.wait)
-    workers = iterating(RunCalls.workers)
-    queues = blocking(RunCalls.queues)
-    server_info = blocking(RunCalls.server_info)
-
-    resume = blocking(RunCalls.resume)
-    pause = blocking(RunCalls.pause)
-    cancel = blocking(RunCalls.cancel)
-    stop = blocking(RunCalls.stop)
-    retry_task = blocking(RunCalls.retry_task)
-    skip_task = blocking(RunCalls.skip_task)
-    raise_budget = blocking(RunCalls.raise_budget)
-    resolve = blocking(RunCalls.resolve)
-    answer = blocking(RunCalls.answer)
-    delete = blocking(RunCalls.delete)
-    purge = blocking(RunCalls.purge)
-
-    watch = watching(RunCalls.watch)
-    watch_runs = watching(RunCalls.watch_runs)
-    logs = watching(RunCalls.logs)
+    start = _starting(ServiceCalls.start)
+    runs = iterating(ServiceCalls.runs)
+    questions = iterating(ServiceCalls.questions)
+    watch = watching(ServiceCalls.watch)
+    purge = blocking(ServiceCalls.purge)
+    workers = iterating(ServiceCalls.workers)
+    queues = blocking(ServiceCalls.queues)
+    info = blocking(ServiceCalls.info)

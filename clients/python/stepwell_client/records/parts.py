@@ -23,10 +23,15 @@ _TEXT_CHARS, _ITEMS = 60, 5
 
 
 class Record:
-    """The base of the records: a short `repr`."""
+    """The base of the records: the message that each was read from, and a short `repr`."""
 
-    __slots__ = ()
+    __slots__ = ("_source",)
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    @property
+    def source(self) -> Any:
+        """The protocol's message that it was read from; None: it was made here, or copied."""
+        return getattr(self, "_source", None)
 
     def __repr__(self) -> str:
         values = [(one, getattr(self, one.name)) for one in dataclasses.fields(self) if one.repr]

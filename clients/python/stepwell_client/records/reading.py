@@ -32,6 +32,7 @@ from stepwell_client.records.parts import (
     AttemptCounts,
     Counts,
     FailureRecord,
+    Record,
     Session,
     Usage,
     Wait,
@@ -109,8 +110,11 @@ OWN_IDS: Mapping[type, str] = {
 
 
 def read(message: ProtoMessage, kind: Callable[..., T], **more: object) -> T:
-    """Return a message as its record; `more` are fields that aren't in the message."""
-    return kind(**_values(message) | more)
+    """Return a message as its record, which keeps it; `more` are fields that aren't in the message."""
+    made = kind(**_values(message) | more)
+    if isinstance(made, Record):
+        object.__setattr__(made, "_source", message)
+    return made
 
 
 def reader(kind: Callable[..., T]) -> Callable[[ProtoMessage], T]:
@@ -132,7 +136,9 @@ def read_question(message: types_pb2.Question, run_id: str) -> Question:
 
 def read_task(entry: orchestrator_pb2.TaskEntry) -> RunTask:
     """Return a task with its definition as a record."""
-    return read(entry.task, RunTask, definition=read_definition(entry.spec))
+    made = read(entry.task, RunTask, definition=read_definition(entry.spec))
+    object.__setattr__(made, "_source", entry)
+    return made
 
 
 def read_definition(spec: types_pb2.TaskSpec) -> Task:

@@ -342,7 +342,7 @@ class ForkCheck(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunUpdate(Record):
-    """A change of a run, as `watch_runs` tells it."""
+    """A change of a run, as `client.watch` tells it."""
 
     run_id: str = ""
     """The run."""
@@ -362,6 +362,16 @@ class Purged(Record):
     """The runs."""
     complete: bool = False
     """False: there may be more of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Transcript(Record):
+    """An execution's prompt and its model's response; empty: it recorded none."""
+
+    prompt: str = ""
+    """The prompt."""
+    response: str = ""
+    """The model's response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

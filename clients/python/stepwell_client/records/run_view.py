@@ -4,10 +4,11 @@ An event is a complete delta, so a reader that applies a run's events in order h
 and its questions as they were after each of them. Only the definitions of a new plan's tasks are read from
 the server:
 
-    view = RunView.before_events(client.get(run_id))
-    for event in client.watch(run_id):
+    run = client.run(run_id)
+    view = RunView.before_events(run.get())
+    for event in run.watch():
         if view.lacks_tasks(event):
-            view.add_tasks(client.tasks(run_id))
+            view.add_tasks(run.tasks())
         view.apply(event)
 """
 
@@ -16,7 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from stepwell_client.enums import BlockedKind, ExecutionStatus, Phase, RunStatus, TaskStatus
+from stepwell_client.enums import (
+    BlockedKind,
+    EventType,
+    ExecutionStatus,
+    Phase,
+    RunStatus,
+    TaskStatus,
+)
 from stepwell_client.records.history import Event, Question
 from stepwell_client.records.reading import readers
 from stepwell_client.records.run import Execution, Run, RunTask
@@ -35,6 +43,10 @@ class RunView:
         """The attempts at all steps by id, in the order in which they were offered."""
         self.questions: dict[str, Question] = {}
         """The questions to people, by id."""
+        self.iterations: dict[int, int] = {}
+        """The iteration of each plan revision."""
+        self.decisions: dict[str, str] = {}
+        """The decision of each reflection, by execution id."""
 
     @classmethod
     def before_events(cls, run: Run) -> RunView:
@@ -59,8 +71,12 @@ class RunView:
             )
 
     def add_executions(self, executions: Iterable[Execution]) -> None:
-        """Add executions as the server lists them."""
-        self.executions |= {one.id: one for one in executions}
+        """Add executions as the server lists them, after the tasks."""
+        for one in executions:
+            self.executions[one.id] = one
+            if (task := self.tasks.get(one.task_id)) is not None:
+                before = self.iterations.get(task.revision, one.iteration)
+                self.iterations[task.revision] = min(before, one.iteration)
 
     def lacks_tasks(self, event: Event) -> bool:
         """Return whether the event accepts a plan whose tasks have not been added."""
@@ -69,6 +85,10 @@ class RunView:
     def apply(self, event: Event) -> None:
         """Bring the rows to their state after the event."""
         self.run = replace(self.run, version=event.version, last_event=event.number, **event.run)
+        if event.plan_revision:
+            self.iterations[event.plan_revision] = self.run.iteration
+        if event.type == EventType.REFLECTION_ACCEPTED:
+            self.decisions[event.execution_id] = event.message
         for task_id, changes in event.tasks.items():
             task = self.tasks.get(task_id) or RunTask(id=task_id, status=TaskStatus.PENDING)
             self.tasks[task_id] = replace(task, **changes)

@@ -95,9 +95,10 @@ class GrpcTransport:
         """Call ReadJournal."""
         return await self._call(self._stub.ReadJournal, request, seconds)
 
-    def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
+    async def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
         """Yield the messages of a task."""
-        return self._client.calls.messages(run_id, task_id=task_id)
+        async for one in self._client.run(run_id).messages(task_id=task_id):
+            yield one.source
 
     async def _call(
         self, method: Callable[..., Awaitable[Any]], request: object, seconds: float

@@ -12,11 +12,9 @@ from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
 from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put, put_json, table
-from stepwell.cli.text import US, micros, span
+from stepwell.cli.text import micros, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Budget
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import types_pb2
+from stepwell_client import Budget, Run, SyncClient
 
 EXAMPLES = {"budget": "stepwell budget 3f2a9c1e --tokens-out 200000 --cost 2.50"}
 
@@ -25,7 +23,7 @@ _MICROS = 1_000_000
 
 @connected
 def budget(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     tokens_in: Annotated[
         int,
@@ -81,29 +79,27 @@ def budget(
         iterations=iterations,
         wall=arguments.seconds("--wall", wall) if wall else None,
     )
-    run_id = connect.run_id(client, run)
-    response = None
-    if more != Budget():
-        response = client.raise_budget(
-            run_id, more, resume=resume, reason=reason, on_behalf_of=on_behalf_of
-        )
-    message = response.run if response is not None else client.get(run_id)
+    handle = connect.handle(client, run)
+    if more == Budget():
+        now = handle.get()
+    else:
+        now = handle.raise_budget(more, resume=resume, reason=reason, on_behalf_of=on_behalf_of)
     if json:
-        put_json({"run": document(message)} if response is None else response)
+        put_json(handle.response or {"run": document(now)})
         return Exit.DONE
-    if response is not None:
-        state = "may use up more" if response.changed else "was allowed as much before"
-        print(f"run {connect.name_of(message)} {state}; it is {describe.status(message)}")
-    put(_table(message))
+    if handle.response is not None:
+        state = "may use up more" if handle.changed else "was allowed as much before"
+        print(f"run {short_id(handle.id)} {state}; it is {now.status}")
+    put(_table(now))
     return Exit.DONE
 
 
-def _table(run: types_pb2.Run) -> Table:
+def _table(run: Run) -> Table:
     """Return a table of the budget's parts: used, limit and rest."""
     rows = table(["PART"])
     for title in ("USED", "LIMIT", "LEFT"):
         rows.add_column(title, no_wrap=True, justify="right")
-    limits, usage, tally = run.budget, run.usage, run.tally
+    limits, usage, tally = run.budget, run.usage, run.source.tally
     begun = run.iteration - tally.iterations_before
     counts = (
         ("input tokens", usage.input_tokens, limits.input_tokens),
@@ -122,9 +118,9 @@ def _table(run: types_pb2.Run) -> Table:
     return rows
 
 
-def _add_wall(rows: Table, run: types_pb2.Run) -> None:
+def _add_wall(rows: Table, run: Run) -> None:
     began, ended = micros(run.started_time), micros(run.ended_time)
-    limit_us = run.budget.wall.seconds * US + run.budget.wall.nanos // 1_000
+    limit_us = span_us(run.budget.wall)
     used_us = (ended or SystemRuntime().now_us()) - began if began else 0
     left = span(max(0, limit_us - used_us)) if limit_us else "-"
     rows.add_row("wall time", span(used_us), span(limit_us) if limit_us else "-", left)

@@ -15,22 +15,20 @@ from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line
 from stepwell.runtime import SystemRuntime
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2 as pb
-from stepwell_client.v1 import types_pb2
+from stepwell_client import ConnectedWorker, Queue, StepKind, SyncClient, TaskPattern
 
 EXAMPLES = {
     "workers": "stepwell workers --queue reports",
     "queues": "stepwell queues",
 }
 _NAME_CHARS = 40
-_KINDS = len(types_pb2.StepKind.keys()) - 1
+_KINDS = len(StepKind) - 1
 """The number of kinds of step; a worker that does them all has none named."""
 
 
 @connected
 def workers(
-    client: SyncMessageClient,
+    client: SyncClient,
     queue: Annotated[
         str, typer.Option("--queue", metavar="NAME", help="Only workers of this queue.")
     ] = "",
@@ -51,7 +49,7 @@ def workers(
     return Exit.DONE
 
 
-def worker_rows(listed: Sequence[pb.ConnectedWorker], now_us: int) -> Table:
+def worker_rows(listed: Sequence[ConnectedWorker], now_us: int) -> Table:
     """Return the table of workers."""
     rows = table(["WORKER", "STATE"])
     for title in ("HOLDS", "FREE"):
@@ -75,7 +73,7 @@ def worker_rows(listed: Sequence[pb.ConnectedWorker], now_us: int) -> Table:
     return rows
 
 
-def _state(one: pb.ConnectedWorker) -> str:
+def _state(one: ConnectedWorker) -> str:
     if one.draining:
         return "draining"
     if one.lapses:
@@ -83,24 +81,23 @@ def _state(one: pb.ConnectedWorker) -> str:
     return "busy" if one.held_count else "idle"
 
 
-def _does(one: pb.ConnectedWorker) -> str:
+def _does(one: ConnectedWorker) -> str:
     """Return the worker's queues, and the steps that it does where it doesn't do all."""
     parts = [", ".join(one.queues)]
     if len(one.kinds) < _KINDS:
-        kinds = [types_pb2.StepKind.Name(kind) for kind in one.kinds]
-        parts.append(", ".join(kind.removeprefix("STEP_KIND_").lower() for kind in kinds))
+        parts.append(", ".join(kind.name.lower() for kind in one.kinds))
     if one.tasks:
         parts.append("tasks " + ", ".join(dict.fromkeys(map(_pattern, one.tasks))))
     return "; ".join(parts)
 
 
-def _pattern(one: types_pb2.TaskPattern) -> str:
+def _pattern(one: TaskPattern) -> str:
     role = "" if one.role in ("", "*") else f" as {one.role}"
     return f"{one.type or 'without a type'}{role}"
 
 
 @connected
-def queues(client: SyncMessageClient, json: options.Json = False) -> int:
+def queues(client: SyncClient, json: options.Json = False) -> int:
     """List queues: their limits, workers, and what waits.
 
     WAITING has the runs that have a step ready and none at work. Queues without a limit, a worker or such a run
@@ -121,7 +118,7 @@ def queues(client: SyncMessageClient, json: options.Json = False) -> int:
     return Exit.DONE
 
 
-def queue_rows(found: Sequence[pb.Queue], now_us: int) -> Table:
+def queue_rows(found: Sequence[Queue], now_us: int) -> Table:
     """Return the table of queues."""
     rows = table(["QUEUE"])
     for title in ("WORKERS", "IN USE", "LIMIT", "WAITING"):
@@ -133,7 +130,7 @@ def queue_rows(found: Sequence[pb.Queue], now_us: int) -> Table:
             one_line(one.name, _NAME_CHARS),
             str(one.workers),
             str(one.in_use),
-            str(one.limit) if one.HasField("limit") else "-",
+            str(one.limit) if one.limit is not None else "-",
             str(one.waiting_runs),
             ago(now_us - since_us) if since_us else "",
         )

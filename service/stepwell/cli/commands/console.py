@@ -31,9 +31,7 @@ from stepwell.rpc import logs
 from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import Credential, TokenAuthenticator, bearer_token, digest_of
 from stepwell.runtime import SystemRuntime
-from stepwell_client import StepwellClientError, internal
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client import ServerInfo, StepwellClientError, SyncClient, internal
 
 EXAMPLES = {"console": "stepwell console --target grpcs://stepwell.example.org:7878"}
 _LOOK_S = 0.5
@@ -65,12 +63,10 @@ def console(
     the server by gRPC, until Ctrl-C.
     """
     try:
-        with SyncMessageClient(
-            where.target, token_file=where.token_file, **where.security
-        ) as client:
+        with SyncClient(where.target, token_file=where.token_file, **where.security) as client:
             target = client.connection.target
             try:
-                info = client.server_info()
+                info = client.info()
             except StepwellClientError as error:
                 raise CliError(explain(error, target), exit_of_error(error)) from error
             token = _token(client.connection)
@@ -97,7 +93,7 @@ def _token(connection: internal.Connection) -> str:
 # --- the page of a server on this machine ------------------------------------------------------------
 
 
-def _is_of(info: opb.GetServerInfoResponse, authority: Path | None) -> bool:
+def _is_of(info: ServerInfo, authority: Path | None) -> bool:
     """Return whether the port that a server names is that server's: it may be another machine's, called by a tunnel."""
     try:
         _answer, headers = _asked(info.console_address, "HEAD", "/", authority)
@@ -169,7 +165,7 @@ async def _log_in(
 
 def _forward(
     where: Connection,
-    info: opb.GetServerInfoResponse,
+    info: ServerInfo,
     token: str,
     settings: ConsoleSettings,
     *,

@@ -12,14 +12,7 @@ from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json, report
 from stepwell.cli.text import count, note, short_id
-from stepwell_client import (
-    Done,
-    ExecutionStatus,
-    Failure,
-    NotDone,
-    RunStatus,
-)
-from stepwell_client.internal import SyncMessageClient
+from stepwell_client import Done, ExecutionStatus, Failure, NotDone, RunStatus, SyncClient
 
 EXAMPLES = {
     "pause": "stepwell pause 3f2a9c1e --reason 'wait for the new model'",
@@ -35,7 +28,7 @@ EXAMPLES = {
 
 @connected
 def pause(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
@@ -45,14 +38,15 @@ def pause(
 
     It goes on with `stepwell resume`.
     """
-    response = client.pause(connect.run_id(client, run), reason=reason, on_behalf_of=on_behalf_of)
-    state = "is paused" if response.changed else "was paused already"
-    return report(response, f"run {connect.name_of(response.run)} {state}", json=json)
+    handle = connect.handle(client, run)
+    handle.pause(reason=reason, on_behalf_of=on_behalf_of)
+    state = "is paused" if handle.changed else "was paused already"
+    return report(handle, f"run {short_id(handle.id)} {state}", json=json)
 
 
 @connected
 def cancel(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
@@ -62,14 +56,15 @@ def cancel(
 
     Its workers are told to stop. A cancelled run can't be resumed.
     """
-    response = client.cancel(connect.run_id(client, run), reason=reason, on_behalf_of=on_behalf_of)
-    state = "is cancelled" if response.changed else "was cancelled already"
-    return report(response, f"run {connect.name_of(response.run)} {state}", json=json)
+    handle = connect.handle(client, run)
+    handle.cancel(reason=reason, on_behalf_of=on_behalf_of)
+    state = "is cancelled" if handle.changed else "was cancelled already"
+    return report(handle, f"run {short_id(handle.id)} {state}", json=json)
 
 
 @connected
 def stop(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     reason: options.Reason = "",
     on_behalf_of: options.For = "",
@@ -80,15 +75,16 @@ def stop(
     What is planned is done, and the run comes to its result as after its last iteration. To end it at
     once, without a result: `stepwell cancel`.
     """
-    response = client.stop(connect.run_id(client, run), reason=reason, on_behalf_of=on_behalf_of)
-    state = "ends" if response.changed else "was to end already"
-    name, iteration = connect.name_of(response.run), response.run.iteration
-    return report(response, f"run {name} {state} after iteration {iteration}", json=json)
+    handle = connect.handle(client, run)
+    now = handle.stop(reason=reason, on_behalf_of=on_behalf_of)
+    state = "ends" if handle.changed else "was to end already"
+    name, iteration = short_id(handle.id), now.iteration
+    return report(handle, f"run {name} {state} after iteration {iteration}", json=json)
 
 
 @connected
 def retry(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     task: options.Task,
     fresh: Annotated[
@@ -106,18 +102,15 @@ def retry(
     What was skipped because of it runs again, too. A task that waits for its next attempt runs now. A
     run that has failed goes on with `stepwell resume`.
     """
-    response = client.retry_task(
-        connect.run_id(client, run), task, fresh=fresh, reason=reason, on_behalf_of=on_behalf_of
-    )
-    state = "runs again" if response.changed else "was asked to run again before"
-    return report(
-        response, f"task {task} of run {connect.name_of(response.run)} {state}", json=json
-    )
+    handle = connect.handle(client, run)
+    handle.retry_task(task, fresh=fresh, reason=reason, on_behalf_of=on_behalf_of)
+    state = "runs again" if handle.changed else "was asked to run again before"
+    return report(handle, f"task {task} of run {short_id(handle.id)} {state}", json=json)
 
 
 @connected
 def skip(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     task: options.Task,
     dependents: Annotated[
@@ -131,19 +124,15 @@ def skip(
 
     Its worker is told to let it go. What depends on it goes on and is shown that it was skipped.
     """
-    run_id = connect.run_id(client, run)
-    response = client.skip_task(
-        run_id, task, skip_dependents=dependents, reason=reason, on_behalf_of=on_behalf_of
-    )
-    state = "is skipped" if response.changed else "was skipped already"
-    return report(
-        response, f"task {task} of run {connect.name_of(response.run)} {state}", json=json
-    )
+    handle = connect.handle(client, run)
+    handle.skip_task(task, skip_dependents=dependents, reason=reason, on_behalf_of=on_behalf_of)
+    state = "is skipped" if handle.changed else "was skipped already"
+    return report(handle, f"task {task} of run {short_id(handle.id)} {state}", json=json)
 
 
 @connected
 def resolve(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     execution: Annotated[
         str,
@@ -196,27 +185,26 @@ def resolve(
         resolution = Failure(failed, kind="RESOLVED_AS_FAILED")
     run_id = connect.run_id(client, run)
     execution_id = _execution_id(client, run_id, execution)
-    response = client.resolve(
-        run_id, execution_id, resolution, call=call, reason=reason, on_behalf_of=on_behalf_of
-    )
-    state = "is settled" if response.changed else "was settled already"
-    sentence = f"{execution_id} of run {connect.name_of(response.run)} {state}"
-    return report(response, sentence, json=json)
+    handle = client.run(run_id)
+    handle.resolve(execution_id, resolution, call=call, reason=reason, on_behalf_of=on_behalf_of)
+    state = "is settled" if handle.changed else "was settled already"
+    sentence = f"{execution_id} of run {short_id(handle.id)} {state}"
+    return report(handle, sentence, json=json)
 
 
-def _execution_id(client: SyncMessageClient, run_id: str, name: str) -> str:
+def _execution_id(client: SyncClient, run_id: str, name: str) -> str:
     """Return an execution's id; a task's name stands for its execution with an unknown outcome."""
     if "#" in name:
         return name
-    for one in client.executions(run_id, task_id=name):
+    for one in client.run(run_id).executions(task_id=name):
         if one.status == ExecutionStatus.UNKNOWN_OUTCOME:
-            return one.execution_id
+            return one.id
     raise CliError(f"task {name!r} of this run has no execution whose outcome is unknown")
 
 
 @connected
 def rm(
-    client: SyncMessageClient,
+    client: SyncClient,
     runs: Annotated[
         list[str],
         typer.Argument(
@@ -234,7 +222,7 @@ def rm(
     removed: list[str] = []
     # All ids are completed before the first run is removed: a typing error removes none.
     for run_id in dict.fromkeys([connect.run_id(client, run) for run in runs]):
-        client.delete(run_id, on_behalf_of=on_behalf_of)
+        client.run(run_id).delete(on_behalf_of=on_behalf_of)
         removed.append(run_id)
         if not json:
             print(f"run {short_id(run_id)} is removed")
@@ -245,7 +233,7 @@ def rm(
 
 @connected
 def purge(
-    client: SyncMessageClient,
+    client: SyncClient,
     older_than: Annotated[
         str,
         typer.Option(

@@ -16,9 +16,8 @@ from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import RunStatus, TaskStatus, word
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client import Result, Run, RunStatus, RunTask, SyncClient
+from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {"diff": "stepwell diff 3f2a9c1e 9b07d1aa"}
 _ROWS_MAX = 100
@@ -39,9 +38,9 @@ _B = Annotated[
 class _Side(NamedTuple):
     """One of the two runs, with its tasks and their results."""
 
-    run: types_pb2.Run
-    tasks: dict[str, orchestrator_pb2.TaskEntry]
-    outputs: dict[str, orchestrator_pb2.Result]
+    run: Run
+    tasks: dict[str, RunTask]
+    outputs: dict[str, Result]
     result: results.RunResult | None
 
 
@@ -59,7 +58,7 @@ class _Row(NamedTuple):
 
 @connected
 def diff(
-    client: SyncMessageClient,
+    client: SyncClient,
     first: _A,
     second: _B,
     whole: options.All = False,
@@ -84,10 +83,10 @@ def diff(
     return Exit.DONE
 
 
-def _read(client: SyncMessageClient, run_id: str) -> _Side:
-    run = client.get(run_id)
-    tasks = {entry.task.task_id: entry for entry in client.tasks(run_id, full_specs=True)}
-    outputs = {one.task_id: one for one in client.results(run_id).results}
+def _read(client: SyncClient, run_id: str) -> _Side:
+    run = client.run(run_id).get()
+    tasks = {entry.id: entry for entry in client.run(run_id).tasks(full_specs=True)}
+    outputs = {one.task_id: one for one in client.run(run_id).results().results}
     done = run.status == RunStatus.SUCCEEDED
     return _Side(run, tasks, outputs, results.read(client, run) if done else None)
 
@@ -103,14 +102,9 @@ def _row(task_id: str, a: _Side, b: _Side) -> _Row:
     changed = tuple(
         field.name
         for field in types_pb2.TaskSpec.DESCRIPTOR.fields
-        if _field(one.spec, field.name) != _field(other.spec, field.name)
+        if getattr(one.source.spec, field.name) != getattr(other.source.spec, field.name)
     )
     return _Row("~" if changed else "=", task_id, changed, _same_result(task_id, a, b))
-
-
-def _field(spec: types_pb2.TaskSpec, name: str) -> Any:
-    value = getattr(spec, name)
-    return list(value) if name == "depends_on" else value
 
 
 def _same_result(task_id: str, a: _Side, b: _Side) -> bool | None:
@@ -147,15 +141,15 @@ def _plain_result(side: _Side, task_id: str) -> Any:
 
 def _status(side: _Side, task_id: str) -> str:
     entry = side.tasks.get(task_id)
-    return "" if entry is None else word(TaskStatus, entry.task.status)
+    return "" if entry is None else entry.status.name
 
 
 def _print_runs(a: _Side, b: _Side) -> None:
     facts_table = table([])
     facts_table.add_column("", style="dim", no_wrap=True)
-    names = connect.short([a.run.spec.run_id, b.run.spec.run_id])
+    names = connect.short([a.run.id, b.run.id])
     for side in (a, b):
-        facts_table.add_column(names[side.run.spec.run_id], overflow="fold")
+        facts_table.add_column(names[side.run.id], overflow="fold")
     now_us = SystemRuntime().now_us()
     facts = [_facts(side, now_us) for side in (a, b)]
     for title in facts[0]:
@@ -168,16 +162,16 @@ def _print_runs(a: _Side, b: _Side) -> None:
 
 
 def _facts(side: _Side, now_us: int) -> dict[str, str]:
-    run, spec, usage = side.run, side.run.spec, side.run.usage
+    run, usage = side.run, side.run.usage
     return {
         "status": describe.status(run),
         "forked from": describe.parent(run),
-        "goal": one_line(spec.goal, _CHARS),
-        "queue": one_line(spec.queue),
-        "iteration": f"{run.iteration} of {spec.max_iterations}",
+        "goal": one_line(run.goal, _CHARS),
+        "queue": one_line(run.queue),
+        "iteration": f"{run.iteration} of {run.max_iterations}",
         "plan": str(run.plan_revision) if run.plan_revision else "",
         "tasks": describe.tasks(run),
-        "kept": str(sum(bool(one.task.result_run_id) for one in side.tasks.values()) or ""),
+        "kept": str(sum(bool(one.result_run_id) for one in side.tasks.values()) or ""),
         "attempts": describe.attempts(run),
         "tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
         "cost": f"{usage.cost_micros / 1_000_000:,.6f}",
@@ -194,9 +188,9 @@ def _answer(side: _Side) -> str:
 
 def _print_tasks(a: _Side, b: _Side, rows: list[_Row]) -> None:
     tasks = table([""], wide="TASK")
-    names = connect.short([a.run.spec.run_id, b.run.spec.run_id])
+    names = connect.short([a.run.id, b.run.id])
     for side in (a, b):
-        tasks.add_column(names[side.run.spec.run_id], overflow="fold")
+        tasks.add_column(names[side.run.id], overflow="fold")
     tasks.add_column("PLAN", overflow="fold")
     for row in rows:
         same = row.same_result is True
@@ -214,19 +208,19 @@ def _cell(side: _Side, task_id: str, result: str) -> str:
     entry = side.tasks.get(task_id)
     if entry is None:
         return "-"
-    kept = "kept" if entry.task.result_run_id else ""
+    kept = "kept" if entry.result_run_id else ""
     parts = (_status(side, task_id).lower(), kept, result)
     return ", ".join(part for part in parts if part)
 
 
 def _preview(side: _Side, task_id: str) -> str:
     output = side.outputs.get(task_id)
-    if output is None or not output.HasField("payload"):
+    if output is None or output.payload is None:
         return describe.failure(output.failure) if output is not None else ""
     return _line(output)
 
 
-def _line(result: orchestrator_pb2.Result) -> str:
+def _line(result: Result) -> str:
     """Return a result in one line: a text as it stands, anything else as JSON."""
     value = results.plain(result)
     text = value if isinstance(value, str) else json_of.dumps(value, ensure_ascii=False)

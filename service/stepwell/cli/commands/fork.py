@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import arguments, connect, options
+from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.commands.start import detached
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import count, note, one_line, short_id
-from stepwell_client import ForkIncompatible, ForkMode
-from stepwell_client.internal import ForkOptions, SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2
+from stepwell_client import ForkCheck, ForkIncompatible, ForkMode, Run, SyncClient, SyncRunHandle
+from stepwell_client.internal import ForkOptions
 
 EXAMPLES = {"fork": "stepwell fork 3f2a9c1e --at 12 --goal 'the same, in French'"}
 
@@ -55,7 +54,7 @@ _ForkRequestId = Annotated[
 
 @connected
 def fork(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     at: _Version = 0,
     goal: Annotated[
@@ -113,31 +112,31 @@ def fork(
         wanted["max_parallel"] = max_parallel
     if priority is not None:
         wanted["priority"] = priority
-    parent = connect.run_id(client, run)
+    parent = connect.handle(client, run)
     if dry_run:
-        return _print_check(client.check_fork(parent, **wanted), json=json)
+        return _print_check(parent.check_fork(**wanted), json=json)
     try:
-        response = client.fork(parent, **wanted)
+        made = parent.fork(**wanted)
     except ForkIncompatible as error:
         raise CliError(_incompatible(error), Exit.FAILED) from error
-    name = connect.name_of(response.run)
     if not json:
-        note(_summary(response, name))
-        for warning in response.warnings:
+        note(_summary(made))
+        for warning in made.warnings:
             note(f"note: {one_line(warning)}")
     if not detach:
-        return follow(client, response.run, keep=keep, json=json)
-    return detached(response, name, json=json)
+        return follow(client, made.snapshot or made.get(), keep=keep, json=json)
+    return detached(made, json=json)
 
 
-def _summary(response: orchestrator_pb2.ForkRunResponse, name: str) -> str:
-    if not response.created:
+def _summary(fork: SyncRunHandle) -> str:
+    name, did = short_id(fork.id), fork.response
+    if not fork.created:
         return f"this request has made fork {name} before"
-    spec = response.run.spec
-    kept = count(response.kept, "result")
-    origin = f"{name} is a fork of {short_id(spec.parent_run_id)} at version {spec.parent_version}"
-    again, pending = response.rerun, response.pending
-    return f"{origin}: {kept} kept, {again:,} to be done again, {pending:,} still to do"
+    kept = count(did.kept, "result")
+    return (
+        f"{name} is a fork of {describe.parent(fork.snapshot or Run())}: {kept} kept, {did.rerun:,} to be done"
+        f" again, {did.pending:,} still to do"
+    )
 
 
 def _incompatible(error: ForkIncompatible) -> str:
@@ -146,23 +145,22 @@ def _incompatible(error: ForkIncompatible) -> str:
     return "; ".join(["the fork doesn't fit", *violations[:3], advice])
 
 
-def _print_check(response: orchestrator_pb2.ForkRunResponse, *, json: bool) -> int:
-    code = Exit.FAILED if response.violations else Exit.DONE
+def _print_check(check: ForkCheck, *, json: bool) -> int:
+    code = Exit.FAILED if check.violations else Exit.DONE
     if json:
-        put_json(response)
+        put_json(check)
         return code
     for title, number, ids in (
-        ("kept", response.kept, response.kept_task_ids),
-        ("done again", response.rerun, response.rerun_task_ids),
-        ("still to do", response.pending, response.pending_task_ids),
+        ("kept", check.kept, check.kept_task_ids),
+        ("done again", check.rerun, check.rerun_task_ids),
+        ("still to do", check.pending, check.pending_task_ids),
     ):
         more = ", …" if number > len(ids) else ""
         print(f"{title} ({number:,}): {one_line(', '.join(ids)) or '-'}{more}")
-    for warning in response.warnings:
+    for warning in check.warnings:
         print(f"note: {one_line(warning)}")
-    for one in response.violations:
-        kind = orchestrator_pb2.ForkViolationKind.Name(one.kind)
-        kind = kind.removeprefix("FORK_VIOLATION_KIND_").lower().replace("_", " ")
+    for one in check.violations:
+        kind = one.kind.name.lower().replace("_", " ")
         where = one_line(one.field or one.task_id)
         print(f"{kind}: {where}: {one_line(one.description)}")
     return code

@@ -12,9 +12,8 @@ from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import count, micros, moment, note, one_line, short_id
-from stepwell_client import EventType, word
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client import Checkpoint, PlanRevision, SyncClient
+from stepwell_client.v1 import types_pb2
 
 EXAMPLES = {
     "plans": "stepwell plans 3f2a9c1e",
@@ -25,7 +24,7 @@ _FINGERPRINT_CHARS = 10
 
 @connected
 def plans(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     tasks_of: Annotated[
         int | None,
@@ -47,7 +46,7 @@ def plans(
     if tasks_of:
         put_json({"tasks": [arguments.plan_task(one) for one in _tasks(client, run_id, tasks_of)]})
         return Exit.DONE
-    plans = list(client.plans(run_id, with_tasks=True))
+    plans = list(client.run(run_id).plans(with_tasks=True))
     if json:
         put_json({"plans": [document(plan) for plan in plans]})
     elif plans:
@@ -57,33 +56,32 @@ def plans(
     return Exit.DONE
 
 
-def _tasks(client: SyncMessageClient, run_id: str, revision: int) -> list[types_pb2.TaskSpec]:
+def _tasks(client: SyncClient, run_id: str, revision: int) -> list[types_pb2.TaskSpec]:
     """Return a plan's tasks with their whole definitions, listed as of the version that brought the plan."""
-    plans = list(client.plans(run_id, with_tasks=True))
+    plans = list(client.run(run_id).plans(with_tasks=True))
     if revision > len(plans):
         raise CliError(f"there is no plan {revision}; the run has {count(len(plans), 'plan')}")
     version = next(
-        one.version for one in client.checkpoints(run_id) if one.run.plan_revision == revision
+        one.version for one in client.run(run_id).checkpoints() if one.run.plan_revision == revision
     )
-    entries = client.tasks(run_id, full_specs=True, version=version)
-    specs = {entry.task.task_id: entry.spec for entry in entries}
-    return [specs[one.task_id] for one in plans[revision - 1].tasks]
+    entries = client.run(run_id).tasks(full_specs=True, version=version)
+    specs = {entry.id: entry.source.spec for entry in entries}
+    return [specs[one.id] for one in plans[revision - 1].tasks]
 
 
-def _print_plans(plans: list[types_pb2.Plan]) -> None:
+def _print_plans(plans: list[PlanRevision]) -> None:
     rows = table(
         right=["PLAN", "ITERATION", "TASKS", "CARRIED"],
         left=["WHY", "FINGERPRINT", "WHEN"],
         wide="REASON",
     )
     for plan in plans:
-        trigger = types_pb2.PlanTrigger.Name(plan.trigger).removeprefix("PLAN_TRIGGER_").lower()
         rows.add_row(
             str(plan.revision),
             str(plan.iteration),
             f"{len(plan.tasks):,}",
             f"{len(plan.carried):,}",
-            trigger,
+            plan.trigger.name.lower(),
             plan.fingerprint[:_FINGERPRINT_CHARS],
             moment(micros(plan.created_time)),
             one_line(plan.reason),
@@ -93,7 +91,7 @@ def _print_plans(plans: list[types_pb2.Plan]) -> None:
 
 @connected
 def checkpoints(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     json: options.Json = False,
 ) -> int:
@@ -103,7 +101,7 @@ def checkpoints(
     `stepwell show --at` and `stepwell fork --at`.
     """
     run_id = connect.run_id(client, run)
-    points = list(client.checkpoints(run_id))
+    points = list(client.run(run_id).checkpoints())
     if json:
         put_json({"checkpoints": [document(one) for one in points]})
         return Exit.DONE
@@ -112,13 +110,13 @@ def checkpoints(
     return Exit.DONE
 
 
-def _print_checkpoints(points: list[orchestrator_pb2.Checkpoint]) -> None:
+def _print_checkpoints(points: list[Checkpoint]) -> None:
     rows = table(right=["VERSION", "ITERATION"], left=["WHAT", "TASKS", "WHEN"], wide="WORDS")
     for one in points:
         rows.add_row(
             str(one.version),
             str(one.run.iteration),
-            word(EventType, one.type).lower().replace("_", " "),
+            one.type.name.lower().replace("_", " "),
             describe.tasks(one.run),
             moment(micros(one.time)),
             one_line(one.message),

@@ -14,8 +14,7 @@ from stepwell.cli.json_output import document
 from stepwell.cli.log_lines import call_lines
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import note, short_id
-from stepwell_client import Unavailable
-from stepwell_client.internal import SyncMessageClient
+from stepwell_client import SyncClient, Unavailable
 
 EXAMPLES = {"journal": "stepwell journal 3f2a9c1e fetch --follow"}
 _CONTINUES = "the run goes on; follow it again: stepwell journal --follow "
@@ -23,7 +22,7 @@ _CONTINUES = "the run goes on; follow it again: stepwell journal --follow "
 
 @connected
 def journal(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     task: Annotated[
         str,
@@ -55,8 +54,8 @@ def journal(
     run_id = connect.run_id(client, run)
     found = False
     try:
-        for entry in client.journal(
-            run_id, task_id=task, execution_id=execution, values=values, follow=follow
+        for entry in client.run(run_id).journal(
+            task_id=task, execution_id=execution, values=values, follow=follow
         ):
             found = True
             if json:

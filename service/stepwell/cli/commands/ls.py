@@ -15,16 +15,14 @@ from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import BlockedKind, ExecutionStatus, RunStatus
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import types_pb2
+from stepwell_client import BlockedKind, Execution, ExecutionStatus, Run, RunStatus, SyncClient
 
 EXAMPLES = {"ls": "stepwell ls --status failed --label team=search"}
 
 
 @connected
 def ls(
-    client: SyncMessageClient,
+    client: SyncClient,
     status: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,7 +59,7 @@ def ls(
     """
     statuses = [arguments.member(RunStatus, "--status", word) for word in status or ()]
     blocked = [arguments.member(BlockedKind, "--blocked-on", word) for word in blocked_on or ()]
-    listing = client.list(
+    listing = client.runs(
         statuses=statuses,
         pipeline=pipeline,
         queue=queue,
@@ -84,47 +82,45 @@ def ls(
     return Exit.DONE
 
 
-def _unknown(
-    client: SyncMessageClient, runs: list[types_pb2.Run]
-) -> dict[str, types_pb2.Execution]:
+def _unknown(client: SyncClient, runs: list[Run]) -> dict[str, Execution]:
     """Return, by run, an execution with an unknown outcome that it waits for."""
-    executions: dict[str, types_pb2.Execution] = {}
+    executions: dict[str, Execution] = {}
     for run in runs:
         if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
-            for one in client.executions(run.spec.run_id):
+            for one in client.run(run.id).executions():
                 if one.status == ExecutionStatus.UNKNOWN_OUTCOME:
-                    executions[run.spec.run_id] = one
+                    executions[run.id] = one
                     break
     return executions
 
 
-def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -> None:
+def _print(runs: list[Run], unknown: dict[str, Execution]) -> None:
     """Print a table whose columns are as wide as their cells; the goal gets the rest."""
     now_us = SystemRuntime().now_us()
-    names = connect.short([run.spec.run_id for run in runs])
+    names = connect.short([run.id for run in runs])
     rows = table([])
     for title in ("RUN", "STATUS", "TASKS", "STARTED", "TOOK", "PIPELINE"):
         rows.add_column(title, no_wrap=True, justify="right" if title == "TOOK" else "left")
     rows.add_column("GOAL")
     for run in runs:
         counts = run.counts
-        goal = Text(one_line(run.spec.goal), no_wrap=True, overflow="ellipsis")
-        if run.spec.parent_run_id:
-            goal.append(f"  (fork of {short_id(run.spec.parent_run_id)})", style="dim")
+        goal = Text(one_line(run.goal), no_wrap=True, overflow="ellipsis")
+        if run.parent_run_id:
+            goal.append(f"  (fork of {short_id(run.parent_run_id)})", style="dim")
         cause = describe.blocked(run, exact=True)
-        if run.spec.run_id in unknown:
-            cause = describe.unknown(unknown[run.spec.run_id], now_us)
+        if run.id in unknown:
+            cause = describe.unknown(unknown[run.id], now_us)
         if cause:
             goal.append(f"  ({cause})" if goal.plain else f"({cause})", style="yellow")
         elif run.status == RunStatus.FAILED:
             goal.append(f"  ({describe.failure(run.failure)})", style="red")
         rows.add_row(
-            names[run.spec.run_id],
+            names[run.id],
             Text(describe.status(run), style=describe.STATUS_STYLES.get(run.status, "")),
             f"{counts.completed}/{counts.total}" if counts.total else "-",
             ago(now_us - micros(run.created_time)),
-            span(describe.took_us(run, now_us)) if run.started_time.seconds else "-",
-            one_line(run.spec.pipeline_id, 24) or "-",
+            span(describe.took_us(run, now_us)) if run.started_time else "-",
+            one_line(run.pipeline, 24) or "-",
             goal,
         )
     put_rows(rows, "PIPELINE", "TOOK", "STARTED", "TASKS")

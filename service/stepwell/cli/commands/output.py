@@ -15,9 +15,7 @@ from stepwell.cli.json_output import document
 from stepwell.cli.log_lines import log_head, log_text, message_head
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import lines, note, short_id
-from stepwell_client import LogKind, Unavailable
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import types_pb2
+from stepwell_client import LogEntry, LogKind, SyncClient, Unavailable
 
 EXAMPLES = {
     "logs": "stepwell logs 3f2a9c1e --task fetch --follow",
@@ -28,7 +26,7 @@ _CONTINUES = "the run goes on; follow its log again: stepwell logs --follow "
 
 @connected
 def logs(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     task: Annotated[
         str, typer.Option("--task", metavar="ID", help="Only what attempts at this task wrote.")
@@ -52,7 +50,9 @@ def logs(
     run_id = connect.run_id(client, run)
     printer = _LogPrinter()
     try:
-        with client.logs(run_id, follow=follow, task_id=task, execution_id=execution) as entries:
+        with client.run(run_id).logs(
+            follow=follow, task_id=task, execution_id=execution
+        ) as entries:
             for entry in entries:
                 if json:
                     put_json({"entry": document(entry)}, compact=True)
@@ -80,7 +80,7 @@ class _LogPrinter:
         self.used = False
         self._streaming = ""
 
-    def put(self, entry: types_pb2.LogEntry) -> None:
+    def put(self, entry: LogEntry) -> None:
         self.used = True
         if entry.kind == LogKind.CHUNK:
             if self._streaming != entry.execution_id:
@@ -103,7 +103,7 @@ class _LogPrinter:
 
 @connected
 def messages(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     task: Annotated[
         str,
@@ -115,7 +115,7 @@ def messages(
 ) -> int:
     """Print the conversations of a run's tasks."""
     run_id = connect.run_id(client, run)
-    history = client.messages(run_id, task_id=task)
+    history = client.run(run_id).messages(task_id=task)
     if json:
         put_json({"messages": [document(message) for message in history]})
         return Exit.DONE

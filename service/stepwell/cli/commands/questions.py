@@ -17,12 +17,15 @@ from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, report, table
-from stepwell.cli.text import US, ago, micros, note, one_line, span
+from stepwell.cli.text import ago, micros, note, one_line, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ExpiryAction, QuestionKind, word
-from stepwell_client.internal import SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2 as pb
-from stepwell_client.v1 import types_pb2
+from stepwell_client import (
+    Payload,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    SyncClient,
+)
 
 EXAMPLES = {
     "questions": "stepwell questions",
@@ -33,7 +36,7 @@ _YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": 
 
 @connected
 def questions(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: Annotated[
         str,
         typer.Argument(
@@ -53,7 +56,8 @@ def questions(
     Of all runs, what waits for an answer; of one run, also what was answered.
     """
     run_id = connect.run_id(client, run) if run else None
-    questions = list(islice(client.questions(run_id), limit + 1))
+    asked = client.run(run_id).questions() if run_id else client.questions()
+    questions = list(islice(asked, limit + 1))
     more = len(questions) > limit
     if json:
         put_json({"questions": [document(one) for one in questions[:limit]], "more": more})
@@ -68,7 +72,7 @@ def questions(
     return Exit.DONE
 
 
-def _print(questions: list[pb.RunQuestion], *, whole: bool) -> None:
+def _print(questions: list[Question], *, whole: bool) -> None:
     now_us = SystemRuntime().now_us()
     names = connect.short([one.run_id for one in questions])
     status_title = ["STATUS"] if whole else []
@@ -76,43 +80,38 @@ def _print(questions: list[pb.RunQuestion], *, whole: bool) -> None:
     # Where there is too little room, only a column that may wrap becomes narrower.
     rows.add_column("QUESTION")
     for one in questions:
-        question = one.question
-        status = [_status(question)] if whole else []
+        status = [one.status.name.lower()] if whole else []
         rows.add_row(
             names[one.run_id],
-            Text(one_line(question.question_id, 80)),
-            word(QuestionKind, question.kind),
+            Text(one_line(one.id, 80)),
+            one.kind.name,
             *status,
-            ago(now_us - micros(question.created_time)),
-            _expiry(question, now_us),
-            Text(_prompt(question), no_wrap=True, overflow="ellipsis"),
+            ago(now_us - micros(one.created_time)),
+            _expiry(one, now_us),
+            Text(_prompt(one), no_wrap=True, overflow="ellipsis"),
         )
     put_rows(rows, "KIND", "ASKED", "EXPIRES")
 
 
-def _status(question: types_pb2.Question) -> str:
-    return types_pb2.QuestionStatus.Name(question.status).removeprefix("QUESTION_STATUS_").lower()
-
-
-def _prompt(question: types_pb2.Question) -> str:
+def _prompt(question: Question) -> str:
     choices = f"  ({' | '.join(question.choices)})" if question.choices else ""
     by = f"  (answered by {question.answered_by})" if question.answered_by else ""
     return one_line(question.prompt + choices + by)
 
 
-def _expiry(question: types_pb2.Question, now_us: int) -> str:
+def _expiry(question: Question, now_us: int) -> str:
     """Return the time until an open question expires, and the consequence."""
-    expires = question.expires.seconds * US + question.expires.nanos // 1_000
-    if not expires or question.status != types_pb2.QUESTION_STATUS_OPEN:
+    expires = span_us(question.expires)
+    if not expires or question.status != QuestionStatus.OPEN:
         return "-"
     left = micros(question.created_time) + expires - now_us
     when = f"in {span(left)}" if left > 0 else "is over"
-    return f"{when}: {word(ExpiryAction, question.on_expiry)}"
+    return f"{when}: {question.on_expiry.name}"
 
 
 @connected
 def answer(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     words: Annotated[
         list[str] | None,
@@ -150,7 +149,7 @@ def answer(
     if len(positional) > 1 + (not any(flags)):
         raise CliError("too many words: an answer of several words is one in quotes")
     run_id = connect.run_id(client, run)
-    asked = [one.question for one in client.questions(run_id)]
+    asked = list(client.run(run_id).questions())
     text = None if any(flags) or not positional else positional.pop()
     question = _chosen(asked, positional[0] if positional else "", connect.short([run_id])[run_id])
     if json_file is not None:
@@ -161,26 +160,26 @@ def answer(
         raise CliError("what is the answer? Give a VALUE, --yes, --no, --choice or --json-file")
     else:
         value = _value(question, text)
-    response = client.answer(
-        run_id,
-        question.question_id,
+    handle = client.run(run_id)
+    handle.answer(
+        question.id,
         value,
         replan=replan,
         reason=reason,
         on_behalf_of=on_behalf_of,
     )
     then = "; it plans again" if replan else ""
-    name = connect.name_of(response.run)
-    return report(response, f"run {name} has its answer to {question.question_id}{then}", json=json)
+    name = short_id(run_id)
+    return report(handle, f"run {name} has its answer to {question.id}{then}", json=json)
 
 
-def _chosen(asked: list[types_pb2.Question], wanted: str, run: str) -> types_pb2.Question:
+def _chosen(asked: list[Question], wanted: str, run: str) -> Question:
     """Return the question with this id or task id; without one, the only one that is open."""
-    is_open = [one for one in asked if one.status == types_pb2.QUESTION_STATUS_OPEN]
+    is_open = [one for one in asked if one.status == QuestionStatus.OPEN]
     if wanted:
         # Closed ones too, newest first: the service reports what became of them.
         for one in (*is_open, *reversed(asked)):
-            if wanted in (one.question_id, one.task_id):
+            if wanted in (one.id, one.task_id):
                 return one
         raise CliError(f"run {run} has asked no {wanted!r}; see: stepwell questions {run}")
     if not is_open:
@@ -191,7 +190,7 @@ def _chosen(asked: list[types_pb2.Question], wanted: str, run: str) -> types_pb2
     return is_open[0]
 
 
-def _value(question: types_pb2.Question, text: str) -> Any:
+def _value(question: Question, text: str) -> Any:
     """Return the value of a text as an answer to this question."""
     if question.kind == QuestionKind.CHOICE and text in question.choices:
         return text
@@ -203,6 +202,6 @@ def _value(question: types_pb2.Question, text: str) -> Any:
         return text
 
 
-def _parsed(path: Path) -> types_pb2.Payload:
+def _parsed(path: Path) -> Payload:
     """Return the file's bytes as JSON; the service checks them."""
-    return types_pb2.Payload(data=read(str(path)), media_type="application/json")
+    return Payload(data=read(str(path)), media_type="application/json")

@@ -18,9 +18,7 @@ from stepwell.cli.json_output import document
 from stepwell.cli.terminal import console, put, put_json
 from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
-from stepwell_client import RunStatus
-from stepwell_client.internal import MessageView, SyncMessageClient
-from stepwell_client.v1 import types_pb2
+from stepwell_client import Question, Run, RunStatus, RunView, SyncClient
 
 EXAMPLES = {"show": "stepwell show 3f2a9c1e --result > report.md"}
 _ROWS_MAX = 100
@@ -29,7 +27,7 @@ _FORKS_MAX = 10
 
 @connected
 def show(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     task: Annotated[
         str,
@@ -66,7 +64,7 @@ def show(
         raise CliError(f"--at shows a run as it stood then, not {what}; leave one of them")
     if task and failures:
         raise CliError("a task is shown with its failures; leave --failures or the task")
-    message = client.get(connect.run_id(client, run), version=at)
+    message = connect.handle(client, run).get(version=at)
     if task:
         return _task(client, message, task, result=result, json=json)
     if failures:
@@ -76,13 +74,11 @@ def show(
     return _run(client, message, at=at, whole=whole, json=json)
 
 
-def _run(
-    client: SyncMessageClient, message: types_pb2.Run, *, at: int, whole: bool, json: bool
-) -> int:
-    tasks = list(client.tasks(message.spec.run_id, full_specs=json, version=at))
+def _run(client: SyncClient, message: Run, *, at: int, whole: bool, json: bool) -> int:
+    tasks = list(client.run(message.id).tasks(full_specs=json, version=at))
     # Attempts are listed as of now: for an earlier version only the tasks are shown.
-    executions = [] if at else list(client.executions(message.spec.run_id))
-    forks = _forks(client, message.spec.run_id)
+    executions = [] if at else list(client.run(message.id).executions())
+    forks = _forks(client, message.id)
     done = message.status == RunStatus.SUCCEEDED
     answer = results.read(client, message) if done else None
     questions = _questions(client, message) if message.status == RunStatus.WAITING else {}
@@ -98,7 +94,7 @@ def _run(
         return Exit.DONE
     if at:
         note(f"as of version {at:,}")
-    view = MessageView(message)
+    view = RunView(message)
     view.add_tasks(tasks)
     view.add_executions(executions)
     view.questions.update(questions)
@@ -109,7 +105,7 @@ def _run(
     print()
     _print_details(message, out, forks)
     name = connect.name_of(message)
-    if details := message.failure.details:
+    if message.failure is not None and (details := message.failure.details):
         print()
         print(lines(details).rstrip())
     if answer is not None:
@@ -120,10 +116,8 @@ def _run(
     return Exit.DONE
 
 
-def _task(
-    client: SyncMessageClient, run: types_pb2.Run, name: str, *, result: bool, json: bool
-) -> int:
-    page = task_page.read(client, run.spec.run_id, name, whole=json)
+def _task(client: SyncClient, run: Run, name: str, *, result: bool, json: bool) -> int:
+    page = task_page.read(client, run.id, name, whole=json)
     if not result:
         if json:
             put_json(task_page.as_json(page))
@@ -136,12 +130,12 @@ def _task(
     return Exit.DONE
 
 
-def _failures(client: SyncMessageClient, run: types_pb2.Run, *, json: bool) -> int:
+def _failures(client: SyncClient, run: Run, *, json: bool) -> int:
     """Print the run's failed attempts, the oldest first."""
     name = connect.name_of(run)
-    view = MessageView(run)
-    view.add_executions(client.executions(run.spec.run_id))
-    failed = [one for one in view.executions.values() if one.HasField("failure")]
+    view = RunView(run)
+    view.add_executions(client.run(run.id).executions())
+    failed = [one for one in view.executions.values() if one.failure is not None]
     if json:
         put_json({"executions": [document(one) for one in failed]})
         return Exit.DONE
@@ -155,7 +149,7 @@ def _failures(client: SyncMessageClient, run: types_pb2.Run, *, json: bool) -> i
     return Exit.DONE
 
 
-def _last_us(view: MessageView) -> int:
+def _last_us(view: RunView) -> int:
     """Return the latest time of the run and its tasks."""
     run = view.run
     moments = [run.created_time, run.started_time, run.ended_time, run.blocked_since_time]
@@ -164,12 +158,12 @@ def _last_us(view: MessageView) -> int:
     return max(micros(one) for one in moments)
 
 
-def _questions(client: SyncMessageClient, run: types_pb2.Run) -> dict[str, types_pb2.Question]:
+def _questions(client: SyncClient, run: Run) -> dict[str, Question]:
     """Return the run's questions by id."""
-    return {one.question.question_id: one.question for one in client.questions(run.spec.run_id)}
+    return {one.id: one for one in client.run(run.id).questions()}
 
 
-def _result(client: SyncMessageClient, run: types_pb2.Run, *, json: bool) -> int:
+def _result(client: SyncClient, run: Run, *, json: bool) -> int:
     if run.status != RunStatus.SUCCEEDED:
         name = connect.name_of(run)
         raise CliError(
@@ -187,36 +181,35 @@ def _put_result(result: results.RunResult, *, json: bool) -> None:
         results.put_raw(result)
 
 
-def _forks(client: SyncMessageClient, run_id: str) -> str:
+def _forks(client: SyncClient, run_id: str) -> str:
     """Return the names of a run's newest forks."""
     names = [
         connect.name_of(run)
         for run in islice(
-            client.list(parent_run_id=run_id, page_size=_FORKS_MAX + 1), _FORKS_MAX + 1
+            client.runs(parent_run_id=run_id, page_size=_FORKS_MAX + 1), _FORKS_MAX + 1
         )
     ]
     more = [f"… (stepwell ls --forks-of {short_id(run_id)})"] if len(names) > _FORKS_MAX else []
     return ", ".join([*names[:_FORKS_MAX], *more])
 
 
-def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
-    spec, usage = run.spec, run.usage
+def _print_details(run: Run, out: Console, forks: str) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.labels.items()))
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(run.labels.items()))
     fields = {
-        "id": spec.run_id,
-        "pipeline": spec.pipeline_id,
-        "queue": spec.queue,
+        "id": run.id,
+        "pipeline": run.pipeline,
+        "queue": run.queue,
         "forked from": describe.parent(run),
         "forks": forks,
         "labels": labels,
-        "started by": spec.executor_id,
+        "started by": run.executor_id,
         "changed by": describe.caller(run.actor, run.on_behalf_of),
         "created": moment(micros(run.created_time)),
-        "ended": moment(micros(run.ended_time)) if run.ended_time.seconds else "",
-        "spent": describe.spent(usage),
+        "ended": moment(micros(run.ended_time)) if run.ended_time else "",
+        "spent": describe.spent(run.usage),
         "attempts": describe.attempts(run),
         "reason": run.reason,
         "version": f"{run.version:,}",

@@ -8,15 +8,14 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
-from stepwell.cli.text import micros, note
-from stepwell_client import StepKind
-from stepwell_client.internal import StartOptions, SyncMessageClient
-from stepwell_client.v1 import orchestrator_pb2
+from stepwell.cli.text import micros, note, short_id
+from stepwell_client import StepKind, SyncClient, SyncRunHandle
+from stepwell_client.internal import StartOptions
 
 EXAMPLES = {
     "run": "stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'",
@@ -76,7 +75,7 @@ _RunRequestId = Annotated[
 
 @connected
 def run(
-    client: SyncMessageClient,
+    client: SyncClient,
     goal: Annotated[
         str, typer.Option("--goal", "-g", metavar="TEXT", help="What it is to reach.")
     ] = "",
@@ -134,16 +133,15 @@ def run(
         wanted["max_parallel"] = max_parallel
     if not keep:
         wanted["server_seconds"] = 0.0
-    response = client.start(goal, **wanted)
-    name = connect.name_of(response.run)
+    started = client.start(goal, **wanted)
     if not detach:
-        if not response.created:
-            note(f"this request has started run {name} before")
-        return follow(client, response.run, keep=keep, json=json)
-    return detached(response, name, json=json)
+        if not started.created:
+            note(f"this request has started run {short_id(started.id)} before")
+        return follow(client, started.snapshot or started.get(), keep=keep, json=json)
+    return detached(started, json=json)
 
 
-def _schema_of(client: SyncMessageClient, queue: str) -> dict[str, Any]:
+def _schema_of(client: SyncClient, queue: str) -> dict[str, Any]:
     """Return the schema of inputs that the worker gave which connected last."""
     workers = [one for one in client.workers(queue, with_input_schema=True) if one.input_schema]
     if not workers:
@@ -166,24 +164,19 @@ def _stages(words: list[str]) -> list[StepKind]:
     return [_STAGES[word.lower()] for word in words]
 
 
-def detached(
-    response: orchestrator_pb2.StartRunResponse | orchestrator_pb2.ForkRunResponse,
-    name: str,
-    *,
-    json: bool,
-) -> Exit:
+def detached(run: SyncRunHandle, *, json: bool) -> Exit:
     """Print a new run's id."""
     if json:
-        put_json(response)
+        put_json(run.response)
     else:
-        print(response.run.spec.run_id)
-        note(f"follow it: stepwell watch {name}")
+        print(run.id)
+        note(f"follow it: stepwell watch {short_id(run.id)}")
     return Exit.DONE
 
 
 @connected
 def resume(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     retry_failed: Annotated[
         bool,
@@ -202,19 +195,17 @@ def resume(
 
     For runs that are paused or failed. Completed tasks stay; failed and interrupted ones run again.
     """
-    run_id = connect.run_id(client, run)
-    before = client.get(run_id).last_event
-    response = client.resume(
-        run_id, retry_failed=retry_failed, reason=reason, on_behalf_of=on_behalf_of
-    )
-    name = connect.name_of(response.run)
-    state = "goes on" if response.changed else "needed no resume"
-    if not response.changed and not json:
-        note(f"run {name} {state}: it is {describe.status(response.run)}")
+    handle = connect.handle(client, run)
+    before = handle.get().last_event
+    now = handle.resume(retry_failed=retry_failed, reason=reason, on_behalf_of=on_behalf_of)
+    name = short_id(handle.id)
+    state = "goes on" if handle.changed else "needed no resume"
+    if not handle.changed and not json:
+        note(f"run {name} {state}: it is {now.status}")
     if not detach:
-        return follow(client, response.run, shown_after=before, keep=keep, json=json)
+        return follow(client, now, shown_after=before, keep=keep, json=json)
     if json:
-        put_json(response)
+        put_json(handle.response)
     else:
         note(f"run {name} {state}; follow it: stepwell watch {name}")
     return Exit.DONE
@@ -222,7 +213,7 @@ def resume(
 
 @connected
 def watch(
-    client: SyncMessageClient,
+    client: SyncClient,
     run: options.Run,
     after: Annotated[
         int,
@@ -238,5 +229,6 @@ def watch(
     Ends when the run has ended, waits for something or is paused, with the exit code that says which.
     Ctrl-C ends the watching; the run goes on.
     """
-    message = client.get(connect.run_id(client, run))
-    return follow(client, message, shown_after=after, keep=keep, json=json)
+    return follow(
+        client, connect.handle(client, run).get(), shown_after=after, keep=keep, json=json
+    )

@@ -18,7 +18,7 @@ from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.text import note
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Agent, Client, StepKind, StepwellClientError, Worker, word
+from stepwell_client import Agent, Client, StepwellClientError, Worker
 
 EXAMPLES = {"worker": "stepwell worker examples.survey.agent:agent --queue survey"}
 
@@ -112,7 +112,7 @@ async def _serve(
             concurrency=concurrency,
         )
         where = client.connection.target
-        steps = ", ".join(word(StepKind, kind).lower() for kind in agent.kinds)
+        steps = ", ".join(kind.name.lower() for kind in agent.kinds)
         note(
             f"agent {agent.name} does {steps} of queue {', '.join(queues) or 'default'}"
             f" at {where}; Ctrl-C drains"

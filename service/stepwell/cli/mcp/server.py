@@ -11,7 +11,7 @@ from mcp.types import ToolAnnotations
 from stepwell.cli.connect import Connection
 from stepwell.cli.mcp.tools import Tools
 from stepwell.rpc.auth import bearer_token
-from stepwell_client.internal import MessageClient
+from stepwell_client import Client
 
 RECONNECT_SECONDS = 5.0
 """The time to wait for a server that doesn't answer: an assistant is told, and may try again."""
@@ -26,9 +26,9 @@ _STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_wor
 _ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 
 
-def make_client(where: Connection, token: str | None) -> MessageClient:
+def make_client(where: Connection, token: str | None) -> Client:
     """Return a client for a call. Without a token, it is found as for any other command."""
-    return MessageClient(
+    return Client(
         where.target,
         token=token,
         token_file=where.token_file if token is None else None,
@@ -37,24 +37,22 @@ def make_client(where: Connection, token: str | None) -> MessageClient:
     )
 
 
-def local_client(where: Connection) -> Callable[[Context[Any, Any]], MessageClient]:
+def local_client(where: Connection) -> Callable[[Context[Any, Any]], Client]:
     """Return how a call connects with the credentials of the user who has started this process."""
     return lambda _: make_client(where, None)
 
 
-def callers_client(where: Connection) -> Callable[[Context[Any, Any]], MessageClient]:
+def callers_client(where: Connection) -> Callable[[Context[Any, Any]], Client]:
     """Return how a call connects with the token that came with it, and with no other."""
 
-    def connect(context: Context[Any, Any]) -> MessageClient:
+    def connect(context: Context[Any, Any]) -> Client:
         request = context.request_context.request
         return make_client(where, bearer_token(request.headers) if request else "")
 
     return connect
 
 
-def make_server(
-    connect: Callable[[Context[Any, Any]], MessageClient], version: str
-) -> MCPServer[Any]:
+def make_server(connect: Callable[[Context[Any, Any]], Client], version: str) -> MCPServer[Any]:
     """Return the MCP server with all tools."""
     server: MCPServer[Any] = MCPServer(
         "stepwell", instructions=INSTRUCTIONS, version=version, log_level="WARNING"

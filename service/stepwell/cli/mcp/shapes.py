@@ -9,8 +9,14 @@ from pydantic import BaseModel, Field
 
 from stepwell.cli import describe, results
 from stepwell.cli.text import lines, micros, moment, one_line
-from stepwell_client import EventType, Phase, QuestionKind, Task, TaskStatus, word
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client import (
+    Event,
+    ForkCheck,
+    Question,
+    Run,
+    RunTask,
+    Task,
+)
 
 EVENTS_MAX = 50
 TASKS_MAX = 50
@@ -85,7 +91,7 @@ class EventRow(BaseModel):
     message: str
 
 
-class Question(BaseModel):
+class QuestionShape(BaseModel):
     """A question that a run asks a person."""
 
     question_id: str
@@ -132,7 +138,7 @@ class Watched(BaseModel):
     events: list[EventRow]
     after: Annotated[int, Field(description="Pass it as `after` to watch on from here.")]
     more: Annotated[bool, Field(description="True: later events are there already.")]
-    questions: list[Question]
+    questions: list[QuestionShape]
 
 
 class Listed(BaseModel):
@@ -148,7 +154,7 @@ class Shown(BaseModel):
     run: RunSummary
     tasks: list[TaskRow]
     more_tasks: bool
-    questions: list[Question]
+    questions: list[QuestionShape]
     result: Annotated[
         str | None,
         Field(description="JSON, or the text itself; null: there is none (yet)."),
@@ -171,68 +177,68 @@ def result_text(result: results.RunResult) -> str:
     return cut(text, ANSWER_CHARS)
 
 
-def summary(run: types_pb2.Run) -> RunSummary:
+def summary(run: Run) -> RunSummary:
     """Return how a run stands."""
-    spec, usage = run.spec, run.usage
+    usage = run.usage
     return RunSummary(
-        run_id=spec.run_id,
+        run_id=run.id,
         status=describe.status(run),
-        phase=word(Phase, run.phase),
+        phase=run.phase.name,
         iteration=run.iteration,
         tasks=describe.tasks(run),
         waits_for=describe.blocked(run, exact=True),
-        goal=one_line(spec.goal, TEXT_CHARS),
-        pipeline=spec.pipeline_id,
-        queue=spec.queue,
-        labels={key: one_line(spec.labels[key]) for key in sorted(spec.labels)},
+        goal=one_line(run.goal, TEXT_CHARS),
+        pipeline=run.pipeline,
+        queue=run.queue,
+        labels={key: one_line(run.labels[key]) for key in sorted(run.labels)},
         reason=one_line(run.reason, TEXT_CHARS),
         failure=one_line(describe.failure(run.failure), TEXT_CHARS),
-        parent=spec.parent_run_id and f"{spec.parent_run_id} at version {spec.parent_version}",
+        parent=run.parent_run_id and f"{run.parent_run_id} at version {run.parent_version}",
         version=run.version,
         last_event=run.last_event,
         created=moment(micros(run.created_time)),
-        ended=moment(micros(run.ended_time)) if run.ended_time.seconds else "",
+        ended=moment(micros(run.ended_time)) if run.ended_time else "",
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cost_micros=usage.cost_micros,
     )
 
 
-def event_row(event: types_pb2.Event) -> EventRow:
+def event_row(event: Event) -> EventRow:
     """Return an event in short."""
     return EventRow(
         number=event.number,
-        type=word(EventType, event.type),
+        type=event.type.name,
         task_id=event.task_id,
         message=one_line(event.message, TEXT_CHARS),
     )
 
 
-def question(question: types_pb2.Question) -> Question:
+def question(question: Question) -> QuestionShape:
     """Return a question with all that its answer needs."""
-    return Question(
-        question_id=question.question_id,
+    return QuestionShape(
+        question_id=question.id,
         task_id=question.task_id,
-        kind=word(QuestionKind, question.kind),
+        kind=question.kind.name,
         prompt=cut(question.prompt, PROMPT_CHARS),
         choices=[cut(one, TEXT_CHARS) for one in question.choices],
         answer_schema=cut(question.schema, PROMPT_CHARS),
     )
 
 
-def task_row(entry: orchestrator_pb2.TaskEntry) -> TaskRow:
+def task_row(entry: RunTask) -> TaskRow:
     """Return how a task stands."""
     return TaskRow(
-        task_id=entry.task.task_id,
-        type=entry.spec.type,
-        title=one_line(entry.spec.title, TEXT_CHARS),
-        status=word(TaskStatus, entry.task.status),
-        attempts=entry.task.attempts,
-        failure=one_line(describe.failure(entry.task.failure), TEXT_CHARS),
+        task_id=entry.id,
+        type=entry.definition.type,
+        title=one_line(entry.definition.title, TEXT_CHARS),
+        status=entry.status.name,
+        attempts=entry.attempts,
+        failure=one_line(describe.failure(entry.failure), TEXT_CHARS),
     )
 
 
-def forked(response: orchestrator_pb2.ForkRunResponse) -> Forked:
+def forked(response: ForkCheck) -> Forked:
     """Return what a fork would keep and run again, or why it doesn't fit."""
     return Forked(
         fork=None,

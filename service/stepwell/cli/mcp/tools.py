@@ -17,15 +17,19 @@ from pydantic import Field
 from stepwell.cli.errors import explain, stands_still
 from stepwell.cli.mcp import shapes
 from stepwell_client import (
+    Client,
     ForkIncompatible,
     ForkMode,
+    Payload,
+    QuestionStatus,
+    Result,
+    Run,
     RunStatus,
     StepwellClientError,
     TaskStatus,
     Unauthenticated,
 )
-from stepwell_client.internal import ForkOptions, MessageClient, StartOptions
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client.internal import ForkOptions, StartOptions
 
 WATCH_SECONDS_MAX = 60.0
 _ON_BEHALF_OF = "mcp"
@@ -64,11 +68,11 @@ def message_of(error: StepwellClientError, target: str) -> str:
 class Tools:
     """The tools, as methods. `connect` makes the client for a call of one."""
 
-    def __init__(self, connect: Callable[[Context[Any, Any]], MessageClient]) -> None:
+    def __init__(self, connect: Callable[[Context[Any, Any]], Client]) -> None:
         self._connect = connect
 
     @asynccontextmanager
-    async def _client(self, context: Context[Any, Any]) -> AsyncGenerator[MessageClient]:
+    async def _client(self, context: Context[Any, Any]) -> AsyncGenerator[Client]:
         """Connect for a call; the client's errors become messages for the model."""
         try:
             async with self._connect(context) as client:
@@ -109,7 +113,9 @@ class Tools:
             options["plan"] = [one.task() for one in plan]
         async with self._client(context) as client:
             started = await client.start(goal, **options)
-            return shapes.Started(run=shapes.summary(started.run), created=started.created)
+            return shapes.Started(
+                run=shapes.summary(started.snapshot or Run()), created=started.created
+            )
 
     async def watch_run(
         self,
@@ -128,9 +134,9 @@ class Tools:
         is over. Call it again with the returned `after` to watch on.
         """
         async with self._client(context) as client:
-            run = await client.get(run_id)
+            run = await client.run(run_id).get()
             events, more = await _events(client, run, after, seconds)
-            run = await client.get(run_id)
+            run = await client.run(run_id).get()
             return shapes.Watched(
                 run=shapes.summary(run),
                 events=events,
@@ -153,7 +159,7 @@ class Tools:
     ) -> shapes.Listed:
         """List runs, newest first."""
         async with self._client(context) as client:
-            found = client.list(
+            found = client.runs(
                 statuses=[RunStatus[one] for one in statuses or ()],
                 pipeline=pipeline,
                 labels=labels or {},
@@ -172,10 +178,10 @@ class Tools:
     ) -> shapes.Shown:
         """Show a run: how it stands, its tasks, what it asks, and its result once it has one."""
         async with self._client(context) as client:
-            run = await client.get(run_id)
+            run = await client.run(run_id).get()
             if task_id:
                 return await _shown_task(client, run, task_id)
-            tasks, more = await first(client.tasks(run_id), shapes.TASKS_MAX)
+            tasks, more = await first(client.run(run_id).tasks(), shapes.TASKS_MAX)
             return shapes.Shown(
                 run=shapes.summary(run),
                 tasks=[shapes.task_row(one) for one in tasks],
@@ -204,18 +210,18 @@ class Tools:
         async with self._client(context) as client:
             if not question_id:
                 question_id = await _only_question(client, run_id)
-            response = await client.answer(
-                run_id, question_id, answer, reason=reason, on_behalf_of=_ON_BEHALF_OF
+            answered = await client.run(run_id).answer(
+                question_id, answer, reason=reason, on_behalf_of=_ON_BEHALF_OF
             )
-            return shapes.summary(response.run)
+            return shapes.summary(answered)
 
     async def cancel_run(
         self, context: Context[Any, Any], run_id: RunId, reason: Reason = ""
     ) -> shapes.RunSummary:
         """Cancel a run for good: its workers are told to stop, and it can't be resumed."""
         async with self._client(context) as client:
-            response = await client.cancel(run_id, reason=reason, on_behalf_of=_ON_BEHALF_OF)
-            return shapes.summary(response.run)
+            answered = await client.run(run_id).cancel(reason=reason, on_behalf_of=_ON_BEHALF_OF)
+            return shapes.summary(answered)
 
     async def fork_run(
         self,
@@ -251,32 +257,32 @@ class Tools:
             options["plan"] = [one.task() for one in plan]
             options["mode"] = ForkMode.PATCH
         async with self._client(context) as client:
-            checked = shapes.forked(await client.check_fork(run_id, **options))
+            checked = shapes.forked(await client.run(run_id).check_fork(**options))
             if check_only:
                 return checked
             options["request_id"] = request_id
-            fork = await client.fork(run_id, **options)
-            made = shapes.summary(fork.run)
+            fork = await client.run(run_id).fork(**options)
+            made = shapes.summary(fork.snapshot or Run())
             warnings = checked.warnings or list(fork.warnings)
             return checked.model_copy(update={"fork": made, "warnings": warnings})
 
 
 async def _events(
-    client: MessageClient, run: types_pb2.Run, after: int, seconds: float
+    client: Client, run: Run, after: int, seconds: float
 ) -> tuple[list[shapes.EventRow], bool]:
     """Return events from the one after `after` until the run stands still or the time is over; and whether there are more."""
     found: list[shapes.EventRow] = []
     status = run.status
     try:
-        async with asyncio.timeout(seconds), client.watch(run.spec.run_id, after) as events:
+        async with asyncio.timeout(seconds), client.run(run.id).watch(after) as events:
             async for event in events:
                 found.append(shapes.event_row(event))
                 if event.number < run.last_event:
                     if len(found) == shapes.EVENTS_MAX:
                         return found, True
                     continue
-                if event.number > run.last_event and event.run.HasField("status"):
-                    status = event.run.status
+                if event.number > run.last_event:
+                    status = event.run.get("status", status)
                 if stands_still(status) or len(found) == shapes.EVENTS_MAX:
                     break
     except TimeoutError:
@@ -284,22 +290,22 @@ async def _events(
     return found, False
 
 
-async def _questions(client: MessageClient, run: types_pb2.Run) -> list[shapes.Question]:
+async def _questions(client: Client, run: Run) -> list[shapes.QuestionShape]:
     """Return the run's open questions, oldest first."""
     if run.status in (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED):
         return []
-    found: list[shapes.Question] = []
-    async for one in client.questions(run.spec.run_id):
-        if one.question.status == types_pb2.QUESTION_STATUS_OPEN:
-            found.append(shapes.question(one.question))
+    found: list[shapes.QuestionShape] = []
+    async for one in client.run(run.id).questions():
+        if one.status == QuestionStatus.OPEN:
+            found.append(shapes.question(one))
         if len(found) == shapes.QUESTIONS_MAX:
             break
     return found
 
 
-async def _only_question(client: MessageClient, run_id: str) -> str:
+async def _only_question(client: Client, run_id: str) -> str:
     """Return the id of the only open question."""
-    asked = await _questions(client, await client.get(run_id))
+    asked = await _questions(client, await client.run(run_id).get())
     if not asked:
         raise ToolError("the run waits for no answer")
     if len(asked) > 1:
@@ -310,35 +316,37 @@ async def _only_question(client: MessageClient, run_id: str) -> str:
     return asked[0].question_id
 
 
-async def _result(client: MessageClient, run: types_pb2.Run) -> str | None:
+async def _result(client: Client, run: Run) -> str | None:
     """Return the result of a run that has succeeded: its own, else those of its tasks by their ids."""
     if run.status != RunStatus.SUCCEEDED:
         return None
     ids = [run.result_id] if run.result_id else []
-    read = await client.results(run.spec.run_id, execution_ids=ids)
+    read = await client.run(run.id).results(execution_ids=ids)
     if read.run_result is not None:
         return shapes.result_text(read.run_result)
     done = [one for one in read.results if one.status == TaskStatus.COMPLETED]
     return shapes.result_text({one.task_id: one for one in done})
 
 
-async def _shown_task(client: MessageClient, run: types_pb2.Run, task_id: str) -> shapes.Shown:
+async def _shown_task(client: Client, run: Run, task_id: str) -> shapes.Shown:
     """Return a task of a run with its input and result."""
-    async for entry in client.tasks(run.spec.run_id, full_specs=True):
-        if entry.task.task_id == task_id:
+    async for entry in client.run(run.id).tasks(full_specs=True):
+        if entry.id == task_id:
             break
     else:
         raise ToolError(f"the run has no task {task_id!r}")
     result = None
-    if entry.task.status == TaskStatus.COMPLETED:
-        read = await client.results(run.spec.run_id, task_ids=[task_id])
+    if entry.status == TaskStatus.COMPLETED:
+        read = await client.run(run.id).results(task_ids=[task_id])
         result = next((shapes.result_text(one) for one in read.results), None)
-    given = orchestrator_pb2.Result(payload=entry.spec.input)
+    given = entry.definition.input
     return shapes.Shown(
         run=shapes.summary(run),
         tasks=[shapes.task_row(entry)],
         more_tasks=False,
         questions=[],
         result=result,
-        task_input=shapes.result_text(given) if entry.spec.HasField("input") else None,
+        task_input=shapes.result_text(Result(payload=given))
+        if isinstance(given, Payload)
+        else None,
     )

@@ -1,0 +1,469 @@
+"""The handle of a run: every call about one run, once, with records.
+
+The events of a run, and of a removed run the server's log, name the caller of each command by its credential;
+`on_behalf_of` is a name that stands beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from typing import Any, Unpack
+
+from stepwell_client.calls.base import CALL_SECONDS, Caller
+from stepwell_client.calls.cursors import LogCursor, LogOptions, RunCursor, WatchOptions
+from stepwell_client.calls.requests import (
+    CommandOptions,
+    ForkOptions,
+    Resolution,
+    fork_request,
+    resolve_request,
+)
+from stepwell_client.calls.streams import Watch
+from stepwell_client.enums import BlockedKind, QuestionStatus, RunStatus
+from stepwell_client.errors import RunFailed, ServerError, Unavailable
+from stepwell_client.link.outages import Notices
+from stepwell_client.records.history import Event, JournalEntry, LogEntry, Message, Question
+from stepwell_client.records.payloads import Payload, encode
+from stepwell_client.records.plans import Budget, duration
+from stepwell_client.records.reading import read, read_event, read_task, reader
+from stepwell_client.records.run import (
+    Checkpoint,
+    Execution,
+    ForkCheck,
+    PlanRevision,
+    Result,
+    Run,
+    RunResults,
+    RunTask,
+    Transcript,
+)
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+WAIT_SLICE_SECONDS = 60.0
+NOTICE_SECONDS = 10.0
+"""A run that has waited for somebody so long is logged."""
+FETCH_IDS_MAX = 4
+"""Results asked for together when they came by reference: one message surely holds as many."""
+MESSAGES_PAGE_SIZE = 100
+JOURNAL_POLL_SECONDS = 0.5
+"""The pause between two reads of a journal that is followed."""
+
+_NULL = types_pb2.Payload(data=b"null", media_type="application/json")
+_log = logging.getLogger("stepwell_client")
+
+
+def view_of(full: bool) -> types_pb2.View:
+    """Return the view of a read that is, or isn't, to return all of what it lists."""
+    return types_pb2.VIEW_FULL if full else types_pb2.VIEW_BASIC
+
+
+class RunHandle:
+    """A run and the way to the server: what concerns one run stands here."""
+
+    def __init__(
+        self, caller: Caller, run_id: str, snapshot: Run | None = None, response: Any = None
+    ) -> None:
+        self.caller = caller
+        """The way in which calls are made."""
+        self.id = run_id
+        self.snapshot = snapshot
+        """The run as it was last read; None: not yet."""
+        self.response = response
+        """The protocol's answer to the start, the fork or the last command of this handle; None: there was none."""
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.id!r})"
+
+    @property
+    def status(self) -> RunStatus:
+        """The run's status as it was last read."""
+        return RunStatus.UNSPECIFIED if self.snapshot is None else self.snapshot.status
+
+    @property
+    def created(self) -> bool:
+        """True: this start or fork made it; False: the request came before, or was only validated."""
+        return getattr(self.response, "created", False)
+
+    @property
+    def changed(self) -> bool:
+        """True: the last command changed the run; False: the run was so already."""
+        return getattr(self.response, "changed", False)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Notes on what the caller of a fork may not expect of it; empty but for a fork that this call made."""
+        return tuple(getattr(self.response, "warnings", ()))
+
+    # Reads.
+
+    async def get(self, *, version: int = 0) -> Run:
+        """Return the run as of its last commit, or as of that version."""
+        request = pb.GetRunRequest(run_id=self.id, version=version)
+        run = read((await self.caller.call("GetRun", request)).run, Run)
+        if not version:
+            self.snapshot = run
+        return run
+
+    def tasks(self, *, full_specs: bool = False, version: int = 0) -> AsyncIterator[RunTask]:
+        """Yield the run's tasks with their definitions, page by page.
+
+        Args:
+            full_specs: Read prompts and inputs, too.
+            version: The tasks as of this version of the run; 0: as they stand.
+        """
+        request = pb.ListTasksRequest(run_id=self.id, view=view_of(full_specs), version=version)
+        return self.caller.pages("ListTasks", request, "tasks", read_task)
+
+    def executions(self, *, task_id: str = "") -> AsyncIterator[Execution]:
+        """Yield every attempt at every step, or at one task, in the order in which they were offered."""
+        request = pb.ListExecutionsRequest(run_id=self.id, task_id=task_id)
+        return self.caller.pages("ListExecutions", request, "executions", reader(Execution))
+
+    def plans(self, *, with_tasks: bool = False) -> AsyncIterator[PlanRevision]:
+        """Yield the revisions of the run's plan, oldest first."""
+        request = pb.ListPlansRequest(run_id=self.id, view=view_of(with_tasks))
+        return self.caller.pages("ListPlans", request, "plans", reader(PlanRevision))
+
+    def checkpoints(self) -> AsyncIterator[Checkpoint]:
+        """Yield the run's named checkpoints, oldest first, each with the run as of then."""
+        request = pb.ListCheckpointsRequest(run_id=self.id)
+        return self.caller.pages("ListCheckpoints", request, "checkpoints", reader(Checkpoint))
+
+    def messages(self, *, task_id: str = "") -> AsyncIterator[Message]:
+        """Yield the messages of the run's conversations, or of one task's, in the order of their commits."""
+        request = pb.ListMessagesRequest(
+            run_id=self.id, task_id=task_id, page_size=MESSAGES_PAGE_SIZE
+        )
+        return self.caller.pages("ListMessages", request, "messages", reader(Message))
+
+    def questions(self) -> AsyncIterator[Question]:
+        """Yield the run's questions, answered or not."""
+        request = pb.ListQuestionsRequest(run_id=self.id)
+        return self.caller.pages("ListQuestions", request, "questions", reader(Question))
+
+    async def journal(
+        self,
+        *,
+        task_id: str = "",
+        journal: str = "",
+        execution_id: str = "",
+        values: bool = False,
+        follow: bool = False,
+    ) -> AsyncIterator[JournalEntry]:
+        """Yield what the calls within the run's steps wrote, in the order in which they did.
+
+        Args:
+            task_id: Only this task, as the plan in force defines it.
+            journal: Only the journal of this name.
+            execution_id: Only this attempt.
+            values: Read the values, too.
+            follow: Go on until the run has ended.
+        """
+        request = pb.ListJournalRequest(
+            run_id=self.id,
+            task_id=task_id,
+            journal=journal,
+            execution_id=execution_id,
+            view=view_of(values),
+        )
+        ended = not follow
+        while True:
+            page: pb.ListJournalResponse = await self.caller.call("ListJournal", request)
+            for entry in page.entries:
+                yield read(entry, JournalEntry)
+            request.page_token = page.resume_token
+            if page.next_page_token:
+                continue
+            if ended:
+                return
+            ended = (await self.get()).has_ended
+            if not ended:
+                await self.caller.sleep(JOURNAL_POLL_SECONDS)
+
+    async def transcript(self, execution_id: str) -> Transcript:
+        """Return what an execution recorded of its work with a model: `ctx.record(…)`."""
+        prompt, response = b"", b""
+        request = pb.ReadTranscriptRequest(run_id=self.id, execution_id=execution_id)
+        while True:
+            page: pb.ReadTranscriptResponse = await self.caller.call("ReadTranscript", request)
+            prompt += page.prompt
+            response += page.response
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                return Transcript(prompt=prompt.decode(), response=response.decode())
+
+    async def results(
+        self, *, task_ids: Sequence[str] = (), execution_ids: Sequence[str] = ()
+    ) -> RunResults:
+        """Return the run's own result and those of its tasks, or of those asked for."""
+        own: pb.Result | None = None
+        results: list[pb.Result] = []
+        request = pb.ListResultsRequest(
+            run_id=self.id, task_ids=task_ids, execution_ids=execution_ids
+        )
+        while True:
+            page: pb.ListResultsResponse = await self.caller.call("ListResults", request)
+            if page.HasField("run_result"):
+                own = page.run_result
+            results.extend(page.results)
+            request.page_token = page.next_page_token
+            if not request.page_token:
+                break
+        # Large results come by reference and are fetched by themselves.
+        absent = [one for one in (own, *results) if one is not None and one.by_reference]
+        payloads = await self.payloads(list(dict.fromkeys(one.execution_id for one in absent)))
+        for result in absent:
+            if result.execution_id in payloads:
+                result.payload.CopyFrom(payloads[result.execution_id].message())
+            result.by_reference = False
+        return RunResults(
+            run_result=None if own is None else read(own, Result),
+            results=tuple(read(one, Result) for one in results),
+        )
+
+    async def payloads(self, execution_ids: Sequence[str]) -> dict[str, Payload]:
+        """Return the bytes of results by execution id, however large they are together."""
+        payloads: dict[str, Payload] = {}
+        starts = range(0, len(execution_ids), FETCH_IDS_MAX)
+        groups = [list(execution_ids[n : n + FETCH_IDS_MAX]) for n in starts]
+        while groups:
+            ids = groups.pop()
+            request = pb.ListResultsRequest(run_id=self.id, execution_ids=ids)
+            page: pb.ListResultsResponse = await self.caller.call("ListResults", request)
+            absent = [item.execution_id for item in page.results if item.by_reference]
+            if absent and len(ids) == 1:
+                raise ServerError(f"the result of execution {ids[0]} doesn't come by itself either")
+            groups += [[execution_id] for execution_id in absent]
+            for item in page.results:
+                if item.HasField("payload"):
+                    payloads[item.execution_id] = read(item.payload, Payload)
+        return payloads
+
+    async def result(self, kind: Any = Any) -> Any:
+        """Wait for the end and return the run's result, decoded as the type wants it.
+
+        That is its synthesis; without one, a dict of its tasks' results. Raises RunFailed where it
+        ended FAILED or CANCELLED.
+        """
+        run = await self.wait()
+        if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
+            failed = run.failure
+            why = failed.message if failed is not None and failed.message else run.reason
+            raise RunFailed(self.id, run.status.name, failed.kind if failed else "", why)
+        return (await self.results()).answer(kind)
+
+    # Waits and streams.
+
+    async def wait(
+        self, timeout_seconds: float | None = None, *, until: Collection[RunStatus] = ()
+    ) -> Run:
+        """Wait until the run has ended, has one of these statuses, or the time is over; return it: see its status.
+
+        A server that doesn't answer is waited for, as long as the client has patience. A run that
+        meanwhile waits for somebody is logged, as a warning of `stepwell_client`, after 10 s and then
+        ever more rarely.
+        """
+        if not until:
+            self.snapshot = await self._wait_for_end(timeout_seconds)
+            return self.snapshot
+        run = await self.get()
+        if run.status not in until:
+            await self._follow(run, lambda event: event.run.get("status") in until, timeout_seconds)
+        return await self.get()
+
+    async def _wait_for_end(self, timeout_seconds: float | None) -> Run:
+        caller = self.caller
+        now = caller.runtime.monotonic
+        until = None if timeout_seconds is None else now() + timeout_seconds
+        outage = caller.retries.outage(caller.retries.reconnect_seconds)
+        waited, notices = 0.0, Notices(NOTICE_SECONDS)
+        while True:
+            left = WAIT_SLICE_SECONDS if until is None else max(0.0, until - now())
+            span = min(WAIT_SLICE_SECONDS if waited else NOTICE_SECONDS, left)
+            request = pb.WaitRunRequest(run_id=self.id, timeout=duration(span))
+            try:
+                response: pb.WaitRunResponse = await caller.call(
+                    "WaitRun", request, seconds=span + CALL_SECONDS, repeat=False
+                )
+            except Unavailable as error:
+                if left <= 0:
+                    raise
+                await caller.sleep(min(left, outage.pause(error)))
+                continue
+            outage.end()
+            run = read(response.run, Run)
+            if response.ended or (until is not None and now() >= until):
+                return run
+            waited += span
+            if (why := _standstill(run)) and notices.due(waited):
+                _log.warning("run %s %s", self.id, why)
+
+    async def next_question(self) -> Question | None:
+        """Wait until the run asks something, and return its oldest open question; None: it has ended."""
+        while True:
+            run = await self.get()
+            async for one in self.questions():
+                if one.status == QuestionStatus.OPEN:
+                    return one
+            if run.has_ended:
+                return None
+            await self._follow(run, lambda event: bool(event.questions))
+
+    async def _follow(
+        self, run: Run, reached: Callable[[Event], bool], timeout_seconds: float | None = None
+    ) -> None:
+        """Read the run's events from where it stands, until one is reached, it has ended or the time is over."""
+        cursor = RunCursor(self.caller.retries, self.id, run.last_event, WatchOptions())
+        watch: Watch[Event, int] = Watch(self.caller, cursor, self._event, timeout_seconds)
+        async with watch as events:
+            async for event in events:
+                if reached(event):
+                    return
+
+    def _event(self, message: types_pb2.Event) -> Event:
+        return read_event(message, self.id)
+
+    def watch(self, after: int = 0, **options: Unpack[WatchOptions]) -> Watch[Event, int]:
+        """Return the run's events from the one after `after`, each once, until it has ended.
+
+        `after`: the number of the last event that is not wanted, such as an earlier watch's `position`.
+        """
+        cursor = RunCursor(self.caller.retries, self.id, after, options)
+        return Watch(self.caller, cursor, self._event)
+
+    def logs(
+        self, cursor: str = "", *, follow: bool = False, **options: Unpack[LogOptions]
+    ) -> Watch[LogEntry, str]:
+        """Return the log entries of the run's steps, in order; with `follow` also later ones, until it ends.
+
+        `cursor`: the `position` of an earlier call, to go on after it.
+        """
+        found = LogCursor(self.caller.retries, self.id, cursor, options, follow=follow)
+        return Watch(self.caller, found, reader(LogEntry))
+
+    # Commands.
+
+    async def _command(self, method: str, request: Any, options: CommandOptions) -> Run:
+        """Make a command's call; hold its answer and, unless it only validates, the run."""
+        self.response = await self.caller.command(method, request, self.id, options)
+        run = read(self.response.run, Run)
+        if not options.get("validate_only"):
+            self.snapshot = run
+        return run
+
+    async def resume(self, *, retry_failed: bool = True, **options: Unpack[CommandOptions]) -> Run:
+        """Make a PAUSED or FAILED run go on from its last checkpoint.
+
+        Without `retry_failed` failed tasks stay as they are. Of a run that a task failed, what depends on it
+        is skipped, the rest runs, and then the run fails with that failure.
+        """
+        request = pb.ResumeRunRequest(leave_failed=not retry_failed)
+        return await self._command("ResumeRun", request, options)
+
+    async def pause(self, **options: Unpack[CommandOptions]) -> Run:
+        """Pause the run: it accepts outcomes of work in flight and dispatches nothing."""
+        return await self._command("PauseRun", pb.PauseRunRequest(), options)
+
+    async def cancel(self, **options: Unpack[CommandOptions]) -> Run:
+        """Cancel the run for good."""
+        return await self._command("CancelRun", pb.CancelRunRequest(), options)
+
+    async def stop(self, **options: Unpack[CommandOptions]) -> Run:
+        """End the run after the iteration in progress, as though it were the last."""
+        return await self._command("StopRun", pb.StopRunRequest(), options)
+
+    async def retry_task(
+        self, task_id: str, *, fresh: bool = False, **options: Unpack[CommandOptions]
+    ) -> Run:
+        """Run a FAILED or SKIPPED task again, or one that waits for its back-off now.
+
+        `fresh`: it makes the calls of its journal again, except AT_MOST_ONCE ones.
+        """
+        request = pb.RetryTaskRequest(task_id=task_id, fresh=fresh)
+        return await self._command("RetryTask", request, options)
+
+    async def skip_task(
+        self, task_id: str, *, skip_dependents: bool = False, **options: Unpack[CommandOptions]
+    ) -> Run:
+        """Settle a task as SKIPPED, whatever it is doing; tasks that depend on it go on without."""
+        request = pb.SkipTaskRequest(task_id=task_id, skip_dependents=skip_dependents)
+        return await self._command("SkipTask", request, options)
+
+    async def raise_budget(
+        self, budget: Budget, *, resume: bool = True, **options: Unpack[CommandOptions]
+    ) -> Run:
+        """Set new, higher limits; a limit of 0 stays as it was. A run that is PAUSED for them goes on."""
+        request = pb.RaiseBudgetRequest(budget=budget.message(), stay_paused=not resume)
+        return await self._command("RaiseBudget", request, options)
+
+    async def resolve(
+        self,
+        execution_id: str,
+        resolution: Resolution,
+        *,
+        call: str = "",
+        **options: Unpack[CommandOptions],
+    ) -> Run:
+        """Settle an execution whose outcome is unknown.
+
+        Done: the task is completed, with that value. NotDone: it is run again. A Failure: its effect
+        took place and it failed for good. With the `call` within a step of which nobody knows what became: Done is
+        the call's value, and with NotDone it may run again; either way the step goes on.
+        """
+        request = resolve_request(execution_id, resolution, call)
+        if not options.get("reason"):
+            options["reason"] = request.reason
+        return await self._command("ResolveExecution", request, options)
+
+    async def answer(
+        self,
+        question_id: str,
+        value: object,
+        *,
+        replan: bool = False,
+        **options: Unpack[CommandOptions],
+    ) -> Run:
+        """Answer the run's question, once; its task goes on with the answer.
+
+        `replan`: have the run make another plan before anything else is dispatched; its planner is
+        shown the `reason`.
+        """
+        answer = encode(value) or _NULL
+        request = pb.AnswerQuestionRequest(question_id=question_id, answer=answer, replan=replan)
+        return await self._command("AnswerQuestion", request, options)
+
+    async def delete(self, *, on_behalf_of: str = "") -> None:
+        """Remove the run, which has ended, with all that belongs to it."""
+        # Not repeated: the second answer would be NOT_FOUND, whoever removed the run.
+        request = pb.DeleteRunRequest(run_id=self.id, on_behalf_of=on_behalf_of)
+        await self.caller.call("DeleteRun", request, repeat=False)
+
+    async def fork(self, **options: Unpack[ForkOptions]) -> RunHandle:
+        """Start a run from a version of this one; completed tasks are kept."""
+        request = fork_request(self.id, options, self.caller.runtime.new_id())
+        patience = self.caller.retries.reconnect_seconds
+        response = await self.caller.call("ForkRun", request, patience_seconds=patience)
+        run = read(response.run, Run)
+        return RunHandle(self.caller, run.id, run, response)
+
+    async def check_fork(self, **options: Unpack[ForkOptions]) -> ForkCheck:
+        """Return what a fork would keep and run again, or why it doesn't fit; start nothing."""
+        request = fork_request(self.id, options, "", validate_only=True)
+        return read(await self.caller.call("ForkRun", request), ForkCheck)
+
+
+def _standstill(run: Run) -> str:
+    """Return what a run waits for that doesn't come by itself, and what to do; empty: nothing."""
+    if run.status == RunStatus.PAUSED:
+        return f"is paused{f': {run.reason}' if run.reason else ''}; resume it, or stop waiting"
+    if run.blocked_on == BlockedKind.QUESTION:
+        return "waits for an answer; `questions` has the question, `answer` answers it"
+    if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
+        return "waits for somebody to `resolve` an execution whose outcome is unknown"
+    if run.blocked_on == BlockedKind.KEY:
+        return f"waits for an idempotency key that run {run.blocked_run_id or '(not known)'!r} has"
+    if run.blocked_on == BlockedKind.WORKER:
+        return f"waits for a worker of queue {run.queue!r}; none is connected"
+    return ""
