@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from examples.demo.history import Attempt, History
-from stepwell_client import Client, ExecutionStatus, word
+from stepwell_client import Client, ExecutionStatus
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def kills_table(history: History, kills: Sequence[Kill]) -> Table:
 def _became(history: History, attempt: Attempt) -> str:
     if attempt.status == ExecutionStatus.COMPLETED:
         return f"completed all the same (event {attempt.ended})"
-    ending = f"{word(ExecutionStatus, attempt.status).lower()} (event {attempt.ended})"
+    ending = f"{attempt.status.name.lower()} (event {attempt.ended})"
     for later in history.attempts.values():
         is_next = later.step == attempt.step and later.leased > attempt.ended
         if is_next and later.status == ExecutionStatus.COMPLETED:

@@ -16,7 +16,7 @@ from rich.tree import Tree
 from examples.demo.history import History
 from examples.demo.processes import Program
 from examples.demo.text import plain
-from stepwell_client import Event, EventType, Phase, word
+from stepwell_client import Event, EventType
 
 QUIET_SECONDS_MAX = 1.5
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -99,7 +99,7 @@ class Screen:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         history = self._history
         head = Table.grid(padding=(0, 1))
-        phase = word(Phase, history.phase).lower()
+        phase = history.phase.name.lower()
         bar = ProgressBar(total=max(history.planned, 1), completed=history.done, width=30)
         head.add_row(f"iteration {history.iteration}, {phase}", bar, self._done())
         tree = Tree(head, guide_style="dim")

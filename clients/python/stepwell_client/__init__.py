@@ -46,7 +46,6 @@ from stepwell_client.enums import (
     StepKind,
     TaskStatus,
     WaitKind,
-    word,
 )
 from stepwell_client.errors import (
     CursorOutOfRange,
@@ -262,5 +261,4 @@ __all__ = [
     "default_token_file",
     "encode",
     "serve",
-    "word",
 ]

@@ -307,11 +307,6 @@ ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
 """The statuses that end a run."""
 
 
-def word(kind: type[Word], number: int) -> str:
-    """Return an enum number's name, or the number itself where only a newer server knows it."""
-    return kind(number).name
-
-
 def to_wire(value: int) -> Any:
     """Return an enum's number as the generated types want it: they know their own classes only."""
     return int(value)

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from stepwell_client import (
-    EventType,
     InvalidRequest,
     Task,
     TaskStatus,
-    word,
 )
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from tests.service.capabilities.conftest import Served
@@ -34,7 +32,7 @@ async def test_checkpoints_have_the_run_as_of_each(served_everywhere: Served) ->
         run = await finished(served, "twice")
     found = [one async for one in served.client.run(run.id).checkpoints()]
 
-    assert [word(EventType, one.type) for one in found] == [
+    assert [one.type.name for one in found] == [
         "RUN_STARTED",
         "PLAN_ACCEPTED",
         "ITERATION_COMPLETED",

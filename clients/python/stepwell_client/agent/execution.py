@@ -43,7 +43,7 @@ from stepwell_client.agent.journal.waits import note_swallowed
 from stepwell_client.agent.step_output import AttemptRecord
 from stepwell_client.agent.step_services import StepServices
 from stepwell_client.agent.threads import Threads, finished, whole
-from stepwell_client.enums import StepKind, word
+from stepwell_client.enums import StepKind
 from stepwell_client.errors import (
     DecodeError,
     JournalError,
@@ -255,7 +255,7 @@ class AgentRunner:
                 retryable=False,
             )
         return Failure(
-            f"this agent has no function for {word(StepKind, assignment.execution.kind)}",
+            f"this agent has no function for {StepKind(assignment.execution.kind).name}",
             kind=UNKNOWN_STEP_KIND,
             retryable=False,
         )
