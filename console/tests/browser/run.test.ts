@@ -146,7 +146,7 @@ test("the timeline has a bar for each attempt, and zooms", async () => {
 });
 
 test("a plan's step shows its attempts, with what was wrong with a plan that was refused", async () => {
-  const refused = await world.start("a plan that is refused", undefined, { stepRetry: { maxAttempts: 1n }, labels: { plan: "cycle" } });
+  const refused = await world.start("a plan that is refused", undefined, { stepRetry: { maxAttempts: 1 }, labels: { plan: "cycle" } });
   await until("it failed", async () => (await world.api.getRun({ runId: refused })).run?.status === RunStatus.FAILED);
   const other = await world.open(`/runs/${refused}/timeline`);
   await other.getByRole("button", { name: "plan (iteration 1)" }).click();

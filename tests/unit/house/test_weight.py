@@ -45,7 +45,7 @@ BUDGET = {
     "tests": 23,
     "tests/bench": 222,
     "tests/chaos": 7_651,
-    "tests/contract": 6_543,
+    "tests/contract": 6_544,
     "tests/docs": 1_737,
     "tests/frameworks": 2_766,
     "tests/mutants": 1_091,
