@@ -1,9 +1,8 @@
-"""The clock of a store that has no server to ask: time that only goes forward.
+"""The clock of a store that has no server to ask: it only goes forward.
 
-A store stamps deadlines and compares them, and no other clock may decide what is due. Its time
-is the wall clock of the moment when it was opened, carried on by the monotonic clock: a wall clock
-that is set back or forth while the store is open moves nothing. Over a restart, `at_least` raises it
-above whatever was stored before.
+Stored deadlines are stamped by this clock and compared with it alone. It starts at the wall clock's
+time when the store is opened and counts by the monotonic clock, so that setting the wall clock
+while the store is open changes nothing. At a restart, `at_least` raises it above every stored time.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ class StoreClock:
         self.at_least(at_least_us)
 
     def now_us(self) -> int:
-        """Return the store's time: not below any that it returned before."""
-        # Rounded, not cut: seconds as floats would else lose a microsecond now and then.
+        """Return the store's time, never less than it returned before."""
+        # Rounded because truncating float seconds would lose a microsecond now and then.
         passed_us = round((self._runtime.monotonic() - self._started) * 1_000_000)
         self._last_us = max(self._last_us, self._base_us + passed_us)
         return self._last_us
 
     def at_least(self, us: int) -> None:
-        """Go on from `us` where that is later than now; where it isn't, change nothing.
+        """Continue from `us` if that is later than now.
 
-        Called with the last stored time when a store is opened. The clock then runs on from there: a
-        clock that waited for the wall clock to catch up would stop every timer until it did.
+        Called with the last stored time when a store is opened. The clock runs on from there at
+        once: if it waited for the wall clock to catch up, every timer would stop until then.
         """
         behind_us = us - self.now_us()
         if behind_us > 0:

@@ -1,6 +1,6 @@
-"""Change hints of one process: every driver's `subscribe` stands on this.
+"""Change hints within one process; every driver's `subscribe` uses them.
 
-Used on the event loop alone. A hint shortens a wait; nothing depends on it.
+Used on the event loop only. A hint shortens a wait, and nothing depends on it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HintBus:
         self._hints: list[Hint] = []
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        """Call `hint` from now on. Returns a function that ends this; it may be called twice."""
+        """Call `hint` on every change from now on; return a function that unsubscribes, safe to call twice."""
         self._hints.append(hint)
 
         def stop() -> None:
@@ -44,10 +44,10 @@ class HintBus:
         return stop
 
     def publish(self, runs: Mapping[RunKey, int]) -> None:
-        """Notify every subscriber soon: these runs have reached these versions (0: unknown)."""
+        """Tell every subscriber soon that these runs have reached these versions (0: unknown)."""
         loop, news = asyncio.get_running_loop(), tuple(runs.items())
         for hint in self._hints if news else ():
-            # A call for each: a subscriber that raises takes nothing from the others.
+            # One callback for each subscriber: if one raises, the others are still called.
             loop.call_soon(self._call, hint, news)
 
     def clear(self) -> None:

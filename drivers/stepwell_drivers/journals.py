@@ -1,4 +1,4 @@
-"""The rules of journal entries that every driver shares: which count in a generation, and what they sum up to."""
+"""Rules of journal entries that all drivers share: which entries a generation sees, and how they are summed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from stepwell.core.records.states import Effect
 
 
 def seen_in(stored_generation: int, effect: Effect, generation: int) -> bool:
-    """Say whether an entry's name is taken in a generation: it is of this one, or of an AT_MOST_ONCE call."""
+    """Return whether a stored entry occupies its name in a generation: it is of that generation, or
+    of an AT_MOST_ONCE call.
+    """
     return stored_generation == generation or effect is Effect.AT_MOST_ONCE
 
 
 def summed(before: Totals, entries: Iterable[Entry]) -> Totals:
-    """Return a lease's sums with these entries besides."""
+    """Return a lease's sums after adding these entries."""
     count, size, usage, messages = before.entries, before.bytes, before.usage, before.messages
     for entry in entries:
         count += 1

@@ -1,7 +1,7 @@
 """Fields that a newer version wrote into a stored record and this one doesn't know.
 
-Whoever loads a record to write it again keeps them with it (`StoredRecord.unknown`), in the encoding of the store. They are
-found where a record that was decoded and encoded again isn't what was stored.
+A record that is loaded to be written again keeps them (`StoredRecord.unknown`), in the store's
+encoding. There are such fields if decoding and encoding a record changes it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from stepwell.core.records.record import UNKNOWN, StoredRecord
 def fields_beyond(
     record: StoredRecord, stored: Mapping[str, Any], own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the fields of a stored record that the same one of this version has not."""
+    """Return the fields of a stored record that are unknown to this version's record."""
     known = {field.encode_name for field in fields(record)}
     return {
         name: value
         for name, value in _beyond(stored, own).items()
-        # A known field that this version leaves out has its default.
+        # A known field that this version omits has its default.
         if name in own or name not in known
     }
 
 
 def _beyond(more: Mapping[str, Any], less: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the first has and the second lacks, objects within objects too."""
+    """Return what the first has and the second lacks, also within nested objects."""
     found = {name: value for name, value in more.items() if name not in less}
     for name, value in less.items():
         if (
@@ -41,12 +41,12 @@ def _beyond(more: Mapping[str, Any], less: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_unknown(unknown: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record of this version together with those that it doesn't know."""
+    """Return this version's fields of a record together with the unknown ones."""
     return _merged(unknown, {name: value for name, value in own.items() if name != UNKNOWN})
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both; where both have a field, the second's stands, objects within objects merged."""
+    """Return both merged, also within nested objects; the second's values win."""
     merged = {**below, **above}
     for name, value in below.items():
         if isinstance(value, dict) and isinstance(above.get(name), dict):

@@ -1,8 +1,9 @@
-"""Ready steps and deadlines, in heaps whose dead entries are left until they surface.
+"""Ready steps and deadlines, in heaps whose removed entries stay until they surface.
 
-Everything that waits for a moment (a delay, a deadline, the end of a hold) sleeps in one heap by that
-moment; a claim wakes the items whose moment has passed and pops from small heaps: one for each (tenant, queue,
-kind, type, role, pin), one for what is due. So a claim costs what it returns, however many runs are parked.
+Whatever waits for a moment (a delay, a deadline, the end of a hold) sleeps in one heap, ordered by
+that moment. A claim wakes the items whose moment has passed and pops from small heaps: one for each
+(tenant, queue, kind, type, role, pin), and one for due items. A claim thus costs what it returns,
+however many runs are parked.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from stepwell.core.port import Claim, Claimed, Due, ReadyStep, Want
 from stepwell.core.records.states import DueKind, StepKind
 
 _COMPACT_AT = 64
-"""Fewer dead entries than this are not worth rebuilding a heap for."""
+"""A heap with fewer removed entries than this is not worth rebuilding."""
 
 
 Lane = tuple[StepKind, str, str, str]
-"""Kind, type, role and pin: what of a ready step decides who does it."""
+"""Kind, type, role and pin of a ready step: they decide which worker may take it."""
 
 
 class Owner(Protocol):
@@ -32,7 +33,7 @@ class Owner(Protocol):
 
 
 class Item:
-    """An item that is ready or due from `when_us` on, and not before its hold is over."""
+    """An item that is ready or due from `when_us` on, unless it is held."""
 
     __slots__ = ("heap", "held_until_us", "name", "order", "owner", "ticket", "when_us")
 
@@ -47,11 +48,11 @@ class Item:
 
     @property
     def wake_us(self) -> int:
-        """Return the first moment at which it may be returned."""
+        """Return the first moment at which the item may be returned."""
         return max(self.when_us, self.held_until_us)
 
     def rank(self) -> tuple[int, ...]:
-        """Return its place among returnable items: the smallest first."""
+        """Return the item's rank among returnable items; the smallest is returned first."""
         return (self.when_us, self.order)
 
 
@@ -80,7 +81,7 @@ class Ready(Item):
 
 
 class Deadline(Item):
-    """A timer, or a lease with its token and the end that no renewal moves (0: none)."""
+    """A timer, or a lease with its token and the limit of its renewals (0: no limit)."""
 
     __slots__ = ("limit_us", "token")
 
@@ -93,7 +94,7 @@ class Deadline(Item):
 
     @property
     def kind(self) -> DueKind:
-        """Return the kind of due item that it becomes when it expires."""
+        """Return the kind of due item that this becomes when it expires."""
         if not self.token:
             return DueKind.TIMER
         at_limit = 0 < self.limit_us <= self.when_us
@@ -163,7 +164,7 @@ class Agenda:
         before_us = item.wake_us
         item.when_us = when_us
         item.held_until_us = 0
-        # Heartbeats only move a sleeper's moment later: its place is corrected when it surfaces.
+        # A renewal only moves a sleeper later, so its place is corrected when it surfaces.
         if item.heap is not self._asleep or when_us < before_us:
             self.drop(item)
             self._place(item, now_us)

@@ -1,6 +1,6 @@
-"""Searches across a tenant's runs: open questions, reservations of keys, runs that ended.
+"""Searches across a tenant's runs: open questions, key reservations, ended runs.
 
-Each is kept in the order in which it is read, so that a page costs what it returns.
+Each index is kept in the order in which it is read, so that a page costs what it returns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OpenQuestions:
         self._found: dict[int, FoundQuestion] = {}
 
     def put(self, birth: int, run_id: str, question: Question) -> None:
-        """Keep a request while it is OPEN."""
+        """Keep a question while it is OPEN."""
         if question.status is not QuestionStatus.OPEN:
             self.drop(birth)
             return
@@ -34,7 +34,7 @@ class OpenQuestions:
         self._found[birth] = FoundQuestion(run_id=run_id, question=question)
 
     def drop(self, birth: int) -> None:
-        """Forget a request."""
+        """Remove a question."""
         if self._found.pop(birth, None) is not None:
             del self._births[bisect_left(self._births, birth)]
 
@@ -57,7 +57,7 @@ class Keys:
         self._by_run: dict[str, set[tuple[str, str]]] = {}
 
     def swap(self, pipeline_id: str, swap: KeySwap) -> Reservation:
-        """Put `after` where `before` stands; return what stands then."""
+        """Replace `before` by `after` if `before` is stored; return what is stored then."""
         place = (pipeline_id, swap.key)
         now = self._reserved.get(place, NOBODY)
         if now != swap.before or now == swap.after:
@@ -69,7 +69,7 @@ class Keys:
         return swap.after
 
     def free(self, run_id: str) -> None:
-        """Leave nobody under the keys that a run has reserved."""
+        """Release every key that a run has reserved."""
         for place in self._by_run.pop(run_id, ()):
             del self._reserved[place]
 
@@ -82,19 +82,19 @@ class Keys:
 
 
 class EndedRuns:
-    """Ended runs by the moment of their end: of one tenant or of all, of one pipeline or of all."""
+    """Ended runs in the order of their ends, by tenant (or all) and pipeline (or all)."""
 
     def __init__(self) -> None:
         self._ended: dict[tuple[str | None, str | None, RunStatus], list[tuple[int, str, str]]] = {}
 
     def put(self, tenant_id: str, run_id: str, run: Run) -> None:
-        """Take in a run if it has ended."""
+        """Add a run if it has ended."""
         if run.ended:
             for runs in self._lists_of(tenant_id, run):
                 insort(runs, (run.ended_us, tenant_id, run_id))
 
     def drop(self, tenant_id: str, run_id: str, run: Run) -> None:
-        """Take out a run, as it stood when it was taken in."""
+        """Remove a run, given as it was when it was added."""
         if run.ended:
             for runs in self._lists_of(tenant_id, run):
                 del runs[bisect_left(runs, (run.ended_us, tenant_id, run_id))]
@@ -105,7 +105,7 @@ class EndedRuns:
                 yield self._ended.setdefault((tenant, pipeline_id, run.status), [])
 
     def find(self, query: EndedQuery, now_us: int) -> Sequence[tuple[str, str]]:
-        """Return tenant and run of those that match, those that ended first before the others."""
+        """Return tenant and run of matching runs, the earliest ended first."""
         until_us = now_us - query.older_ms * 1_000
         tenant_id, pipeline_id = query.tenant_id or None, query.pipeline_id or None
         lists = (

@@ -1,7 +1,7 @@
-"""The journals of one run: entries that workers write while they hold a lease, apart from its commits.
+"""The journal of one run: entries that workers write under a lease, outside of commits.
 
-A cursor is the number of an entry within its run, counted over all its journals. Numbers are never given twice,
-so that a cursor stays good when entries are forgotten.
+A cursor is the number of an entry within its run, counted over all its journals. Numbers are never
+reused, so a cursor stays valid when entries are forgotten.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class RunJournals:
         self._entries: dict[int, StoredEntry] = {}
         """Entries by their numbers."""
         self._numbers: dict[str, list[int]] = {"": []}
-        """The numbers of each journal's entries, and under no name those of all, in the order of writing."""
+        """The numbers of each journal's entries in the order of writing; those of all journals are under ""."""
         self._names: dict[_Name, list[int]] = {}
-        """The numbers of the entries of one name, one for each generation."""
+        """The numbers of the entries of each name, one for each generation."""
         self._next = 1
 
     def put(
         self, write: JournalWrite, *, version: int, now_us: int, execution_id: str = ""
     ) -> tuple[Written, bool]:
-        """Keep an entry unless one of its name is there; return the answer, and whether it is new."""
+        """Keep an entry unless its name is taken; return the answer, and whether the entry is new."""
         entry = write.entry
         numbers = self._names.setdefault(_name_of(write), [])
         for number in numbers:
@@ -59,7 +59,7 @@ class RunJournals:
         return Written(until_us=until_us), True
 
     def forget(self, write: JournalWrite) -> None:
-        """Remove the entry of that name and generation, if it is there."""
+        """Remove the entry of that name and generation, if it exists."""
         same_name = self._names.get(_name_of(write), [])
         for number in same_name:
             if self._entries[number].generation == write.generation:
@@ -71,7 +71,7 @@ class RunJournals:
                 return
 
     def page(self, query: JournalQuery, cursor: int) -> Page[StoredEntry]:
-        """Return a page from a cursor on, and where to go on."""
+        """Return a page that starts at a cursor, and the next cursor."""
         numbers = self._numbers.get(query.journal, [])
         found: list[StoredEntry] = []
         room = query.bytes_limit

@@ -1,7 +1,7 @@
-"""The logs of all runs: appended apart from commits, trimmed, and purged by the moment of appending.
+"""The logs of all runs: appended outside of commits, trimmed, and purged by the time of appending.
 
-A cursor is the number of an entry within its run's log. Numbers are never given twice, so that a cursor
-stays good whatever is removed.
+A cursor is the number of an entry within its run's log. Numbers are never reused, so a cursor stays
+valid whatever is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class RunLog:
         self.next_number = 0
 
     def append(self, entries: Sequence[LogEntry]) -> None:
-        """Append entries, under numbers that none had before."""
+        """Append entries under new numbers."""
         self._numbers.extend(range(self.next_number, self.next_number + len(entries)))
         self._entries.extend(entries)
         self.next_number += len(entries)
@@ -52,16 +52,16 @@ class RunLog:
         return stop - start
 
     def clear(self) -> None:
-        """Remove all of it."""
+        """Remove the whole log."""
         self._numbers.clear()
         self._entries.clear()
 
     def has(self, first: int, end: int) -> bool:
-        """Say whether there is an entry whose number lies in `[first, end)`."""
+        """Return whether an entry's number lies in `[first, end)`."""
         return bisect_left(self._numbers, first) < bisect_left(self._numbers, end)
 
     def page(self, execution_id: str, cursor: int, limit: int) -> Page[LogEntry]:
-        """Return a page from a cursor on, and where to go on."""
+        """Return a page that starts at a cursor, and the next cursor."""
         found: list[LogEntry] = []
         next_number = max(cursor, self.next_number)
         for at in range(bisect_left(self._numbers, cursor), len(self._numbers)):
@@ -74,20 +74,20 @@ class RunLog:
 
 
 class LogBook:
-    """In which order, and when, the runs' logs were appended to: what a purge goes by."""
+    """The order and times of appends to all logs, for purging."""
 
     def __init__(self) -> None:
         self._calls: deque[tuple[int, RunLog, int, int]] = deque()
 
     def append(self, log: RunLog, entries: Sequence[LogEntry], now_us: int) -> None:
-        """Append to a run's log, and remember when."""
+        """Append to a run's log, and remember the time."""
         if entries:
             first = log.next_number
             log.append(entries)
             self._calls.append((now_us, log, first, log.next_number))
 
     def purge(self, until_us: int, limit: int) -> int:
-        """Remove entries that were appended up to that moment, oldest first; return how many."""
+        """Remove up to `limit` entries that were appended up to `until_us`, oldest first; return how many."""
         removed = 0
         while self._calls and removed < limit:
             appended_us, log, first, end = self._calls[0]

@@ -1,4 +1,7 @@
-"""Pages of each kind of row. A cursor is a place in a list, or the number of the row that comes next."""
+"""Pages of each kind of row.
+
+A cursor is an index into a list, or the number of the next row.
+"""
 
 from __future__ import annotations
 

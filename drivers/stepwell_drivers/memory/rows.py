@@ -1,7 +1,8 @@
 """The rows of one run, and the pages and deltas that are read from them.
 
-Each kind of row that changes is a dictionary whose last changed entry stands last, so that a delta is
-read from the end and costs what it returns. Payload bytes stand apart: no read of rows touches them.
+Rows that change lie in dictionaries, the last changed one at the end, so that a delta is read from
+the end and costs what it returns. Payload bytes are kept separately: reading rows doesn't touch
+them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from stepwell_drivers.memory.logs import RunLog
 
 
 class Versioned(Protocol):
-    """A row that knows the version which changed it last."""
+    """A row with the version that changed it last."""
 
     changed: int
 
@@ -47,7 +48,7 @@ T = TypeVar("T")
 
 
 class TaskRow:
-    """A task as it stands."""
+    """The current state of a task."""
 
     __slots__ = ("changed", "task")
 
@@ -57,7 +58,7 @@ class TaskRow:
 
 
 class QuestionRow:
-    """A question as it stands."""
+    """The current state of a question."""
 
     __slots__ = ("birth", "changed", "question")
 
@@ -68,7 +69,7 @@ class QuestionRow:
 
 
 class Lease:
-    """The holder of an execution, with what its heartbeats brought last and the sums of what it recorded."""
+    """The holder of an execution, with its last heartbeat's data and the sums of what it recorded."""
 
     __slots__ = (
         "deadline",
@@ -91,7 +92,7 @@ class Lease:
 
 
 class ExecutionRow:
-    """An execution as it stands, with its lease or its place in the queue."""
+    """The current state of an execution, with its lease or its place in the queue."""
 
     __slots__ = ("birth", "changed", "execution", "lease", "ready")
 
@@ -103,7 +104,7 @@ class ExecutionRow:
         self.ready: Ready | None = None
 
     def has_recorded_since(self, version: int) -> bool:
-        """Say whether it has not changed since a version, but has recorded something under its lease."""
+        """Return whether it is unchanged since a version, but its lease has recorded something."""
         return (
             self.changed <= version and self.lease is not None and self.lease.recorded.entries > 0
         )
@@ -125,7 +126,7 @@ class ExecutionRow:
 
 
 class RunRows:
-    """Everything that is kept of one run."""
+    """All stored rows of one run."""
 
     def __init__(self, tenant_id: str, run_id: str, birth: int, run: Run) -> None:
         self.tenant_id = tenant_id
@@ -135,7 +136,7 @@ class RunRows:
         self.run = run
         self.version = 0
         self.commit_ids: list[str] = []
-        """The commit that made each version, from 1."""
+        """The id of the commit that made each version, from version 1."""
         self.feed_places: list[int] = []
         """The place of each version in the feed."""
         self.input: Payload | None = None
@@ -147,16 +148,16 @@ class RunRows:
         self.births_of_task: dict[str, list[str]] = {}
         self.questions: dict[str, QuestionRow] = {}
         self.asked: list[str] = []
-        """The ids of the questions, in the order of their birth."""
+        """The ids of the questions in the order of creation."""
         self.requests: deque[tuple[int, RequestRecord]] = deque(maxlen=REQUESTS_KEPT_MAX)
         self.checkpoints: list[Checkpoint] = []
         self.bases: list[Checkpoint] = []
-        """The checkpoints that have a base, with it; all others, and these once more without it, stand above."""
+        """The checkpoints that have a base, with the base. `checkpoints` has all of them, without bases."""
         self.timers: dict[str, Deadline] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.events: list[Event] = []
         self.event_ends: list[int] = []
-        """The number of the last event of each commit that has events."""
+        """The number of the last event of each commit with events."""
         self.messages: list[Message] = []
         self.messages_of_task: dict[str, list[Message]] = {}
         self.log = RunLog()
@@ -165,24 +166,24 @@ class RunRows:
         self._order: list[str] | None = None
 
     def is_leased(self, execution_id: str) -> bool:
-        """Say whether a worker has this execution, which must be there."""
+        """Return whether a worker holds this execution, which must exist."""
         return self.executions[execution_id].execution.status is ExecutionStatus.LEASED
 
     def put_plan(self, plan: Plan) -> None:
-        """Keep a plan revision, and where in it each task stands."""
+        """Keep a plan revision, and each task's position in it."""
         self.plans[plan.revision] = (self.version, plan)
         self._places[plan.revision] = {spec.task_id: at for at, spec in enumerate(plan.tasks)}
         self._order = None
 
     def put_task(self, task: Task) -> None:
-        """Keep a task; the one changed last stands last."""
+        """Keep a task, and move it to the end as the last changed."""
         old = self.tasks.pop(task.task_id, None)
         if old is None or old.task.revision != task.revision:
             self._order = None
         self.tasks[task.task_id] = TaskRow(task, self.version)
 
     def put_question(self, question: Question, birth: int) -> QuestionRow:
-        """Keep a question, created now if it is new; the one changed last stands last."""
+        """Keep a question, created now if it is new, and move it to the end as the last changed."""
         old = self.questions.pop(question.question_id, None)
         if old is None:
             self.asked.append(question.question_id)
@@ -197,14 +198,14 @@ class RunRows:
             self.event_ends.append(events[-1].number)
 
     def put_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint, and its base apart."""
+        """Keep a checkpoint, and its base separately."""
         if checkpoint.base:
             self.bases.append(checkpoint)
             checkpoint = replace(checkpoint, base=b"")
         self.checkpoints.append(checkpoint)
 
     def base_up_to(self, version: int) -> Checkpoint | None:
-        """Return the last checkpoint up to a version that has a base."""
+        """Return the last checkpoint with a base, up to a version."""
         at = bisect_right(self.bases, version, key=lambda one: one.version)
         return self.bases[at - 1] if at else None
 
@@ -214,7 +215,7 @@ class RunRows:
         self.messages_of_task.setdefault(message.task_id, []).append(message)
 
     def ordered_tasks(self) -> list[str]:
-        """Return the ids of all tasks in the order of revision, then of their plan."""
+        """Return the ids of all tasks, ordered by revision and then by place in the plan."""
         if self._order is None:
             self._order = sorted(self.tasks, key=self._task_place)
         return self._order
@@ -225,7 +226,7 @@ class RunRows:
         return (revision, places.get(task_id, len(places)), task_id)
 
     def load(self, since: int, now_us: int) -> Loaded:
-        """Return all that the loop needs, or what changed after `since`."""
+        """Return everything that the loop needs, or only what changed after `since`."""
         complete = not 0 < since <= self.version
         if complete:
             tasks = [self.tasks[task_id] for task_id in self.ordered_tasks()]
@@ -252,7 +253,7 @@ class RunRows:
         )
 
     def read_events(self, after: int, limit: int) -> EventPage:
-        """Return whole commits' events; numbers have no gaps, so that a number is a place."""
+        """Return the events of whole commits. Event numbers have no gaps, so a number is an index."""
         latest = len(self.events)
         start = min(max(after, 0), latest)
         end = start
@@ -283,11 +284,11 @@ def _changed(rows: dict[str, V], since: int) -> list[V]:
 
 
 def page_of(rows: list[T], cursor: int, limit: int) -> tuple[list[T], str]:
-    """Return a page that starts at a place, and the cursor of the next; "" after the last."""
+    """Return a page that starts at an index, and the next cursor ("" after the last page)."""
     end = cursor + max(limit, 1)
     return rows[cursor:end], str(end) if end < len(rows) else ""
 
 
 def newest_before(births: list[RunRows], birth: int) -> int:
-    """Return how many runs were created before that birth."""
+    """Return how many runs were created before `birth`."""
     return bisect_left(births, birth, key=lambda rows: rows.birth)

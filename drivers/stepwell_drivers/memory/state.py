@@ -1,7 +1,7 @@
 """All that a memory store keeps, and how a commit changes it.
 
-A commit is looked at wholly before its first change and applied without a pause, on one event loop:
-that is what makes it atomic here.
+A commit is checked completely before its first change and applied without a pause on one event
+loop, which makes it atomic.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Tenant:
         self.feed: list[int] = []
         """Places in the feed."""
         self.presence: dict[tuple[str, str], tuple[Presence, int]] = {}
-        """Presence by (worker, instance), with the moment when it is forgotten."""
+        """Presence by (worker, instance), with the time at which it expires."""
         self.leased: dict[str, dict[tuple[str, str], LeaseRow]] = {}
         """Leases by worker, then by (run, execution)."""
         self.next_question = 1
@@ -80,7 +80,7 @@ class Tenant:
 
 
 class State:
-    """The store itself; the doors to it come and go."""
+    """The data of a store, independent of the stores that are open on it."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.clock = StoreClock(runtime)
@@ -95,7 +95,7 @@ class State:
         self._log_book = LogBook()
         self._tombstones: dict[tuple[str, str], int] = {}
         self._expiring_tombstones: deque[tuple[int, tuple[str, str], int]] = deque()
-        """The end of each tombstone, its run, and the place of the run's deletion in the feed."""
+        """Each tombstone's end, its run, and the feed position of the run's deletion."""
         self._feed: list[FeedEntry | None] = []
 
     # --- commits ---
@@ -123,7 +123,7 @@ class State:
         return CommitResult(verdict=Verdict.COMMITTED, now_us=now_us)
 
     def _knows_all(self, rows: RunRows, fences: Sequence[Fence]) -> bool:
-        """Say whether each fence knows of all entries that were recorded under its lease."""
+        """Return whether each fence counts all entries that were recorded under its lease."""
         for fence in fences:
             lease = self._lease_of(rows, fence.execution_id, fence.token)
             if lease is not None and 0 <= fence.recorded != lease.recorded.entries:
@@ -143,7 +143,7 @@ class State:
             self._feed[place] = None
             if self._tombstones.get(old) == until_us:
                 del self._tombstones[old]
-        # As long as what a run left behind is kept, its id is not another's.
+        # A run's id stays taken while what the run left is kept.
         return key in self._tombstones or self._families.left_by(*key) is not None
 
     def _is_orphan(self, commit: Commit) -> bool:
@@ -180,7 +180,7 @@ class State:
         for lease in commit.leases:
             self._put_lease(rows, lease, now_us)
         for outcome in commit.outcomes:
-            # Written once: the first result of an execution is its result.
+            # Only the first outcome of an execution counts.
             rows.outcomes.setdefault(outcome.execution_id, outcome)
         for timer in commit.timers:
             self._put_timer(rows, timer, now_us)
@@ -200,7 +200,7 @@ class State:
         rows.feed_places.append(self._put_in_feed(rows))
 
     def _put_in_feed(self, rows: RunRows, *, deleted: bool = False) -> int:
-        """Name a run's last commit, or its deletion, in the feed; return the place there."""
+        """Add a run's last commit, or its deletion, to the feed; return the position."""
         place = len(self._feed)
         self.tenants[rows.tenant_id].feed.append(place)
         self._feed.append(
@@ -217,7 +217,7 @@ class State:
             row = ExecutionRow(execution, len(rows.births))
             rows.births.append(name)
             rows.births_of_task.setdefault(execution.task_id, []).append(name)
-        # Last changed, last in line: `load` reads its deltas from the end.
+        # Moved to the end as the last changed: `load` reads deltas from the end.
         rows.executions[name] = row
         row.execution = execution
         row.changed = rows.version
@@ -298,10 +298,10 @@ class State:
         lease = row.lease if row is not None else None
         return lease if lease is not None and lease.token == token else None
 
-    # --- what changes no version ---
+    # --- writes outside of versions ---
 
     def renew(self, renewal: Renewal) -> bool:
-        """Move one lease's deadline, if the token is its."""
+        """Move a lease's deadline, if the token matches."""
         rows = self.runs.get((renewal.tenant_id, renewal.run_id))
         lease = self._lease_of(rows, renewal.execution_id, renewal.token)
         if rows is None or lease is None:
@@ -320,7 +320,7 @@ class State:
         return True
 
     def record(self, recording: Recording) -> Recorded:
-        """Keep journal entries, if the token is the lease's."""
+        """Keep journal entries, if the token matches the lease's."""
         now_us = self.clock.now_us()
         rows = self.runs.get((recording.tenant_id, recording.run_id))
         lease = self._lease_of(rows, recording.execution_id, recording.token)
@@ -347,13 +347,13 @@ class State:
         return Recorded(live=True, written=tuple(written), totals=lease.recorded, now_us=now_us)
 
     def put_presence(self, presence: Presence, ttl_ms: int) -> None:
-        """Remember a worker for a while."""
+        """Remember a worker for `ttl_ms`."""
         tenant = self.tenants.setdefault(presence.tenant_id, Tenant())
         until_us = self.clock.now_us() + ttl_ms * 1_000
         tenant.presence[presence.worker_id, presence.instance_id] = (presence, until_us)
 
     def presences(self, tenant_id: str) -> tuple[Presence, ...]:
-        """Return those not forgotten yet, and forget the others for good."""
+        """Return the presences that have not expired, and drop the others."""
         tenant = self.tenants.get(tenant_id)
         if tenant is None:
             return ()
@@ -363,7 +363,7 @@ class State:
         return tuple(presence for presence, _ in tenant.presence.values())
 
     def leases(self, query: LeaseQuery) -> list[WorkerLease]:
-        """Return what workers hold."""
+        """Return the leases that workers hold."""
         tenant = self.tenants.get(query.tenant_id)
         leased = tenant.leased if tenant is not None else {}
         return [
@@ -381,7 +381,7 @@ class State:
         ]
 
     def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:
-        """Append to a run's log; False: there is no such run."""
+        """Append to a run's log; return False if the run doesn't exist."""
         rows = self.runs.get((tenant_id, run_id))
         if rows is None:
             return False
@@ -389,12 +389,12 @@ class State:
         return True
 
     def purge_logs(self, older_ms: int, limit: int) -> int:
-        """Remove log entries that were appended so long ago; return how many."""
+        """Remove log entries that were appended at least `older_ms` ago; return how many."""
         until_us = self.clock.now_us() - max(older_ms, 0) * 1_000
         return self._log_book.purge(until_us, max(limit, 1))
 
     def delete(self, tenant_id: str, run_id: str, version: int) -> bool:
-        """Remove a run at a version, and leave a tombstone."""
+        """Remove a run if it is at this version, and leave a tombstone."""
         key = (tenant_id, run_id)
         rows = self.runs.get(key)
         if rows is None or rows.version != version:
@@ -421,10 +421,10 @@ class State:
         self._expiring_tombstones.append((until_us, key, self._put_in_feed(rows, deleted=True)))
         return True
 
-    # --- what is found across runs ---
+    # --- searches across runs ---
 
     def outcomes(self, tenant_id: str, run_id: str) -> Mapping[str, Outcome]:
-        """Return what a run's executions left behind, or what it left to its family."""
+        """Return the outcomes of a run's executions, also those that a deleted run left to its family."""
         rows = self.runs.get((tenant_id, run_id))
         if rows is not None:
             return rows.outcomes
@@ -432,7 +432,7 @@ class State:
         return left.outcomes if left is not None else {}
 
     def journals(self, tenant_id: str, run_id: str) -> RunJournals | None:
-        """Return a run's journals, or those that it left to its family."""
+        """Return a run's journals, also those that a deleted run left to its family."""
         rows = self.runs.get((tenant_id, run_id))
         if rows is not None:
             return rows.journals
@@ -440,7 +440,7 @@ class State:
         return left.journals if left is not None else None
 
     def ended(self, query: EndedQuery) -> list[EndedRun]:
-        """Return ended runs, those that ended first before the others."""
+        """Return ended runs, the earliest ended first."""
         ended = self._ended.find(query, self.clock.now_us())
         found = [self.runs[key] for key in ended]
         return [
@@ -457,7 +457,7 @@ class State:
     # --- the feed ---
 
     def feed(self, query: FeedQuery) -> Page[FeedEntry]:
-        """Return commits from a cursor on; a cursor is a place in the feed of this store."""
+        """Return commits from a cursor on; a cursor is a position in this store's feed."""
         end = len(self._feed)
         start = self._place_of(query.cursor)
         if query.tenant_id:

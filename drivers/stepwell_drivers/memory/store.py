@@ -1,7 +1,7 @@
-"""The Store port over the state in memory. No method waits for anything.
+"""The Store port over the state in memory.
 
-A commit is applied within the call. Hints follow in the event loop's next turn, so that a hint never
-runs inside the call that caused it.
+No method waits: a commit is applied within the call. Hints follow in the event loop's next turn, so
+that a hint never runs inside the call that caused it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 
 class MemoryStore:
-    """One door to a state in memory; the last that closes calls `on_last_close`."""
+    """An open store over a state in memory; when the last one closes, it calls `on_last_close`."""
 
     def __init__(self, state: State, *, on_last_close: Callable[[], None] | None = None) -> None:
         self._kept = state

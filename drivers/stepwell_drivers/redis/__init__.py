@@ -1,8 +1,9 @@
 """`redis://`, `rediss://`, `redis+cluster://`, `rediss+cluster://`: Redis 7 and Valkey 8 or newer.
 
-Rows lie in numbered partitions, each under one hash tag; a script commits a run's rows, its events and
-what is due of it in one go. Nothing needs a module, and nothing rests on the expiry of keys. What an
-acknowledgement survives is read from the servers at start: see `facts.py`.
+Rows lie in numbered partitions, each under one hash tag. One script call commits a run's rows, its
+events, its timers and its ready steps. No Redis module is needed, and nothing relies on the expiry
+of keys. The durability of an acknowledgement is read from the servers' settings at start: see
+`server_settings.py`.
 """
 
 from stepwell_drivers.redis.entry import open_store

@@ -1,4 +1,4 @@
-"""Shared by the parts of a Redis store: its servers, key names, scripts, and its clock as last seen."""
+"""The parts that all of a Redis store's operations share: servers, key names, scripts, and the last seen time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from stepwell_drivers.redis.server_settings import info_of, room_of
 from stepwell_drivers.redis.wire import Command, Reply
 
 REFUSED_SECONDS = 60.0
-"""The time for which a server that had no memory for a commit isn't ready without memory for it."""
+"""The time for which `probe` still checks for the memory that a commit was refused for."""
 
 
 class ClockFloor:
-    """The highest time and stamp that this process has seen of a store, over all its connections."""
+    """The highest time and feed stamp that this process has seen of a store, over all its connections."""
 
     def __init__(self) -> None:
         self.stamp = 0
-        """The highest: what is committed from here comes after it in the feed."""
+        """The highest stamp: commits of this process come after it in the feed."""
         self.now_us = 0
 
 
 _floors: WeakValueDictionary[str, ClockFloor] = WeakValueDictionary()
-"""The clock's floor of each store, by store id."""
+"""The floor of each store, by store id."""
 
 
 class Base:
@@ -38,10 +38,12 @@ class Base:
         self.scripts = scripts
         self.store_id = store_id
         self.channel = channel(keys.prefix)
-        """The channel on which hints are told."""
+        """The channel of hints."""
         self._floor = _floors.setdefault(store_id, ClockFloor())
         self._refused: dict[Partition, tuple[int, float]] = {}
-        """The most bytes that each partition had no memory for of late, and until when they count."""
+        """For each partition, the size of the largest commit that it lately had no memory for, and
+        when to forget it.
+        """
 
     def run(self, tenant_id: str, run_id: str) -> RunKeys:
         """Return the keys of a run."""
@@ -58,11 +60,13 @@ class Base:
 
     @property
     def now_us(self) -> int:
-        """Return the highest time of the store that was seen."""
+        """Return the highest store time that was seen."""
         return self._floor.now_us
 
     def observe(self, now_us: int) -> int:
-        """Return the store's time after one server's: clocks differ a little, and it never goes back."""
+        """Take over a server's time, and return the store's: servers' clocks differ a little, and
+        it never goes back.
+        """
         self._floor.now_us = max(self._floor.now_us, now_us)
         return self._floor.now_us
 
@@ -72,22 +76,22 @@ class Base:
         return [int((time or b"0 0").split(b" ")[1]) for time in await self.network.ask_all(asks)]
 
     def note_refused(self, partition: Partition, size: int) -> None:
-        """Have `probe` look for memory for a commit of so many bytes, for a while.
+        """Make `probe` check for a while that a commit of this size would find memory.
 
-        A server counts what it was sent before it decides: close to its `maxmemory` it refuses large
-        commits and takes small ones.
+        A server counts the bytes of a request before it decides, so close to its `maxmemory` it
+        refuses large commits and accepts small ones.
         """
         now = self.network.runtime.monotonic()
         most, until = self._refused.get(partition, (0, now))
-        # Until the server has let go of a large commit's bytes, it refuses small ones as well.
+        # Until the server has freed a large request's bytes, it refuses small ones as well.
         size = max(size, most if now < until else 0)
         self._refused[partition] = (size, now + REFUSED_SECONDS)
 
     async def probe(self) -> None:
-        """Ask every partition whether it would take a commit, also one as large as it refused lately.
+        """Check that every partition would accept a commit, also one as large as it refused lately.
 
         Raises:
-            StoreFull, StoreUnavailable: one wouldn't; the error is that which a commit would meet.
+            StoreFull, StoreUnavailable: a partition wouldn't; a commit would get the same error.
         """
         arguments = (self.store_id.encode(),)
         await self.network.ask_all(
@@ -100,7 +104,7 @@ class Base:
         self._refused = {one: last for one, last in self._refused.items() if now < last[1]}
         for one, (size, _) in list(self._refused.items()):
             info = await self.network.ask(Ask(one.slot, ("INFO", "memory")))
-            # A commit is there twice when the server decides: as it came, and in its parts.
+            # The server then holds a commit twice: as it was received, and parsed.
             if room_of(info_of(info)) < 2 * size:
                 raise error_of(Refusal("OOM", ""), self.network.owner_of(one.slot).name)
 

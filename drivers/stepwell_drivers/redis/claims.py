@@ -1,7 +1,7 @@
-"""Claims over all partitions: search each, pick the first in order, hold those.
+"""Claims over all partitions: search each, choose the first items in order, hold them.
 
-A claim searches every partition at once, so none is served before another; the order is decided here, over
-all of them. Then the picked items are held in their partitions; those that another replica held first are
+A claim searches every partition at once, so that no partition is preferred, and orders the items
+here. The chosen items are then held in their partitions. Items that another replica held first are
 left out. A search costs what it returns, however many runs are parked.
 """
 
@@ -22,20 +22,20 @@ from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
 
 SPARE = 8
-"""A first search asks each partition for twice its fair share and so many more."""
+"""Added to each partition's share (twice its fair part of the limit) in a first search."""
 _RANK = slice(0, 20)
 _MOMENT = slice(20, 36)
 _ITEM = 57
-"""A ready step's place: rank, moment, stamp, number; then the item."""
+"""The length of a ready step's place (rank, moment, stamp, number), which the item follows."""
 
 
 class _Candidate(NamedTuple):
-    """An item that may be returned, with its place in the order."""
+    """An item that may be returned, with its sort key."""
 
     order: tuple[str, int]
     partition: int
     item: bytes
-    """The letter of its kind, and its name; a lease's also says its limit and token."""
+    """The letter of its kind, and its name; for a lease also its limit and token."""
     held: tuple[bytes, bytes]
     """Its arguments for `hold`: a ready step's place, or an item and its moment."""
     moment_us: int
@@ -66,7 +66,7 @@ class Claims:
         asked_due = _share(due_limit, len(self._keys))
         looks = await self._search(claim.wants, asked, asked_due)
         if _cut_short(looks, asked, limits) or _due_cut_short(looks, asked_due, due_limit):
-            # One partition has more than its share: search again, without a share.
+            # A partition may have more than its share: search again without shares.
             looks = await self._search(claim.wants, limits, due_limit)
         steps = _choose(claim.wants, looks)
         due = sorted(one for look in looks for one in look.due)[:due_limit]
@@ -82,7 +82,7 @@ class Claims:
                 tuple(_step(one, now_us) for one in few if _is_held(one, held)) for few in steps
             ),
             due=tuple(_due(one) for one in due if _is_held(one, held)),
-            # Rounded up: a caller that comes back then is not too early.
+            # Rounded up, so that a caller that comes back then is not too early.
             next_due_ms=max(0, -(-min(moments) // 1_000)) if moments else -1,
             now_us=now_us,
         )
@@ -132,7 +132,7 @@ def _is_held(one: _Candidate, held: set[tuple[int, bytes]] | None) -> bool:
 
 
 def _limits(wants: Sequence[Want]) -> list[int]:
-    """Return how many each want could need: earlier wants may pick its items, too."""
+    """Return how many items to search for each want: earlier wants may take some of its items."""
     before: dict[str, int] = {}
     limits: list[int] = []
     for want in wants:
@@ -150,7 +150,7 @@ def _cut_short(looks: list[_Page], asked: Sequence[int], limits: Sequence[int]) 
     for at, limit in enumerate(limits):
         if asked[at] >= limit:
             continue
-        # A lane that filled its page may go on.
+        # A lane that filled its page may have more.
         if any(_fullest_lane(look.steps[at]) >= asked[at] for look in looks):
             return True
     return False
@@ -169,7 +169,7 @@ def _due_cut_short(looks: list[_Page], asked: int, limit: int) -> bool:
 
 
 def _wanted(want: Want, limit: int) -> tuple[Any, ...]:
-    """Return a want as `peek` takes it: queues, and which of their lanes.
+    """Return a want as `peek` takes it: queues, and a filter of their lanes.
 
     Patterns are flattened to (kind, type, role), each escaped as in a lane.
     """
@@ -193,7 +193,7 @@ def _wanted(want: Want, limit: int) -> tuple[Any, ...]:
 
 
 def _choose(wants: Sequence[Want], looks: list[_Page]) -> list[list[_Candidate]]:
-    """Return for each want the first in order that no want before it took."""
+    """Return for each want its first items in order that no earlier want took."""
     taken: set[tuple[int, bytes]] = set()
     chosen: list[list[_Candidate]] = []
     for at, want in enumerate(wants):
@@ -238,7 +238,7 @@ def _due_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator
         item: bytes = found[at]
         moment: bytes = found[at + 1]
         run: int = found[at + 2]
-        # Of two at the same moment, leases come before timers.
+        # At the same moment, leases come before timers.
         order = moment.decode() + item[:1].decode()
         version = int(versions[run - 1])
         known = (item, moment)

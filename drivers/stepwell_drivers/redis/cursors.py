@@ -1,4 +1,4 @@
-"""Cursors: opaque to callers, checked here. Each tells what it is a place in."""
+"""Cursors: opaque to callers and checked here. Each names the list that it is a position in."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 
 
 def cursor_of(kind: str, place: object) -> str:
-    """Return a place as text."""
+    """Return a position as text."""
     return urlsafe_b64encode(msgspec.msgpack.encode((kind, place))).decode().rstrip("=")
 
 
 def place_of(cursor: str, kind: str, shape: type[T], start: T) -> T:
-    """Return the place that a cursor stands for; "" is the start.
+    """Return the position that a cursor stands for; "" is the start.
 
     Raises:
-        InvalidArgument: no store made it, or not for this list.
+        InvalidArgument: no store made the cursor, or it belongs to another list.
     """
     if not cursor:
         return start
@@ -48,7 +48,7 @@ def _bytes(cursor: str) -> bytes:
 
 
 def feed_cursor(store_id: str, places: Sequence[int]) -> str:
-    """Return a place in the feed: a stamp in each partition, in seven bytes."""
+    """Return a cursor of the feed: a stamp in each partition, in seven bytes each."""
     stamps = b"".join(place.to_bytes(_STAMP_BYTES, "big") for place in places)
     body = _mark(store_id) + stamps
     return urlsafe_b64encode(body).decode().rstrip("=")
@@ -58,7 +58,7 @@ def feed_places(cursor: str, store_id: str, partitions: int) -> list[int]:
     """Return a stamp in each partition.
 
     Raises:
-        InvalidArgument: the cursor is none of this store's.
+        InvalidArgument: the cursor is not from this store.
     """
     try:
         body = _bytes(cursor)

@@ -25,10 +25,11 @@ class Refusal:
 
 
 def refusal_of(error: RedisError) -> Refusal | None:
-    """Return the server's refusal, or None if the library raised the error itself (a connection's, say).
+    """Return the server's refusal, or None if the library raised the error itself (a connection's,
+    say).
 
-    Some refusals are raised as if the connection had failed (LOADING, WRONGPASS …); the library's
-    error code tells them apart. An unknown refusal is kept as it was.
+    The library raises some refusals (LOADING, WRONGPASS …) as connection errors; its error code
+    tells them apart. An unknown refusal is kept unchanged.
     """
     text = str(error)
     if error.status_code is not None:
@@ -40,24 +41,24 @@ def refusal_of(error: RedisError) -> Refusal | None:
 
 
 class Meaning(Enum):
-    """The consequence of a refusal. In each case nothing was done."""
+    """The consequence of a refusal. Nothing was done in any of these cases."""
 
     NO_SCRIPT = auto()
-    """Send the source."""
+    """The server doesn't know the script: send its source."""
     MOVED = auto()
-    """Another node has the slot now."""
+    """Another node owns the slot now."""
     ASK = auto()
-    """Another node has this key already, the slot not yet."""
+    """Another node already has this key; it doesn't own the slot yet."""
     LATER = auto()
-    """The same may work in a moment."""
+    """The same command may work in a moment."""
     ELSEWHERE = auto()
-    """This server accepts no writes any more: find the one that does, and retry."""
+    """This server no longer accepts writes: find the primary, and retry."""
     FULL = auto()
-    """There is no room."""
+    """The server has no room."""
     CLOSED = auto()
-    """It refuses this client; waiting doesn't help."""
+    """The server refuses this client; waiting doesn't help."""
     WRONG = auto()
-    """It refuses this command: a fault of the driver, or an unsuitable server."""
+    """The server refuses this command: a fault of the driver, or an unsuitable server."""
 
 
 _MEANINGS = {
@@ -116,7 +117,7 @@ def words_of(refusal: Refusal, name: str) -> str:
 
 
 def error_of(refusal: Refusal, name: str) -> StoreUnavailable:
-    """Return the port's error where retrying is over, or useless. Nothing was done."""
+    """Return the port's error for a refusal that is not retried any further. Nothing was done."""
     words = words_of(refusal, name)
     if meaning_of(refusal) is Meaning.FULL or "No space left" in refusal.words:
         return StoreFull(words)

@@ -1,4 +1,4 @@
-"""Groups of what is sent together: calls of one script, each for runs of one partition."""
+"""Groups of parts that are sent together: one script call for the runs of one partition."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call, Script
 
 GROUP_BYTES = 256 * 1024
-"""A call that has so many bytes takes no further run: a server that is nearly full refuses it as a whole."""
+"""A call with more bytes takes no further run, because a nearly full server refuses a call as a whole."""
 
 
 class Group:
-    """Parts for runs of one partition, for one call."""
+    """The parts for runs of one partition, sent as one call."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.places: list[int] = []
-        """The places of its parts among all that came together."""
+        """The index of each part in the caller's list."""
         self.size = 0
         self._keys: list[bytes] = []
         self._lines: list[bytes] = []
-        """The runs' lines in the partition's book."""
+        """The fields of the runs' lines in the partition's book."""
         self._numbers: dict[str, int] = {}
         self._parts: list[tuple[Any, ...]] = []
         self._arguments: list[bytes] = []
@@ -38,7 +38,7 @@ class Group:
         parts: tuple[Any, ...],
         arguments: Sequence[bytes],
     ) -> None:
-        """Take something of a run, behind what is there. `keys` are those of the run that the script needs."""
+        """Append a part for a run; `keys` are the run's keys that the script needs."""
         number = self._numbers.get(run.name)
         if number is None:
             number = self._numbers[run.name] = len(self._numbers) + 1
@@ -50,14 +50,14 @@ class Group:
         self.size += sum(map(len, arguments))
 
     def ask(self, script: Script, keys: Sequence[bytes], *head: Any) -> Ask:
-        """Return its call, with these keys before those of its runs; `head` stands before the runs' number."""
+        """Return the call: `keys` come before the runs' keys, and `head` before the number of runs."""
         packed_head = packed((*head, len(self._lines), self._parts))
         call = Call(script, (*keys, *self._keys), (packed_head, *self._lines, *self._arguments))
         return Ask(self.partition.slot, call)
 
 
 class Groups:
-    """Groups for what comes together: what is for one run goes in one, in order."""
+    """Sorts parts into groups: all parts for one run go into one group, in order."""
 
     def __init__(self) -> None:
         self.all: list[Group] = []
@@ -66,16 +66,16 @@ class Groups:
         """The last group of each partition."""
 
     def knows(self, run: RunKeys) -> bool:
-        """Return whether something for this run came before."""
+        """Return whether a part for this run was added before."""
         return run.name in self._of_run
 
     def alone(self, run: RunKeys) -> Group:
-        """Return a group that takes this run only, and is none of `all`."""
+        """Return a group for this run only, which is not in `all`."""
         group = self._of_run[run.name] = Group(run.partition)
         return group
 
     def of(self, run: RunKeys) -> Group:
-        """Return a run's group."""
+        """Return the group of a run."""
         group = self._of_run.get(run.name)
         if group is None:
             group = self._last.get(run.partition.number)
@@ -87,9 +87,9 @@ class Groups:
 
 
 def failure_of(failures: Sequence[StoreError], *, is_done: bool) -> StoreError:
-    """Return the one error for all groups. `is_done`: some of what came together was done.
+    """Return one error for all groups; `is_done` says that some parts were applied.
 
-    "Nothing was done" is said only when that is certain of each.
+    It says "nothing was done" only if that is certain of each part.
     """
     for failure in failures:
         if not isinstance(failure, StoreUnavailable | OutcomeUnknown):

@@ -1,8 +1,10 @@
-"""Hints by publish and subscribe: one channel a store, a message for all that one turn changed.
+"""Hints by publish and subscribe: one channel for each store, one message for each turn of the
+event loop.
 
-A hint is published after its commit, so the change can be read by then. Subscribers of this process are
-notified at once; its own messages that come back from the server are dropped. A lost connection may have
-lost hints, so every subscriber then learns that anything may have changed.
+A hint is published after its commit, so that the change can be read by then. Subscribers of this
+process are notified at once, so its own messages are dropped when the server sends them back. A
+lost connection may have lost hints, so every subscriber is then told that anything may have
+changed.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
 QUIET_SECONDS = 10.0
-"""The server is pinged after so long a silence."""
+"""The server is pinged after this much silence."""
 RUNS_MAX = 1_000
-"""A message that would name more runs names none: anything may have changed."""
+"""A message about more runs names none of them: anything may have changed."""
 
 _message = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, str, int]]]).decode
 
 
 class RedisHints:
-    """Publishes this process's changes, and notifies its subscribers of all."""
+    """Publishes this process's changes, and passes on those of all processes."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
@@ -39,11 +41,11 @@ class RedisHints:
         self._publishing: asyncio.Task[None] | None = None
         self._queued: dict[RunKey, int] = {}
         self._listens = 0
-        """1 while this process is among those who listen."""
+        """1 while this process listens on the channel."""
         self._closed = False
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        """Call `hint` from now on. Returns a function that ends this."""
+        """Call `hint` on every change from now on; return a function that unsubscribes."""
         stop = self._hints.subscribe(hint)
         if self._listening is None and not self._closed:
             self._listening = self._base.network.runtime.spawn(
@@ -52,9 +54,11 @@ class RedisHints:
         return stop
 
     def publish(self, runs: Mapping[RunKey, int], *, listeners: int = -1) -> None:
-        """Notify this process's subscribers soon, and all others when the last message has left.
+        """Notify this process's subscribers soon, and other processes once the previous message was
+        sent.
 
-        `listeners`: how many listen at the server where the change was made; below 0: it isn't known.
+        `listeners` is the number of subscribers at the server where the change was made; below 0:
+        unknown.
         """
         if not runs or self._closed:
             return
@@ -77,16 +81,16 @@ class RedisHints:
                 named = [(tenant, run, version) for (tenant, run), version in runs.items()]
                 message = msgspec.msgpack.encode((self._name, named))
                 sent = ("PUBLISH", self._base.channel, message)
-                # To any node: a cluster passes it on to all.
+                # Any node will do: a cluster passes messages on to all.
                 slot = self._base.keys.partitions[0].slot
                 await self._base.network.ask(Ask(slot, sent))
         except StoreError:
-            self._queued.clear()  # Hints may be lost: their readers poll.
+            self._queued.clear()  # Hints may be lost, because their readers poll.
         finally:
             self._publishing = None
 
     async def _listen(self) -> None:
-        """Listen; when the connection is lost, open it again. Never ends by itself."""
+        """Listen, and reconnect whenever the connection is lost. Never ends by itself."""
         network, failures = self._base.network, 0
         while True:
             # Another server each time, in case one is gone.
@@ -119,22 +123,22 @@ class RedisHints:
             return
         kind, _, body = parts
         if kind == b"subscribe":
-            # From now on: what came before may have been missed.
+            # Hints from before this point may have been missed.
             self._listens = 1
             self._hints.publish(ANYTHING)
         elif kind == b"message":
             try:
                 name, named = _message(body)
             except msgspec.DecodeError:
-                return  # Not from one of us.
+                return  # Not a message of ours.
             if name != self._name:
                 self._hints.publish(newest(named))
 
     async def close(self) -> None:
-        """Listen and publish no more. Safe to call twice."""
+        """Stop listening and publishing. Safe to call twice."""
         publishing = self._publishing
         if publishing is not None and not self._closed:
-            # The last commits are published, if that takes no time.
+            # Publish the last commits, unless that takes long.
             await asyncio.wait((publishing,), timeout=1.0)
         self._closed = True
         self._hints.clear()
@@ -147,7 +151,7 @@ class RedisHints:
 async def _until_silent(
     lost: asyncio.Future[None], send: Callable[[Command], None], received: asyncio.Event
 ) -> None:
-    """Wait until the connection ends, or until its server doesn't even answer a ping."""
+    """Wait until the connection ends or its server stops answering pings."""
     while not lost.done():
         received.clear()
         send(("PING",))

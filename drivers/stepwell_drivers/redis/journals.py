@@ -1,7 +1,7 @@
 """Journals: entries that workers write while they hold a lease, and pages of them.
 
-All recordings that come together for a partition are one call of its script. Entries are rows of their run,
-which a commit that ends a lease changes as well, so that each comes before the other.
+Recordings that arrive together for one partition are sent in one script call. Entries are rows of
+their run. A commit that ends the lease changes the same rows, so the two are always ordered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepwell_drivers.redis.packing import packed_entry
 from stepwell_drivers.redis.wire import Reply
 
 LOOKED_AT = 10_000
-"""So many entries a page looks at in one go."""
+"""The number of entries that a page reads through in one call."""
 _NUMBER_MAX = 2**53
 _ACCEPTED, _REFUSED = Written(), Written(accepted=False)
 _IS_ACCEPTED = ord("A")
@@ -37,9 +37,9 @@ class Journals:
         """Send the recordings to their partitions; one result each, in order.
 
         Raises:
-            InvalidArgument: one of them can't be kept; nothing was sent.
+            InvalidArgument: a recording can't be stored; nothing was sent.
             StoreUnavailable: nothing was written.
-            OutcomeUnknown: something may have been.
+            OutcomeUnknown: entries may have been written.
         """
         base, groups = self._base, Groups()
         for place, one in enumerate(recordings):
@@ -68,7 +68,7 @@ class Journals:
         return [results[place] for place in range(len(recordings))]
 
     async def page(self, query: JournalQuery) -> Page[StoredEntry]:
-        """Return journal entries; the cursor is set at the end, too."""
+        """Return journal entries; the last page has a cursor, too."""
         run = self._base.run(query.tenant_id, query.run_id)
         place = min(max(place_of(query.cursor, "n", int, 1), 1), _NUMBER_MAX)
         filters = (

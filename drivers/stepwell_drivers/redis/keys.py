@@ -1,13 +1,13 @@
-"""Every name that goes into Redis, made in one place: partitions, keys, and names within them.
+"""Makes every name that goes into Redis: partitions, keys, and names within keys.
 
-A part is a name, which may hold `:`, or an id or a key, which may hold anything but NUL. It is escaped: what
-could end a part or a hash tag (`:`, `{`, `}`, `%`), control characters and what stands apart in our
-indexes become `%XX`. What is left is valid UTF-8 without any byte below 0x20, so parts are joined
-with `:` in keys and with 0x01 in indexes, and are told apart again.
+Each part of a name is escaped: `:`, `{`, `}`, `%` and control characters become `%XX`. The result
+is valid UTF-8 without any byte below 0x20, so parts can be joined with `:` in keys and with 0x01 in
+indexes, and split again.
 
-All rows of a run, and what is due or ready of it, lie in one partition: keys with one hash tag, which a
-cluster keeps together and a script may change together. Where a run's id is a UUID its last twelve digits
-tell the partition: a fork's id ends as its parent's, and so the two lie together.
+All rows of a run, its due items and its ready steps lie in one partition: keys with one hash tag,
+which a cluster keeps together and a script may change together. If a run's id is a UUID, its last
+twelve digits determine the partition. A fork's id ends like its parent's, so both lie in the same
+partition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})")
 
 @lru_cache(maxsize=65_536)
 def escape(name: str) -> str:
-    """Return a name as it stands within a key."""
+    """Return a name as it is written within a key."""
     return _ESCAPED.sub(_escaped, name)
 
 
@@ -39,49 +39,49 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return the name that was escaped."""
+    """Return the original of an escaped name."""
     return unquote_to_bytes(text).decode() if "%" in text else text
 
 
 def slot_of(tag: str) -> int:
-    """Return the slot in which a cluster keeps the keys of this hash tag."""
+    """Return the slot of a cluster that has the keys of this hash tag."""
     return key_slot(tag.encode())
 
 
 class Partition(NamedTuple):
-    """The keys of a partition that are no run's, as bytes."""
+    """The keys of a partition that belong to no run, as bytes."""
 
     number: int
     tag: str
-    """With its braces."""
+    """The hash tag, with its braces."""
     slot: int
     book: bytes
-    """Hash: the partition's time, and a line for each run: version, status, and what made it."""
+    """Hash: the partition's time, and a line for each run with its version, status and last commit."""
     wake: bytes
-    """Sorted set: what sleeps until a moment (a delay, a deadline, the end of a hold)."""
+    """Sorted set: items that sleep until a moment (a delay, a deadline, the end of a hold)."""
     ready: bytes
-    """Sorted set by name: what may be leased, lane after lane, each in its order."""
+    """Sorted set by name: steps that may be leased, lane after lane, each in its order."""
     due: bytes
-    """Sorted set: expired leases and timers that ran out, by their moment."""
+    """Sorted set: expired leases and timers, by their moment."""
     holders: bytes
     """Sorted set by name: tenant, worker → leases."""
     lists: bytes
-    """Sorted set by name, lists that go over all runs, one behind the other: tenant, birth → run, with
-    what it is listed by, forks once more by parent; tenant, birth → open question; tenant or any,
-    pipeline or any, status, end → run.
+    """Sorted set by name: the lists over all runs, one after another. (1) tenant, creation → run,
+    with its filterable fields; forks also by parent. (2) tenant, creation → open question. (3)
+    tenant or any, pipeline or any, status, end → run.
     """
     reservations: bytes
-    """Hash: tenant, pipeline and idempotency key → the run and its commit that reserved it. They lie apart
-    from their runs.
+    """Hash: tenant, pipeline and idempotency key → the run that reserved it, and its commit. May
+    lie in another partition than the run.
     """
     logged: bytes
-    """Sorted set: runs with a log, by a moment that is not after its oldest entry's."""
+    """Sorted set: runs with a log, by a moment no later than their oldest entry."""
     tombstones: bytes
-    """Sorted set: runs that may not be created, by the end of their tombstone."""
+    """Sorted set: deleted runs whose ids are taken, by the end of their tombstone."""
     feed: bytes
     """Stream: every commit, and for a while every deletion."""
     trash: bytes
-    """Sorted set: what is left of deleted runs and is yet to be taken away."""
+    """Sorted set: deleted runs whose remains are not removed yet."""
 
 
 class RunKeys(NamedTuple):
@@ -95,15 +95,15 @@ class RunKeys(NamedTuple):
     orders: bytes
     """Sorted set by name: the orders in which rows are read."""
     logs: bytes
-    """Stream: the log, with the moments of appending as ids."""
+    """Stream: the log; the ids are the moments of appending."""
     log_marks: bytes
-    """Hash: kind and execution → the first and the last of its entries."""
+    """Hash: kind and execution → its first and last entry."""
     rubbish: bytes
-    """The key of a deleted run's remaining rows, until nothing refers to them any more."""
+    """The key of a deleted run's remaining rows, until nothing refers to them."""
     kept: bytes
-    """The same of a run that has a family: results and journals stay as long as one of it is there."""
+    """The same for a run with a family: results and journals stay while a run of the family exists."""
     family: bytes
-    """Hash: the family that goes by this run's id. Each fork that was ever to join → its partition."""
+    """Hash: the family of which this is the first run. Each fork that may have joined → its partition."""
     tenant_feed: bytes
     """Stream: every commit of the tenant in this partition, and for a while every deletion."""
     tenant_deletions: bytes
@@ -118,16 +118,16 @@ class Keys:
         self.partitions = tuple(
             _partition(number, tag) for number, tag in enumerate(_tags(prefix, partitions))
         )
-        # Bound to this store: names of other stores are others.
+        # A cache for each store, because stores have different names.
         self.of_run = lru_cache(maxsize=16_384)(self._of_run)
 
     def number_of(self, *names: str) -> int:
-        """Return the number of the partition in which something of these names lies."""
+        """Return the number of the partition that has the thing of these names."""
         joined = ":".join(escape(name) for name in names)
         return zlib.crc32(joined.encode()) % len(self.partitions)
 
     def of_name(self, name: bytes) -> RunKeys:
-        """Return the keys of the run that is named so."""
+        """Return the keys of the run with this name."""
         tenant, _, run = name.decode().partition(":")
         return self.of_run(unescape(tenant), unescape(run))
 
@@ -155,12 +155,14 @@ class Keys:
         return f"{partition.tag}feed-of:{escape(tenant_id)}".encode()
 
     def reservation(self, tenant_id: str, pipeline_id: str, key: str) -> tuple[Partition, str]:
-        """Return where an idempotency key's reservation lies: the partition, and the name there."""
+        """Return the partition of an idempotency key's reservation, and its name there."""
         names = (tenant_id, pipeline_id, key)
         return self.partitions[self.number_of(*names)], SEPARATOR.join(map(escape, names))
 
     def presence(self, tenant_id: str) -> tuple[Partition, bytes, bytes]:
-        """Return where a tenant's workers are listed: by when they are forgotten, and as they are."""
+        """Return where a tenant's workers are: the partition, the key of their expiry times, the
+        key of their records.
+        """
         partition = self.partitions[self.number_of(tenant_id)]
         name = escape(tenant_id)
         until = f"{partition.tag}workers-until:{name}".encode()
@@ -173,25 +175,25 @@ def meta_key(prefix: str) -> bytes:
 
 
 def channel(prefix: str) -> bytes:
-    """Return the channel on which hints are told."""
+    """Return the channel of hints."""
     return f"{{{prefix}}}hints".encode()
 
 
 def worker_leases(tenant_id: str, worker_id: str) -> str:
-    """Return what the leases of a worker begin with."""
+    """Return the prefix of a worker's leases."""
     return SEPARATOR.join((escape(tenant_id), escape(worker_id), ""))
 
 
 def worker_of(who: bytes) -> tuple[str, str]:
-    """Return worker and instance of who has a lease."""
+    """Return the worker and instance of a lease's holder."""
     _, worker_id, instance_id = who.decode().split(SEPARATOR)
     return unescape(worker_id), unescape(instance_id)
 
 
 def _tags(prefix: str, partitions: int) -> list[str]:
-    """Return hash tags whose slots lie evenly over all: each in its own share of them.
+    """Return hash tags whose slots are spread evenly, one in each partition's share.
 
-    Part of the format: a store that was created with them finds its rows by them.
+    Part of the storage format: a store finds its rows by the tags that it was created with.
     """
     share = SLOTS / partitions
     tags: list[str] = []

@@ -1,8 +1,8 @@
-"""Logs: a stream for each run, whose ids are the moments of appending by the store's clock.
+"""Logs: a stream for each run, whose ids are the times of appending by the store's clock.
 
-So what is old is at its beginning, and a purge looks at nothing that is newer. Which run has the oldest
-entry is told by an index of each partition; of many that wrote at the same time each gives a little in
-turn, and more the longer it takes.
+The oldest entries are at a stream's start, so a purge reads nothing newer. An index in each
+partition tells which run has the oldest entry. If many runs wrote at the same time, a purge removes
+a little from each in turn, and more the longer it takes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepwell_drivers.redis.rows import log_of, packed
 from stepwell_drivers.redis.scripts import Call
 
 LOG_ENTRIES_MAX = 100_000
-"""About so many lines a run keeps; older ones go."""
+"""The approximate number of entries that a run keeps; older ones are removed."""
 READ_AT_ONCE = 1_000
 """Page size when reading one execution's entries."""
 REMOVED_AT_ONCE = 500
@@ -31,8 +31,8 @@ REMOVED_AT_ONCE = 500
 RUNS_AT_ONCE = 32
 """Runs of each partition in a round of a purge."""
 STRICT_ROUNDS = 16
-"""Rounds of a purge that take runs' entries in turn exactly; each later one takes twice as much time
-together as the one before it."""
+"""The rounds of a purge that remove entries of all runs strictly by age. After these, each round
+covers twice the time span of the round before."""
 _LATEST_US = 9 * 10**15
 _AFTER_MAX = 2**63 - 1
 
@@ -44,10 +44,10 @@ class Logs:
         self._base = base
 
     async def append(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:
-        """Append to a run's log, each entry once; False: there is no such run."""
+        """Append to a run's log, each entry once; return False if the run doesn't exist."""
         run = self._base.run(tenant_id, run_id)
         one = run.partition
-        # Of this call: when no answer came, it tells whether the entries are there.
+        # Names this call: after a lost reply it tells whether the entries were appended.
         name = self._base.network.runtime.new_id().encode()
         keys = (one.book, run.rows, run.logs, run.log_marks, one.logged)
         lines = [
@@ -64,7 +64,7 @@ class Logs:
         return answer == 1
 
     async def page(self, query: LogQuery) -> Page[LogEntry]:
-        """Return log entries; the cursor is set at the end, too."""
+        """Return log entries; the last page has a cursor, too."""
         run, limit = self._base.run(query.tenant_id, query.run_id), max(query.limit, 1)
         moment, count = place_of(query.cursor, "l", tuple[int, int], (0, 0))
         if not (0 <= moment <= _AFTER_MAX and 0 <= count <= _AFTER_MAX):
@@ -104,14 +104,14 @@ class Logs:
     # --- purging ---
 
     async def purge(self, which: OldLogs) -> int:
-        """Remove entries of any run that are so old, the oldest first; return how many."""
+        """Remove old entries of any run, the oldest first; return how many."""
         older, limit = number(micros(max(which.older_ms, 0))), max(which.limit, 1)
         removed = rounds = slack_us = 0
         while removed < limit:
             oldest = await self._oldest(older)
             if not oldest:
                 break
-            # Up to where the next run has the oldest one, and a little further.
+            # Up to the next run's oldest entry, and a little further.
             latest_us = oldest[1][0] + slack_us if len(oldest) > 1 else _LATEST_US
             few = [run for moment, run in oldest if moment <= latest_us]
             removed += await self._remove(few, older, latest_us, limit - removed)
@@ -121,7 +121,7 @@ class Logs:
         return removed
 
     async def _oldest(self, older: bytes) -> list[tuple[int, RunKeys]]:
-        """Return runs that may have an entry so old, by a moment that isn't after it."""
+        """Return runs that may have an old enough entry, each with a moment no later than that entry."""
         base = self._base
         asks = [
             Ask(

@@ -1,11 +1,11 @@
 """Routes commands to the server, or to the cluster node that owns the partition, and retries them.
 
-Retries are this module's alone. A call that changed nothing (no connection, a passing refusal, a moved slot)
-is retried for a while, with full jitter. Where a command was sent and no reply came, it is retried only if
-that is harmless; otherwise the caller learns that the outcome is unknown.
+Only this module retries. A call that changed nothing (no connection, a temporary refusal, a moved
+slot) is retried for a while, with full jitter. A command that was sent without a reply is retried
+only if that is harmless; otherwise its outcome is reported as unknown.
 
-This is why the library's cluster client isn't used: it follows slots and retries by itself, also after a
-lost reply, and so hides the one thing that a commit has to know: whether the command was sent.
+The library's cluster client isn't used, because it retries by itself, also after a lost reply, and
+doesn't tell whether the command was sent, which a commit has to know.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ RETRY_SECONDS = 5.0
 BACKOFF_SECONDS = 0.02
 BACKOFF_SECONDS_MAX = 0.5
 CLOSE_SECONDS = 5.0
-"""The time that calls under way have to end when the store is closed; then they are cut off."""
+"""The time that running calls have to end when the store is closed; then they are cut off."""
 HOPS_MAX = 8
-"""Moved slots that a call follows at once, before it backs off."""
+"""Redirections that a call follows at once before it backs off."""
 
 _ASKING = ("ASKING",)
 
@@ -65,10 +65,10 @@ class _Link:
         return self.open
 
     async def ready(self) -> Connection:
-        """Return a connection; many may wait for the same one.
+        """Return the connection; many callers may wait for it.
 
         Raises:
-            Lost, Refused: there is none.
+            Lost, Refused: it can't be opened.
         """
         connection = self.live()
         if connection is not None:
@@ -80,7 +80,7 @@ class _Link:
             opening.add_done_callback(_seen)
             self._opening = opening
         opening = self._opening
-        # A caller may be cancelled: others still wait, and the connection is kept even if none does.
+        # If a caller is cancelled, others may still wait, and the connection is kept in any case.
         await asyncio.wait((opening,))
         if opening.cancelled():
             raise Lost(f"{self._address.name} is asked no more", sent=False)
@@ -95,7 +95,7 @@ class _Link:
         return self.open
 
     async def close(self) -> None:
-        """Close the connection, and the one that is only being opened."""
+        """Close the connection, also one that is still being opened."""
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait((self._opening,))
@@ -110,25 +110,25 @@ class Network:
         self.place = place
         self.runtime = runtime
         self.closed = False
-        """Nothing more is begun."""
+        """True: no call may begin."""
         self.is_over = False
-        """Nothing more is opened."""
+        """True: no connection may be opened."""
         self._under_way = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._links: dict[tuple[Address, int], _Link] = {}
         self._owners: dict[int, Address] = {}
-        """Slot by slot; empty where there is but one server."""
+        """The owner of each slot; empty if there is one server."""
         self._refreshing: asyncio.Task[None] | None = None
 
-    # --- who is where ---
+    # --- owners of slots ---
 
     def servers(self) -> list[Address]:
         """Return all servers that accept writes."""
         return sorted(set(self._owners.values())) or [self.place.seeds[0]]
 
     def owner_of(self, slot: int) -> Address:
-        """Return the owner of a slot, as far as it is known."""
+        """Return the last known owner of a slot."""
         return self._owners.get(slot) or self.place.seeds[0]
 
     async def refresh(self) -> int:
@@ -157,7 +157,7 @@ class Network:
         raise failure
 
     async def _close_unused(self) -> None:
-        """Close connections to servers that own no slot any more."""
+        """Close connections to servers that no longer own a slot."""
         known = {*self._owners.values(), *self.place.seeds}
         for key in [key for key in self._links if key[0] not in known]:
             await self._links.pop(key).close()
@@ -170,7 +170,7 @@ class Network:
         try:
             await self.refresh()
         except StoreUnavailable:
-            pass  # The next call that needs a slot asks again, and reports it.
+            pass  # The next call that needs a missing slot asks again, and reports it.
         finally:
             self._refreshing = None
 
@@ -181,21 +181,22 @@ class Network:
             link = self._links[key] = _Link(self, address)
         return link
 
-    # --- asking ---
+    # --- calls ---
 
     async def ask(self, ask: Ask, *, again: bool = True) -> Reply:
-        """Send a command until it is answered, for a while. `again`: it may be done twice.
+        """Send a command, and retry for a while until it is answered; `again`: it may be executed
+        twice.
 
         Raises:
-            StoreUnavailable: nothing was done (or, with `again`, it doesn't matter).
-            OutcomeUnknown: without `again`: it may have been done.
+            StoreUnavailable: nothing was done, or it doesn't matter (`again`).
+            OutcomeUnknown: it may have been done (without `again`).
         """
         with self._begun():
             reply, _ = await self._ask(ask, again=again, then=None)
             return reply
 
     async def ask_all(self, asks: Sequence[Ask]) -> list[Reply]:
-        """Send commands together that may be done twice; replies in their order."""
+        """Send commands together that may be executed twice; return the replies in order."""
         with self._begun():
             replies = await self._ask_together(asks, again=True, then=None)
         for reply in replies:
@@ -204,9 +205,10 @@ class Network:
         return replies
 
     async def commit_all(self, asks: Sequence[Ask]) -> list[Reply | StoreError]:
-        """Send commits together, none of them twice unless it is known to be safe; results in order.
+        """Send commits together, and repeat one only where that is known to be safe; return the
+        results in order.
 
-        With `?wait=N`, a reply is one that so many replicas have.
+        With `?wait=N`, a commit counts as done once N replicas have it.
         """
         place = self.place
         then = ("WAIT", place.wait, place.wait_ms) if place.wait else None
@@ -216,13 +218,13 @@ class Network:
     async def _ask_together(
         self, asks: Sequence[Ask], *, again: bool, then: Command | None
     ) -> list[Reply | StoreError]:
-        """Send in one go what can be sent at once; failed ones are retried."""
+        """Send commands in one write, and retry those that failed."""
         sent: list[tuple[Connection, asyncio.Future[Reply]] | None] = []
         for ask in asks:
             connection = self._link(self.owner_of(ask.slot), ask.slot).live()
             sent.append(None if connection is None else (connection, connection.ask(ask.command())))
         used = dict.fromkeys(one[0] for one in sent if one is not None)
-        # One WAIT for all commands of a connection: it waits for the last of them.
+        # One WAIT for all commands of a connection is enough: it waits for the last of them.
         acks = {one: one.ask(then) for one in used} if then is not None else {}
         results: list[Reply | StoreError] = []
         patient: list[int] = []
@@ -244,7 +246,7 @@ class Network:
         *,
         again: bool,
     ) -> Reply | StoreError | Lost:
-        """Return the reply, or why there is none: a `Lost` may still be retried."""
+        """Return the reply, or an error; a `Lost` may still be retried."""
         connection, future = sent
         try:
             reply: Reply = await future
@@ -317,7 +319,7 @@ class Network:
                 elif meaning in {Meaning.LATER, Meaning.ELSEWHERE}:
                     elsewhere = None
                     if meaning is Meaning.ELSEWHERE:
-                        # A host name may resolve to another server now: connect anew.
+                        # The host name may resolve to another server now: reconnect.
                         connection.end("is a replica now")
                     self._refresh_soon()
                 else:
@@ -329,7 +331,7 @@ class Network:
             await self.runtime.sleep(pause_s)
 
     def _follow(self, slot: int, refusal: Refusal, asked: Address) -> Address | None:
-        """Record where a slot is; return the server to ask once (ASK), if any."""
+        """Record the new owner of a slot; return the server to ask once (ASK), if any."""
         _, _, where = refusal.words.partition(" ")
         host, _, port = where.rpartition(":")
         if not port.isdecimal() or not self.place.is_cluster:
@@ -347,7 +349,8 @@ class Network:
         return self.runtime.random() * longest
 
     async def ask_server(self, address: Address, sent: Command) -> Reply:
-        """Send a command to one server, whatever slots it owns; a refusal is the reply.
+        """Send a command to one server, whatever slots it owns; return its reply, which may be a
+        refusal.
 
         Raises:
             Lost, Refused: it can't be reached.
@@ -358,16 +361,16 @@ class Network:
         """Open a connection of its own for published messages."""
         return await connect(self.place, address, self.runtime, on_message)
 
-    # --- the end ---
+    # --- closing ---
 
     def check_open(self) -> None:
-        """Refuse when the store was closed."""
+        """Raise if the store was closed."""
         if self.closed:
             raise StoreUnavailable("this store was closed")
 
     @contextmanager
     def _begun(self) -> Generator[None]:
-        """Delay the store's close while a call runs; refuse calls after it began."""
+        """Delay the store's close while a call runs; refuse calls that begin after it."""
         self.check_open()
         self._under_way += 1
         self._quiet.clear()
@@ -379,7 +382,7 @@ class Network:
                 self._quiet.set()
 
     async def close(self) -> None:
-        """Wait a while for calls under way; then close all connections."""
+        """Wait a while for running calls, then close all connections."""
         self.closed = True
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):

@@ -1,4 +1,4 @@
-"""Opens a store: checks the servers first, and refuses those that would lose rows or could not work."""
+"""Opens a store: checks the servers first, and refuses those that would lose rows or can't work."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
 SCHEMA = 6
-"""The version of the keys and rows: where a run lies, what is listed, how keys are named. A store with another
-one is refused."""
+"""The version of the storage format. A store with another one is refused."""
 PARTITIONS = 1
-"""On one server. What is committed together takes a call of a script in each, and so does a claim."""
+"""The partitions of a store on one server. A group of commits, and a claim, take one script call in each."""
 PARTITIONS_IN_CLUSTER = 24
-"""In a cluster: eight a master with three masters, and two or three with ten."""
+"""The partitions of a store in a cluster: eight for each of three masters, two or three for each of ten."""
 _SETTLED = "settled"
-"""The fact that says that every partition has the store's id."""
+"""The fact which tells that every partition has the store's id."""
 
 
 class Opened(NamedTuple):
@@ -77,7 +76,7 @@ def _counted(count: int, what: str) -> str:
 
 async def _check(network: Network, place: Place) -> Promise:
     if place.is_cluster:
-        # Before its slots are asked for: a server that is no cluster node says so here.
+        # Before the slots are read, so that a server which is no cluster node is reported as such.
         await _first_that_answers(network, place)
         lacking = await network.refresh()
         if lacking:
@@ -182,10 +181,10 @@ async def _meta(
 
 
 async def _settle(base: Base, *, is_new: bool) -> None:
-    """Write the store's id into each partition when the store is created; later see that it is there.
+    """Write the store's id into each partition of a new store; check it in an existing one.
 
     Raises:
-        StoreRefused: a partition has lost it, and with it all that was acknowledged there.
+        StoreRefused: a partition has lost the id, and with it everything acknowledged there.
     """
     arguments = (base.store_id.encode(), b"%d" % is_new)
     found = await base.network.ask_all(

@@ -1,8 +1,9 @@
-"""Packs a commit for the script, with all that can be written as it is.
+"""Packs a commit for its script, with rows that are written unchanged.
 
-`commit.lua` knows the parts by their order here, and fields and bodies by number, from 1. Names of the store are
-escaped where they go into keys and indexes, durations are in microseconds, and numbers that may exceed 53 bits
-are digits. Rows are arguments of their own because the MessagePack of scripts knows no bytes.
+`commit.lua` knows the parts by their order here, and fields and bodies by number, from 1. Names are
+escaped where they go into keys and indexes, durations are in microseconds, and numbers that may
+exceed 53 bits are sent as digits. Rows are separate arguments, because MessagePack in scripts has
+no bytes type.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from stepwell_drivers.redis.rows import (
 )
 
 CHANGED_NAMES_MAX = 1_000
-"""A commit that changed more rows doesn't list them: a replica that is behind reads everything."""
+"""A commit that changed more rows than this doesn't list them, so a replica that is behind reads everything."""
 DELAY_MS_MAX = 9 * 10**12
 _MOMENT_MAX = 10**16 - 1
 _FORKS = "\x02"
-"""Separates tenant and parent: sorts after all entries of the tenant alone."""
+"""Separates tenant and parent in a fork's list entry; sorts after all entries of the tenant alone."""
 _ASKED, _ENDED = "\x03", "\x04"
-"""First characters of the other lists' entries; no name begins so."""
+"""First characters of the other lists' entries; no name begins with them."""
 _LARGEST = 2**63 - 1
 _STATES = {
     ExecutionStatus.READY: "R",
@@ -70,7 +71,7 @@ class Packed(NamedTuple):
     """A commit as the script takes it."""
 
     parts: tuple[Any, ...]
-    """Behind the number of its run and its place in the group."""
+    """Its parts, which follow the number of its run and its place in the group."""
     arguments: list[bytes]
 
     @property
@@ -92,21 +93,21 @@ def pack(commit: Commit) -> Packed:
 
 
 class _Packing:
-    """One commit on its way."""
+    """The commit that is being packed."""
 
     __slots__ = ("_bodies", "_commit", "_members", "_plain", "_reads")
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
         self._reads = {"x": 1}
-        """Fields that the script reads, with their numbers; the first is the head of the run's executions."""
+        """The numbers of the fields that the script reads; the first is the head of the run's executions."""
         self._plain: list[bytes] = []
-        """Fields that are written as they are, each with its value behind it."""
+        """Fields that are written unchanged, each followed by its value."""
         self._bodies = [_line(commit).encode(), _record(commit)]
-        """Values that the script puts something in front of, or may write; the first two are the run's line
-        and the commit's record."""
+        """Values that the script prefixes, or writes conditionally; the first two are the run's
+        line and the commit's record."""
         self._members: list[str] = []
-        """Entries for the run's orders."""
+        """New entries of the run's orders."""
 
     def packed(self) -> Packed:
         """Return all parts and arguments."""
@@ -138,7 +139,7 @@ class _Packing:
         self._plain += (field.encode(), value)
 
     def _run(self) -> None:
-        """Take the rows of which a commit has one at the most."""
+        """Pack the rows of which a commit has at most one."""
         commit = self._commit
         self._write("run", run_row(commit.run))
         if commit.version == 1:
@@ -161,15 +162,16 @@ class _Packing:
                 self._members.append(f"g{place}")
 
     def _tasks(self) -> list[int]:
-        """Take the tasks; return those that may be in no plan's order, each with its revision."""
+        """Pack the tasks; return those that may be missing in all plans, each with its revision."""
         commit = self._commit
         for task in commit.tasks:
             self._plain += (f"t:{task.task_id}".encode(), body_of(task))
             if task.held_key:
-                # For its deletion: reservations lie in other partitions.
+                # Kept for the run's deletion: reservations lie in other partitions.
                 names = (commit.tenant_id, commit.run.spec.pipeline_id, task.held_key)
                 self._members.append(f"d{SEPARATOR.join(map(escape, names))}")
-        # A run's tasks come with its plans; a fork's own, which its parent's plans had, with its birth.
+        # Tasks normally come with a plan. Those of a fork, from its parent's plans, come with its
+        # first commit.
         if commit.plan is None and commit.version > 1:
             return []
         planned = self._planned()
@@ -211,7 +213,7 @@ class _Packing:
         )
 
     def _place(self, number: int, execution: Execution) -> tuple[str, int, str]:
-        """Return what stands before and behind the moment in a ready step's place, and its delay."""
+        """Return the text before and after the moment in a ready step's place, and its delay."""
         rank = f"{_LARGEST - execution.priority:020d}"
         before = f"{lane(self._commit.tenant_id, execution)}{SEPARATOR}{rank}"
         return (before, micros(execution.delay_ms), f"{number % 100_000:05d}")
@@ -235,7 +237,7 @@ class _Packing:
         return parts
 
     def _rest(self) -> Any:
-        """Return what few commits have, or False."""
+        """Return the parts that few commits have, or False."""
         commit, members = self._commit, self._members
         for at, message in enumerate(commit.messages):
             place = _within(commit.version, at)
@@ -263,7 +265,7 @@ class _Packing:
         }
 
     def _journal(self) -> tuple[Any, ...]:
-        """Return what goes out of journals, what comes in, and the number of the first body of that."""
+        """Return the journal entries to forget and to write, and the number of the first body among the latter."""
         first = len(self._bodies) + 1
         writes = [packed_entry(one, self._bodies) for one in self._commit.entries]
         forgotten = [
@@ -274,12 +276,12 @@ class _Packing:
 
 
 def entry_name(journal: str, entry: Entry) -> str:
-    """Return the name of a journal entry within its run, but for the generation."""
+    """Return the name of a journal entry within its run, without the generation."""
     return f"{journal}\0{entry.key}\0{entry.mark}\0{entry.number}"
 
 
 def packed_entry(write: JournalWrite, bodies: list[bytes]) -> tuple[Any, ...]:
-    """Return what scripts look at of a journal entry; append it and its value's bytes to `bodies`."""
+    """Return the fields of a journal entry that scripts read; append the entry and its value's bytes to `bodies`."""
     entry, value, usage = write.entry, write.entry.value, write.entry.usage
     data = b"" if value is None else value.data
     if value is not None and data:
@@ -296,7 +298,9 @@ def packed_entry(write: JournalWrite, bodies: list[bytes]) -> tuple[Any, ...]:
 
 
 def _line(commit: Commit) -> str:
-    """Return what the partition's book tells of the run: also what lists filter by before they read its row."""
+    """Return the run's line in the partition's book, with the fields that lists filter by before
+    they read the run's row.
+    """
     run = commit.run
     ended = f"{min(max(run.ended_us, 0), _MOMENT_MAX):016d}" if run.ended else "-"
     numbers = (str(commit.version), str(run.last_event))
@@ -304,14 +308,14 @@ def _line(commit: Commit) -> str:
 
 
 def _record(commit: Commit) -> bytes:
-    """Return what is kept of a commit: its id, the keys of the rows that it changed, and its events."""
+    """Return the record of a commit: its id, the keys of the rows that it changed, and its events."""
     commit_id, changed = commit.commit_id.encode(), encoded(_changed(commit))
     counts = (commit.run.last_event, len(commit.events), len(commit_id), len(changed))
     return b"%d %d %d %d %b%b%b" % (*counts, commit_id, changed, encoded(commit.events))
 
 
 def _changed(commit: Commit) -> Any:
-    """Return the keys of the rows that a commit changes, or False: too many."""
+    """Return the keys of the rows that a commit changes, or False if there are too many."""
     if len(commit.tasks) + len(commit.executions) + len(commit.questions) > CHANGED_NAMES_MAX:
         return False
     executions = {execution.execution_id: True for execution in commit.executions}
@@ -327,29 +331,29 @@ def _changed(commit: Commit) -> Any:
 
 
 def ordered(number: int) -> str:
-    """Return a number as digits whose order as text is that of the numbers."""
+    """Return a number as digits whose order as text is the order of the numbers."""
     return f"{min(number, 10**SEQ_CHARS - 1):0{SEQ_CHARS}d}"
 
 
 def _within(version: int, at: int) -> str:
-    """Return the place of something that a commit brings, among all that the run's commits bring."""
+    """Return the place of a commit's item among all items that the run's commits bring."""
     return f"{version:010d}{at:06d}"
 
 
 def lane(tenant_id: str, execution: Execution) -> str:
-    """Return the lane of a ready step: those of a queue stand together."""
+    """Return the lane of a ready step; the lanes of a queue are adjacent."""
     routed = (execution.kind, execution.role, execution.type, execution.pin)
     return SEPARATOR.join((queue_lanes(tenant_id, execution.queue), *map(escape, routed)))
 
 
 def queue_lanes(tenant_id: str, queue: str) -> str:
-    """Return what the lanes of a queue begin with."""
+    """Return the prefix of a queue's lanes."""
     return SEPARATOR.join((escape(tenant_id), escape(queue)))
 
 
 def _birth(commit: Commit) -> Any:
-    """Return the prefixes and suffixes of a new run's entries in the tenant's and the parent's lists, and its
-    family.
+    """Return the prefixes and suffixes of a new run's entries in the tenant's and the parent's
+    lists, and its family.
     """
     if commit.version != 1:
         return False
@@ -364,17 +368,17 @@ def _birth(commit: Commit) -> Any:
 
 
 def births_of(tenant_id: str, parent_run_id: str = "") -> str:
-    """Return the prefix of creation times: of all runs of a tenant, or of one run's forks."""
+    """Return the prefix of the list of a tenant's runs, or of one run's forks."""
     parent = f"{_FORKS}{escape(parent_run_id)}" if parent_run_id else ""
     return f"{escape(tenant_id)}{parent}{SEPARATOR}"
 
 
 def asked_of(tenant_id: str) -> str:
-    """Return the prefix of the creation times of a tenant's open questions."""
+    """Return the prefix of the list of a tenant's open questions."""
     return f"{_ASKED}{escape(tenant_id)}{SEPARATOR}"
 
 
 def ended_in(tenant_id: str, pipeline_id: str, status: str) -> str:
-    """Return the prefix of the times of runs that ended so; an empty name matches any."""
+    """Return the prefix of the list of runs that ended with a status; an empty name matches any."""
     names = (escape(tenant_id), escape(pipeline_id), status)
     return f"{_ENDED}{''.join(name + SEPARATOR for name in names)}"

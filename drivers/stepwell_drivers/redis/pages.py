@@ -1,10 +1,12 @@
-"""Pages: the rows of one run in their orders, runs by time of creation, commits as they came.
+"""Pages: the rows of one run in their orders, runs by creation, and commits in the order of the
+feed.
 
-Over all runs each partition has its own list, in order; they are merged here as they are read, and a
-page's cursor is a place in each (the feed) or one in the order of all (runs). A place in each is why
-nothing is skipped: a commit that becomes visible in one partition comes after that partition's place,
-whatever the others' clocks say. Between partitions the order is that of the stamps: for commits that one caller made one
-after another it is theirs.
+Each partition has its own ordered list of runs and of commits. They are merged as they are read.
+The cursor of a list of runs is one position in the merged order. The feed's cursor has a position
+in each partition, so that nothing is skipped: a commit that becomes visible in a partition comes
+after that partition's position, whatever the other partitions' clocks say. Commits of different
+partitions are ordered by their stamps, which rise for commits that one caller makes one after
+another.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ from stepwell_drivers.redis.search import Search
 R = TypeVar("R")
 
 RUNS_LOOKED_AT = 2_000
-"""So many births a partition looks at in one go."""
+"""The number of runs that a partition reads through in one call."""
 SPARE = 4
 _STAMP_CHARS = 16
 _NUMBER_MAX = 2**53
@@ -101,7 +103,7 @@ class Pages:
     async def _tasks_from(
         self, run: RunKeys, start: tuple[int, int], at_once: int
     ) -> AsyncIterator[tuple[tuple[int, int], Task]]:
-        """Yield tasks from a place on, each with its place: its revision, and its number in the order of that."""
+        """Yield tasks from a place on, each with its place: its revision, and its number in that revision's order."""
         revision, first = max(start[0], 0), max(start[1], 0)
         between = (f"[p{ordered(revision)}", b"[p" + _LAST)
         members = await self._base.read(run, ("ZRANGEBYLEX", run.orders, *between))
@@ -113,7 +115,7 @@ class Pages:
                 found = await self._base.read(run, ("HMGET", run.rows, *fields))
                 for number_of, row in enumerate(found, start=at):
                     task = None if row is None else rows.task_of(row)
-                    # A later plan may have defined it anew.
+                    # A later plan may have redefined the task.
                     if task is not None and task.revision == each:
                         yield (each, number_of), task
 
@@ -213,7 +215,8 @@ class Pages:
         buffers: list[list[tuple[int, FeedEntry]]] = [[] for _ in partitions]
         more = set(range(len(partitions)))
         while len(entries) < limit:
-            # Read on where nothing is left to compare with.
+            # Read on in partitions whose buffers are empty: the merge needs the first entry of
+            # each.
             dry = [at for at in more if not buffers[at]]
             if dry:
                 more -= await self._read_on(query.tenant_id, places, buffers, dry, share)
@@ -223,7 +226,7 @@ class Pages:
             _, at = min(heads)
             places[at], entry = buffers[at].pop(0)
             entries.append(entry)
-        # What is committed from here comes after what was seen here.
+        # What this caller commits next comes after what it has seen here.
         base.raise_floor(max(places))
         return Page(items=tuple(entries), cursor=feed_cursor(base.store_id, places))
 
@@ -235,7 +238,7 @@ class Pages:
         dry: Sequence[int],
         share: int,
     ) -> set[int]:
-        """Fill buffers; return which partitions have no more."""
+        """Fill the empty buffers; return which partitions have no more."""
         asks: list[Ask] = []
         for at in dry:
             one = self._base.keys.partitions[at]
@@ -259,7 +262,7 @@ class Pages:
 
 
 class _Births:
-    """A walk over a tenant's births in all partitions, newest first."""
+    """A walk over a tenant's runs in all partitions, newest first."""
 
     def __init__(self, base: Base, query: RunQuery, last: tuple[int, int]) -> None:
         self._base = base
@@ -274,7 +277,7 @@ class _Births:
         self._before = [
             self._bound(last[0], inclusive=one.number < last[1]) for one in base.keys.partitions
         ]
-        """The bound from which each partition is read on; empty: it has no more."""
+        """The bound from which each partition is read on; empty if the partition has no more."""
         self.ended = False
 
     def _bound(self, stamp: int, *, inclusive: bool) -> bytes:
@@ -284,7 +287,7 @@ class _Births:
         return b"[" + place + b"\xff" if inclusive else b"(" + place
 
     async def some(self, many: int) -> list[_Birth]:
-        """Return the next so many that may match; fewer mean that there are no more."""
+        """Return the next `many` runs that may match; fewer if there are no more."""
         found: list[_Birth] = []
         count = 2 * -(-many // len(self._buffers)) + SPARE
         while len(found) < many:
@@ -328,7 +331,7 @@ def _order_of(letter: bytes, task_id: str) -> bytes:
 
 
 def _matches(run: Run, query: RunQuery) -> bool:
-    """Look at the row itself: what the list knows of it may have changed since."""
+    """Check the row itself: the list entry may be outdated."""
     spec = run.spec
     return (
         (not query.statuses or run.status in query.statuses)

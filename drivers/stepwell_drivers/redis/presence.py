@@ -24,10 +24,11 @@ class PresenceRows:
         """Keep workers for a while.
 
         Raises:
-            StoreFull, StoreUnavailable: nothing answers; or, for a replica's own, commits are refused somewhere.
+            StoreFull, StoreUnavailable: nothing answers; for a replica's own presence also if a
+                partition refuses commits.
         """
         if any(not presence.tenant_id for presence in presences):
-            # Workers' presence is written in one partition, and even when the memory is full.
+            # Presence is written to one partition only, and even when its memory is full.
             await self._base.probe()
         tenants: dict[str, list[Presence]] = {}
         for presence in presences:
@@ -54,7 +55,7 @@ class PresenceRows:
         return Page(items=tuple(presence_of(row) for row in found if row is not None))
 
     async def leases(self, query: LeaseQuery) -> Page[WorkerLease]:
-        """Return the leases that workers hold: in all partitions, or in the run's."""
+        """Return the leases that workers hold, of all runs or of one."""
         of = (
             worker_leases(query.tenant_id, query.worker_id)
             if query.worker_id

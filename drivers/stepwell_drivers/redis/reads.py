@@ -1,4 +1,4 @@
-"""Reads of one run: its row, what the loop needs of it, its bytes, its plans, its events."""
+"""Reads of one run: its row, what the loop needs, payloads, plans, events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stepwell_drivers.redis.keys import RunKeys
 from stepwell_drivers.redis.packing import ordered
 
 DELTA_COMMITS_MAX = 256
-"""Further behind than this, a reader reads everything."""
+"""A reader that is further behind than this reads everything."""
 _AFTER_MAX = 2**63 - 1
 
 
@@ -58,7 +58,7 @@ class Reads:
             plans=tuple(sorted(map(rows.plan_of, _there(plans)), key=lambda it: it.revision)),
             tasks=tuple(map(rows.loaded_task, _there(tasks))),
             executions=tuple(_open_ones(executions)),
-            # Their order stands before the rows.
+            # The order of questions precedes their rows, so sorting the rows sorts the questions.
             questions=tuple(map(rows.loaded_question, sorted(_there(questions)))),
             requests=tuple(found),
             checkpoint=None if named is None else rows.checkpoint_of(named),
@@ -111,10 +111,10 @@ class Reads:
         return list(map(rows.question_of, _there(found)))
 
     async def _results(self, run: RunKeys, names: Sequence[str]) -> list[bytes | None]:
-        """Return rows of results; those of a deleted run, if its family keeps them."""
+        """Return rows of results, also those that a deleted run left to its family."""
         found = await self._pick(run, names)
         if found and found.count(None) == len(found):
-            # Its own input goes with it.
+            # The input of a deleted run is not kept.
             left = await self._pick(run, names, run.kept)
             return [None if name == "input" else row for name, row in zip(names, left, strict=True)]
         return found

@@ -1,6 +1,7 @@
 """Reservations of idempotency keys: each lies in the partition of its tenant, pipeline and key.
 
-What a deleted run's tasks held is known from what is left of the run (`held`), and is freed before that goes.
+The keys that a deleted run's tasks held are listed in the run's remains (`held`), and are released
+before the remains are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _names_of = msgspec.msgpack.Decoder(list[str]).decode
 
 
 class Reservations:
-    """Swaps of reservations, and the end of those of a deleted run."""
+    """Swaps of reservations, and their release when a run is deleted."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
@@ -30,10 +31,10 @@ class Reservations:
     async def swap(
         self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
     ) -> list[Reservation]:
-        """Do these swaps, in each partition in their order; return what stands after each.
+        """Execute these swaps, in order within each partition; return the reservation after each.
 
         Raises:
-            StoreUnavailable: each may or may not have been done.
+            StoreUnavailable: any of them may have been done.
         """
         keys = self._base.keys
         places = [keys.reservation(tenant_id, pipeline_id, swap.key) for swap in swaps]
@@ -80,7 +81,7 @@ class Reservations:
         return replies
 
     async def free(self, run: RunKeys) -> None:
-        """Free what a deleted run's tasks held and the run still has reserved."""
+        """Release the keys of a deleted run's tasks that the run still holds."""
         base = self._base
         slot = run.partition.slot
         held = await base.network.ask_all(

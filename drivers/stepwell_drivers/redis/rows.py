@@ -1,5 +1,7 @@
-"""Records to bytes and back: MessagePack maps by field name, so that a later version's fields can be
-read by an earlier one and the reverse. Ids and places stand before the bytes where scripts need them.
+"""Records to bytes and back: MessagePack maps by field name, so that versions can read each other's
+fields.
+
+Ids and places precede the bytes where scripts need them.
 """
 
 from __future__ import annotations
@@ -34,18 +36,18 @@ from stepwell_drivers.redis.keys import worker_of
 from stepwell_drivers.unknown import fields_beyond, with_unknown
 
 SEQ_CHARS = 16
-"""Characters of numbers whose order as text counts."""
+"""Digits of numbers that are ordered as text."""
 ASKED_CHARS = 2 * SEQ_CHARS
-"""Characters of a question's place: that number, and the stamp of the commit that made it."""
+"""Characters of a question's place: its number, and the stamp of the commit that created it."""
 
 USAGE_HALF = 2**32
-"""Scripts add numbers of usage in two halves: high, in units of this, and low."""
+"""Scripts add numbers of usage as two halves: high, in units of this, and low."""
 
 _HOLDER_AT = 2 * SEQ_CHARS + 1
-"""The characters before a lease's holder: deadline and limit, and a sign."""
+"""The characters before a lease's holder: deadline, limit, and a sign."""
 
 _AS_TEXT = "latin-1"
-"""The encoding of any bytes as a text."""
+"""The encoding that represents any bytes as text."""
 
 S = TypeVar("S", bound=StoredRecord)
 
@@ -79,7 +81,7 @@ NOT_KEPT = (UnicodeEncodeError, OverflowError, TypeError)
 
 
 def not_kept(error: Exception) -> InvalidArgument:
-    """Return what is said of it: half a surrogate pair, or an integer beyond 64 bits."""
+    """Return the error for a value that can't be stored: half a surrogate pair, or an integer beyond 64 bits."""
     return InvalidArgument(f"a value can't be kept as it is: {type(error).__name__}")
 
 
@@ -87,7 +89,7 @@ def packed(value: Any) -> bytes:
     """Return a value as bytes.
 
     Raises:
-        InvalidArgument: it can't be kept.
+        InvalidArgument: it can't be stored.
     """
     try:
         return encoded(value)
@@ -96,7 +98,7 @@ def packed(value: Any) -> bytes:
 
 
 def body_of(record: StoredRecord) -> bytes:
-    """Return a record that may be written again, with the fields that this version doesn't know."""
+    """Return the bytes of a record, with its fields from newer versions."""
     if not record.unknown:
         return encoded(record)
     unknown = _map(record.unknown.encode(_AS_TEXT))
@@ -104,7 +106,7 @@ def body_of(record: StoredRecord) -> bytes:
 
 
 def loaded(record: S, body: bytes) -> S:
-    """Return a record that is loaded to be written again, with the fields that this version doesn't know."""
+    """Return a record for writing it again: with the fields of newer versions."""
     own = encoded(record)
     if own == body:
         return record
@@ -113,27 +115,27 @@ def loaded(record: S, body: bytes) -> S:
 
 
 def run_row(run: Run) -> bytes:
-    """Return what moves of a run; what it was started with is kept once."""
+    """Return the changing part of a run; its specification is stored once."""
     return body_of(replace(run, spec=_NO_SPEC))
 
 
 def run_of(row: bytes, spec: bytes) -> Run:
-    """Return a run of its two rows."""
+    """Return the run of its two rows."""
     return replace(_run(row), spec=_spec(spec))
 
 
 def loaded_run(row: bytes, spec: bytes) -> Run:
-    """Return a run of its two rows, loaded to be written again."""
+    """Return the run of its two rows for writing it again."""
     return replace(loaded(_run(row), row), spec=_spec(spec))
 
 
 def loaded_task(row: bytes) -> Task:
-    """Return a task that is loaded to be written again."""
+    """Return the task of a row for writing it again."""
     return loaded(task_of(row), row)
 
 
 def execution_of(row: bytes) -> Execution:
-    """Return the execution of a row: state and number, token, lease or place, itself."""
+    """Return the execution of a row, which holds state and number, token, lease or place, and the record."""
     _, _, _, body = row.split(b"\0", 3)
     return _execution(body)
 
@@ -146,7 +148,7 @@ def number_of(row: bytes) -> int:
 def loaded_execution(
     row: bytes, progress: bytes | None, session: bytes | None, sums: bytes | None
 ) -> OpenExecution:
-    """Return an execution that is loaded to be written again, with its lease if it has one."""
+    """Return an execution for writing it again, with its lease if it has one."""
     _, token, lease, body = row.split(b"\0", 3)
     execution = loaded(_execution(body), body)
     if not token:
@@ -164,7 +166,7 @@ def loaded_execution(
 
 
 def totals_of(sums: bytes) -> Totals:
-    """Return the sums of what was recorded under a lease."""
+    """Return the sums of what a lease recorded."""
     entries, size, messages, *halves = map(int, sums.split(b" "))
     if not halves:
         return Totals(entries=entries, bytes=size, messages=messages)
@@ -174,7 +176,7 @@ def totals_of(sums: bytes) -> Totals:
 
 
 def entry_of(row: bytes, value: bytes | None) -> StoredEntry:
-    """Return the journal entry of a row: what was stamped, and itself; its value's bytes stand apart."""
+    """Return the journal entry of a row, which has its stamps; its value's bytes are separate."""
     stamped, journal, body = row.split(b"\0", 2)
     generation, version, written, until, size, _, _, execution_id = stamped.split(b" ", 7)
     entry = _entry(body)
@@ -199,24 +201,24 @@ def events_of(record: bytes) -> tuple[Event, ...]:
 
 
 def question_of(row: bytes) -> Question:
-    """Return the question behind its order."""
+    """Return the question of a row, where its order precedes it."""
     return _question(memoryview(row)[ASKED_CHARS:])
 
 
 def loaded_question(row: bytes) -> Question:
-    """Return a question that is loaded to be written again."""
+    """Return the question of a row for writing it again."""
     return loaded(question_of(row), row[ASKED_CHARS:])
 
 
 def outcome_rows(outcome: Outcome) -> tuple[Outcome, Outcome | None]:
-    """Return an outcome without its texts, and these alone (None: it has none)."""
+    """Return an outcome without its texts, and the texts alone (None: it has none)."""
     if not outcome.prompt and not outcome.response:
         return outcome, None
     return replace(outcome, prompt="", response=""), replace(outcome, result=None, receipt="")
 
 
 def stored_of(key: str, row: bytes, texts: bytes | None) -> StoredPayload:
-    """Return what is stored under a key: the run's input, or an outcome by its row and that of its texts."""
+    """Return what is stored under a key: the run's input, or an outcome and its texts."""
     if key == INPUT_KEY:
         return StoredPayload(key=key, payload=payload_of(row))
     outcome = _outcome(row)

@@ -1,7 +1,7 @@
 """The scripts, and calls of them.
 
-Each is a file below `lua/`; its first line names its flags, and all begin with the same prelude, some with more. A
-server that doesn't know a script refuses before it does anything, and is sent the source.
+Each is a file below `lua/`, whose first line names its flags. All begin with the same prelude, some
+with more. A server that doesn't know a script refuses the call, and is then sent the source.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 WALL_CLOCK: list[str] = []
-"""In place of `wall.lua`, for tests that move the servers' clock by hand: the last one counts."""
+"""In place of `wall.lua`, for tests that set the servers' clock: the last item counts."""
 
 _FLAGS = "--!lua flags="
 

@@ -1,7 +1,7 @@
-"""Searches across runs: open questions, runs that have ended.
+"""Searches across runs: open questions, and runs that have ended.
 
-Each partition has an index of its own in the order in which it is read; all are asked at once and merged
-here. A page costs what it returns, from each partition.
+Each partition has its own index, in the order in which it is read. All partitions are asked at once
+and their answers merged, so a page costs what each partition returns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIMIT_MAX = 10_000
 _Place = tuple[str, int]
 """Stamp and number within the run, and the partition."""
 _Asked = tuple[_Place, str, str]
-"""With the run and the question."""
+"""Its place, run and question."""
 
 
 class Search:
@@ -52,12 +52,13 @@ class Search:
                 return Page(items=tuple(found))
 
     async def _asked(self, tenant_id: str, last: _Place, many: int) -> list[_Asked]:
-        """Return the first so many after a place."""
+        """Return the first `many` questions after a place."""
         prefix = asked_of(tenant_id).encode()
         place, partition = last[0].encode(), last[1]
         asks: list[Ask] = []
         for one in self._base.keys.partitions:
-            # A partition's place is one's own: what came before it stands in those before.
+            # Places end with the partition's number, so a partition with a lower number is read
+            # after its stamp.
             after = prefix + place + (b"\xff" if one.number <= partition else b"")
             sent = ("ZRANGEBYLEX", one.lists, b"[" + after, b"[" + prefix + b"\xff")
             asks.append(Ask(one.slot, (*sent, "LIMIT", 0, many)))
@@ -71,7 +72,7 @@ class Search:
     async def _requests(
         self, tenant_id: str, asked: Sequence[_Asked]
     ) -> list[FoundQuestion | None]:
-        """Return them as they are by now; None: it is open no more."""
+        """Return the questions as they are now, and None for those that are no longer open."""
         runs = [self._base.run(tenant_id, run_id) for _, run_id, _ in asked]
         asks = [
             Ask(run.partition.slot, ("HGET", run.rows, f"i:{name}"))
@@ -89,13 +90,13 @@ class Search:
     # --- ended runs ---
 
     async def ended(self, query: EndedQuery) -> Page[EndedRun]:
-        """Return ended runs, those that ended first before the others."""
+        """Return ended runs, the earliest ended first."""
         limit = min(max(query.limit, 1), _LIMIT_MAX)
         lists = [
             ended_in(query.tenant_id, query.pipeline_id, status).encode()
             for status in dict.fromkeys(query.statuses)
         ]
-        # By the time that was told: this partition's clock may have been set back meanwhile.
+        # Use the given time: this partition's clock may have gone back since.
         older, seen_us = micros(max(query.older_ms, 0)), self._base.now_us
         arguments = (number(older), number(seen_us), number(limit), *lists)
         asks = [

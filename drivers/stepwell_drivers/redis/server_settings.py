@@ -1,6 +1,6 @@
-"""Checks servers' settings: whether they can be a store, and what an acknowledgement survives.
+"""Checks servers' settings: whether a store can use them, and how durable an acknowledgement is.
 
-Everything is decided from values that were read, so that it can be tested without a server.
+All decisions depend only on values that were read, so they can be tested without a server.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Facts(NamedTuple):
     info: Mapping[str, str]
     """INFO."""
     settings: Mapping[str, str] | None
-    """CONFIG; None: it may not be read."""
+    """CONFIG, or None if it may not be read."""
 
 
 class Promise(NamedTuple):
-    """The durability of an acknowledgement, and why."""
+    """The durability of an acknowledgement, with the reason."""
 
     durability: Durability
     detail: str
@@ -51,14 +51,14 @@ def info_of(text: bytes) -> dict[str, str]:
 
 
 def room_of(info: Mapping[str, str]) -> float:
-    """Return the bytes that a server has left below its `maxmemory`, by its INFO; below 0: it is full."""
+    """Return the bytes that a server has left below its `maxmemory`; below 0 it is full."""
     most = int(info.get("maxmemory", "0"))
     used = int(info.get("used_memory", "0")) - int(info.get("mem_not_counted_for_evict", "0"))
     return most - used if most else inf
 
 
 def check(facts: Facts, *, is_cluster: bool) -> None:
-    """Refuse a server that can't be used as it is.
+    """Raise if a server can't be used with its settings.
 
     Raises:
         StoreRefused: the message says what to do.
@@ -90,7 +90,7 @@ def check(facts: Facts, *, is_cluster: bool) -> None:
 
 
 def _policy(facts: Facts) -> str:
-    # INFO has it too, where CONFIG may not be read.
+    # INFO has the policy, too, if CONFIG may not be read.
     return (facts.settings or {}).get("maxmemory-policy") or facts.info.get("maxmemory_policy", "")
 
 
@@ -100,8 +100,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def promise(servers: Sequence[Facts], *, wait: int, word: Durability | None) -> Promise:
-    """Return the weakest durability among the servers that accept writes; of equals, one to warn of."""
-    # The first of equals is taken: `False` comes first.
+    """Return the weakest durability among the servers that accept writes; among equals, one that needs a warning."""
+    # `min` takes the first of equals, and `False` sorts first.
     warned_first = sorted(servers, key=lambda one: not _half(one.settings or {}))
     return min(
         (_promise_of(facts, wait=wait, word=word) for facts in warned_first),
@@ -134,7 +134,7 @@ def _promise_of(facts: Facts, *, wait: int, word: Durability | None) -> Promise:
 
 
 def _half(settings: Mapping[str, str]) -> str:
-    # A log cut within a transaction loses the other half at the start after the next.
+    # A log cut within a transaction loses the other half at the second start from now.
     if settings.get("aof-load-truncated") != "yes":
         return ""
     words = "half of a commit that a kill cut short may come back"

@@ -7,7 +7,7 @@ from stepwell_drivers.redis.wire import Reply
 
 
 def owners_of(reply: Reply, asked: Address) -> dict[int, Address]:
-    """Return the primary of each slot that has one; a node without a host is the one that was asked."""
+    """Return the primary of each slot that has one; a node without a host is the server that was asked."""
     owners: dict[int, Address] = {}
     for first, last, primary, *_ in reply:
         host = (primary[0] or b"").decode()

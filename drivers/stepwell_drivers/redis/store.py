@@ -1,4 +1,4 @@
-"""The Store port over Redis: each method leads to the part that does it."""
+"""The Store port over Redis: each method calls the part that implements it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 
 class RedisStore:
-    """A door to a store in Redis, Valkey or a cluster of them. Many may be open at once."""
+    """An open store in Redis, Valkey or a cluster of them. Many may be open at once."""
 
     def __init__(self, opened: Opened) -> None:
         base = opened.base
@@ -65,7 +65,7 @@ class RedisStore:
         self._hints = RedisHints(base)
 
     async def begin(self) -> None:
-        """Go on from what was committed before, and finish deletions that were interrupted."""
+        """Continue after earlier commits, and finish interrupted deletions."""
         self._base.raise_floor(max(await self._base.stamps()))
         await self._commits.finish_all()
 

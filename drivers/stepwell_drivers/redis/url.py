@@ -1,7 +1,7 @@
 """Parses `redis://` URLs. Every refusal says what to do.
 
-No refusal repeats a part of the URL that could be a piece of a password that was not percent-encoded.
-The password is kept in an object whose `repr` shows nothing.
+No refusal repeats a part of the URL that could belong to an unencoded password. The password is
+kept in an object whose `repr` hides it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PORT = 6_379
 SEEDS_MAX = 16
 PREFIX = "stepwell"
 PARTITIONS_MAX = 64
-"""A feed cursor holds a place in each of them and must fit into a request."""
+"""A feed cursor holds a position in each partition and must fit into a request."""
 PARAMETERS = (
     "connections",
     "durability",
@@ -33,7 +33,7 @@ PARAMETERS = (
     "wait",
     "wait_ms",
 )
-"""All that may stand behind the `?`."""
+"""All parameters that may follow the `?`."""
 
 _FORMS = (
     "write redis://USER:PASSWORD@HOST:PORT/DATABASE or redis+cluster://HOST:PORT,HOST:PORT (rediss…"
@@ -62,7 +62,7 @@ class _Number(NamedTuple):
 
 _NUMBERS = {
     "connections": _Number(4, 1, 64),
-    # 0: the store's own count, or the usual one when it is created.
+    # 0: the store's own count, or the default for a new store.
     "partitions": _Number(0, 1, PARTITIONS_MAX),
     "timeout_ms": _Number(10_000, 100, 600_000),
     "wait": _Number(0, 0, 16),
@@ -96,7 +96,7 @@ class Credentials:
 
 
 class Place(NamedTuple):
-    """A Redis, and how to talk to it."""
+    """A Redis, and how to connect to it."""
 
     seeds: tuple[Address, ...]
     """Any nodes of a cluster; otherwise the one server."""
@@ -109,9 +109,9 @@ class Place(NamedTuple):
     partitions: int
     """0: the count that the store was created with."""
     connections: int
-    """To each server."""
+    """The number of connections to each server."""
     timeout_ms: int
-    """Silence of a server for longer than this ends a connection."""
+    """A server's silence for longer than this ends a connection."""
     wait: int
     """Replicas that must have a commit before it is acknowledged."""
     wait_ms: int
@@ -128,13 +128,13 @@ def parse(url: str) -> Place:
     """Return the Redis that the URL names.
 
     Raises:
-        StoreRefused: it names none, or says something that isn't known.
+        StoreRefused: it names none, or has an unknown part.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in _SCHEMES or "#" in rest:
         raise StoreRefused(f"this is no URL of a Redis; {_FORMS}")
     is_cluster, with_tls = _SCHEMES[scheme]
-    # A password may hold a bare `?` or `/`: what belongs to it ends at the last `@`.
+    # A password may hold a bare `?` or `/`, so it ends at the last `@`.
     secret, at, behind = rest.rpartition("@")
     authority, mark, query = behind.partition("?")
     given = _parameters(query if mark else "")
@@ -161,7 +161,7 @@ def _parameters(query: str) -> dict[str, str]:
     unknown = sorted(given.keys() - set(PARAMETERS))
     if unknown:
         allowed = ", ".join(PARAMETERS)
-        # The name isn't repeated: it may be the end of a password with a bare `?` in it.
+        # The name isn't repeated, because it may be the end of a password with a bare `?`.
         raise StoreRefused(f"a URL parameter is not known; allowed are: {allowed}")
     if len(given) != len(pairs):
         raise StoreRefused("a URL parameter is given twice")

@@ -1,12 +1,12 @@
 """A connection to a server, shared by all callers.
 
-redis-py connects, speaks TLS and authenticates; then this module takes the connection over, with hiredis for the
-protocol. Commands of many coroutines are pipelined (all of one turn of the event loop leave in one write), and the
-replies resolve in the order of the commands. redis-py's client and pool are not used: there a connection
-serves one caller at a time, and their own retries are invisible.
+redis-py connects, speaks TLS and authenticates. This module then takes over the connection and uses
+hiredis for the protocol. Commands of many coroutines are pipelined: those of one turn of the event
+loop are sent in one write, and replies are matched in order. redis-py's client and pool are not
+used, because their connections serve one caller at a time and their retries can't be seen.
 
-A connection that falls silent is closed, and each waiting caller learns whether its bytes were sent: so it
-knows whether nothing was done, or whether that is unknown.
+A silent connection is closed, and each waiting caller learns whether its bytes were sent: if not,
+nothing was done; else the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from stepwell_drivers.redis.url import Address, Place
 
 CONNECT_SECONDS_MAX = 5.0
 CHECKS = 4
-"""Checks within the time-out, by each connection, that its server has not fallen silent."""
+"""The number of checks, within one time-out, whether a connection's server is silent."""
 
 Command = tuple[bytes | str | int, ...]
 Reply = Any
 """`bytes`, `int`, `None`, `Refusal`, or a list of these."""
 
 _NOT_YET = object()
-"""The parser's answer until a reply is whole."""
+"""The parser's answer while a reply is incomplete."""
 _PASSES = frozenset({"LOADING", "MASTERDOWN", "BUSY"})
 """Refusals of a server that accepts the connection but can't work yet."""
 
@@ -51,7 +51,7 @@ class Lost(Exception):
         super().__init__(words)
         self.words = words
         self.sent = sent
-        """The command may have reached the server."""
+        """True if the command may have reached the server."""
 
 
 class Refused(Exception):
@@ -63,7 +63,7 @@ class Refused(Exception):
 
 
 class _Line(library.Connection):
-    """The library's connection without retries; it closes at once."""
+    """The library's connection, without retries and closed at once."""
 
     def __init__(self, place: Place, address: Address) -> None:
         who = place.credentials
@@ -75,7 +75,7 @@ class _Line(library.Connection):
             password=who.password,
             protocol=2,
             decode_responses=False,
-            # Its user measures the time.
+            # The user of the connection measures the time.
             socket_timeout=None,
             socket_connect_timeout=None,
             retry=Retry(NoBackoff(), 0),
@@ -84,18 +84,18 @@ class _Line(library.Connection):
         )
 
     def taken_over(self, protocol: asyncio.Protocol) -> asyncio.Transport:
-        """Return the transport, which speaks with another protocol from now on."""
+        """Return the transport, now with another protocol."""
         assert self._writer is not None
         transport = cast("asyncio.Transport", self._writer.transport)
         transport.set_protocol(protocol)
         return transport
 
     def forget(self) -> None:
-        """Have nothing to close any more: who took the transport over has closed it."""
+        """Forget the socket: whoever took over the transport has closed it."""
         self._reader = self._writer = None
 
     def abort(self) -> None:
-        """Close the socket without a goodbye: the peer may be gone."""
+        """Close the socket at once: the peer may be gone."""
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -133,12 +133,12 @@ class _TlsLine(_Line, library.SSLConnection):
 
     def __init__(self, place: Place, address: Address) -> None:
         super().__init__(place, address)
-        # Made once: to read the certificates for each connection takes its time.
+        # Made once for all connections, because reading the certificates takes time.
         self.ssl_context.context = place.tls
 
 
 class Connection(asyncio.Protocol):
-    """A connection after its handshake. `on_message` is called with published messages."""
+    """A connection after its handshake; `on_message` is called with published messages."""
 
     def __init__(
         self,
@@ -156,21 +156,21 @@ class Connection(asyncio.Protocol):
         self._on_message = on_message
         self._replies = hiredis.Reader(replyError=_refusal, notEnoughData=_NOT_YET)
         self._waiting: deque[tuple[asyncio.Future[Reply], float]] = deque()
-        """With the moment from which on the server is too late."""
+        """Calls without a reply, each with the moment when the server counts as too slow."""
         self._out: list[bytes] = []
-        """Commands that were not sent yet."""
+        """Commands that are not sent yet."""
         self._flushing = False
         self._is_full = False
-        """The peer takes nothing more for now."""
+        """True while the peer accepts no more data."""
         self._words = ""
         self._line = line
         self._transport = line.taken_over(self)
         runtime.spawn(self._watch(), name="stepwell-redis-watch")
 
-    # --- asking ---
+    # --- calls ---
 
     def ask(self, command: Command) -> asyncio.Future[Reply]:
-        """Send a command with the others of this turn; the future resolves to the reply.
+        """Send a command with others of this turn; return a future of the reply.
 
         Raises:
             Lost: the connection has ended; nothing was sent.
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
         return reply
 
     def send(self, command: Command) -> None:
-        """Send a command that is answered by messages, not by a reply."""
+        """Send a command that is answered by messages instead of a reply."""
         if not self.lost.done():
             self._send(command)
 
@@ -195,21 +195,21 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flushing = False
-        # Commands for a closing transport stay here: they were never sent.
+        # With a closing transport the commands stay here, as never sent.
         if self._out and not self._is_full and not self._transport.is_closing():
             out, self._out = self._out, []
             self._transport.writelines(out)
 
     def pause_writing(self) -> None:
-        """Hold back what comes until the peer has taken what it was sent."""
+        """Hold back commands until the peer has taken what it was sent."""
         self._is_full = True
 
     def resume_writing(self) -> None:
-        """Send what was held back."""
+        """Send the commands that were held back."""
         self._is_full = False
         self._flush()
 
-    # --- answers ---
+    # --- replies ---
 
     def data_received(self, data: bytes) -> None:
         """Give each whole reply to its caller."""
@@ -224,7 +224,7 @@ class Connection(asyncio.Protocol):
     def _take(self, reply: Reply) -> None:
         if self._waiting:
             future, _ = self._waiting.popleft()
-            # The caller may be gone; the reply is still its own.
+            # The caller may be gone; the reply must still be consumed.
             if not future.done():
                 future.set_result(reply)
         elif self._on_message is not None:
@@ -259,12 +259,12 @@ class Connection(asyncio.Protocol):
         for at, (future, _) in enumerate(self._waiting):
             if not future.done():
                 future.set_exception(Lost(self._words, sent=at < left))
-                # The caller may be gone: then the error is retrieved here.
+                # The caller may be gone, so the error is retrieved here.
                 future.exception()
         self._waiting.clear()
 
     async def close(self) -> None:
-        """Close the socket and wait until it is."""
+        """Close the socket, and wait until it is closed."""
         self.end("was closed")
         await asyncio.wait((self._closed,))
 
@@ -283,7 +283,7 @@ async def connect(
     """Open a connection and authenticate.
 
     Raises:
-        Lost: no server is there, or it doesn't answer.
+        Lost: there is no server, or it doesn't answer.
         Refused: the server refuses this client.
     """
     timeout_s = place.timeout_ms / 1_000
@@ -316,7 +316,7 @@ async def _greet(line: _Line, name: str) -> None:
 
 async def _handshake(line: _Line) -> None:
     await line.connect()
-    # Without a password or a database, no command was sent until now.
+    # Without a password or database, no command was sent until now.
     await line.send_packed_command([pack_command(("PING",))], check_health=False)
     said = await line.answer()
     if isinstance(said, Refusal) and said.code not in _PASSES:

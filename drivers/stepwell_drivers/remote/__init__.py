@@ -4,11 +4,11 @@
     grpc://HOST:PORT                     a port without TLS, on this machine
     grpc:///run/stepwell/store.sock      no host: the path of a Unix socket, always absolute
 
-Behind a `?` may stand `token_file=PATH` (else the token comes from `STEPWELL_STORE_TOKEN`, else, for this
-machine, from the file that a server of the same user mints), `timeout_ms=N` (how long one call may take) and
-`insecure_allow_remote=true` (call another machine also without TLS or without a token). For `grpcs` there are
-`tls_ca=PATH`, `tls_cert=PATH`, `tls_key=PATH` and `tls_name=NAME` besides, else `STEPWELL_TLS_CA` and so on. The
-files are read again when they have changed.
+Behind a `?` may stand `token_file=PATH` (otherwise the token comes from `STEPWELL_STORE_TOKEN` or,
+on this machine, from the file that a server of the same user mints), `timeout_ms=N` (how long one
+call may take) and `insecure_allow_remote=true` (call another machine also without TLS or without a
+token). For `grpcs` there are `tls_ca=PATH`, `tls_cert=PATH`, `tls_key=PATH` and `tls_name=NAME`
+besides, else `STEPWELL_TLS_CA` and so on. The files are read again when they have changed.
 """
 
 from stepwell_drivers.remote.opening import open_store

@@ -1,4 +1,4 @@
-"""The token for a Store service, and its source. It is never shown."""
+"""The token for a Store service, and where it came from. The token is never shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKEN_BYTES_MAX = 4_096
 
 
 def default_token_file(environ: Mapping[str, str]) -> Path:
-    """Return where a server of the same user mints its token."""
+    """Return the file in which a server of the same user stores its token."""
     # The XDG base directory specification ignores a relative path.
     named = Path(environ.get("XDG_STATE_HOME", ""))
     state = named if named.is_absolute() else Path.home() / ".local" / "state"
@@ -23,7 +23,7 @@ def default_token_file(environ: Mapping[str, str]) -> Path:
 
 
 class Access:
-    """Adds the token to every call. A token from a file is read again after a refusal."""
+    """Adds the token to every call, and reads a token's file again after a refusal."""
 
     def __init__(
         self,
@@ -32,10 +32,11 @@ class Access:
         *,
         must_be_named: bool = False,
     ) -> None:
-        """`must_be_named`: the file that a server of this user mints is not for the place that is called.
+        """`must_be_named` says that the token file of this user's own server must not be used for
+        this service.
 
         Raises:
-            StoreRefused: the file that was named is not there or holds no token, or none was named.
+            StoreRefused: the named file is missing or holds no token, or none was named.
         """
         environ = os.environ if environ is None else environ
         given = environ.get(TOKEN_VARIABLE, "").strip() if token_file is None else ""
@@ -55,7 +56,7 @@ class Access:
 
     @property
     def source(self) -> str:
-        """Return the place of the token, or where it was expected."""
+        """Return where the token came from, or was expected."""
         return f"the file {self._file}" if self._is_file else TOKEN_VARIABLE
 
     def reload(self) -> bool:

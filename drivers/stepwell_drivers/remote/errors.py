@@ -1,4 +1,4 @@
-"""Maps a failed call to the port's errors, with whether it is certain that nothing was done."""
+"""Maps a failed call to the port's errors, and tells whether it is certain that nothing was done."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stepwell.core.records.errors import (
 from stepwell_client.tls import guess, handshake_trouble
 
 TOO_LARGE = "RESPONSE_TOO_LARGE"
-"""The service's reason when an answer does not fit into a message: ask for less."""
+"""The service's reason when an answer doesn't fit into a message: ask for less."""
 
 _DOMAIN = "stepwell"
 _DETAILS_KEY = "grpc-status-details-bin"
@@ -42,16 +42,16 @@ class Fault(NamedTuple):
     """The failure of a call."""
 
     error: StepwellError
-    """The error to raise where nothing was done, or where that doesn't matter."""
+    """The error to raise if nothing was done or that doesn't matter."""
     certain: bool = False
-    """True: nothing was done."""
+    """True if certainly nothing was done."""
     again: bool = False
     """The same call may work in a moment."""
     refused: bool = False
     """The service wants another credential, or is no Store service: waiting doesn't help."""
 
     def for_write(self) -> StepwellError:
-        """Return the error to raise where commits or recordings failed."""
+        """Return the error to raise when commits or recordings failed."""
         return self.error if self.certain else OutcomeUnknown(self.error.message)
 
     @property
@@ -64,12 +64,12 @@ class Details(NamedTuple):
     """The ErrorInfo and BadRequest of an error."""
 
     reason: str = ""
-    """Empty: the error is not the service's, but of gRPC or of something on the way."""
+    """Empty if gRPC, or something on the way, made the error rather than the service."""
     violations: tuple[Violation, ...] = ()
 
 
 def fault_of(error: AioRpcError, *, name: str, token_source: str) -> Fault:
-    """Classify a failed call; `name` is the service's."""
+    """Classify a failed call of the service `name`."""
     code, words = error.code(), (error.details() or error.code().name)[:_WORDS_MAX]
     details = details_of(error)
     stated = bool(details.reason)
@@ -80,7 +80,7 @@ def fault_of(error: AioRpcError, *, name: str, token_source: str) -> Fault:
         return Fault(wrong, certain=True)
     reason = details.reason or None
     if stated and code in {StatusCode.UNAVAILABLE, StatusCode.RESOURCE_EXHAUSTED}:
-        # The service's own reason; only this one means that it doesn't know.
+        # The service gave the reason; only OutcomeUnknown's leaves the outcome open.
         certain = reason != OutcomeUnknown.reason
         again = code is StatusCode.UNAVAILABLE
         kind = StoreFull if reason == StoreFull.reason else StoreUnavailable
@@ -109,7 +109,7 @@ def details_of(error: AioRpcError) -> Details:
                     found = faults.field_violations
                     violations += [Violation(one.field, one.description) for one in found]
         except DecodeError:
-            return Details()  # Another kind of peer: code and message must do.
+            return Details()  # The peer is no Store service: only code and message are known.
     return Details(reason, tuple(violations))
 
 
@@ -122,12 +122,12 @@ def _refusal(code: StatusCode, words: str, reason: str, *, name: str, token_sour
     elif code is StatusCode.PERMISSION_DENIED:
         what += f" (the token of {token_source} needs the scope `store`)"
     error = StoreUnavailable(what, reason=reason or code.name)
-    # The first three come before a call reaches its method, from whatever answers.
+    # The first three codes come before a call reaches its method, from any kind of server.
     certain = bool(reason) or code is not StatusCode.FAILED_PRECONDITION
     return Fault(error, certain=certain, refused=True)
 
 
 def refusal_at_open(fault: Fault) -> StepwellError:
-    """Return the error to raise where the first call failed at opening."""
+    """Return the error to raise when the first call failed, at opening."""
     error = fault.error
     return StoreRefused(error.message, reason=error.reason) if fault.refused else error

@@ -1,4 +1,4 @@
-"""Hints from a Store service: one stream for all who want them, opened again whenever it ends."""
+"""Hints from a Store service: one stream for all subscribers, reopened whenever it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell_drivers.remote.link import Link
 
 
 class RemoteHints:
-    """Subscribers, and the stream that is open while there is anyone."""
+    """The subscribers, and a stream that is open while there are any."""
 
     def __init__(self, link: Link, runtime: Runtime) -> None:
         self._link = link
@@ -23,7 +23,7 @@ class RemoteHints:
         self._closed = False
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        """Call it from now on; returns how to stop."""
+        """Call `hint` on every change from now on; return a function that unsubscribes."""
         stop = self._hints.subscribe(hint)
         if self._following is None and not self._closed:
             self._following = self._runtime.spawn(self._follow(), name="stepwell-store-hints")
@@ -38,21 +38,22 @@ class RemoteHints:
             await asyncio.wait((self._following,))
 
     async def _follow(self) -> None:
-        """Read the stream; when it ends, wait a little and open it again. Never ends by itself."""
+        """Read the stream, and reopen it a little later whenever it ends. Never ends by itself."""
         failures = 0
         while True:
             call = self._link.subscribe()
             try:
                 async for message in call:
                     failures = 0
-                    # Without a run: hints are sent from now on, so some may have been missed.
+                    # A message without hints means that hints start now, so earlier ones may have
+                    # been missed.
                     changes = [(one.tenant_id, one.run_id, one.version) for one in message.hints]
                     self._hints.publish(newest(changes) or ANYTHING)
             except AioRpcError as error:
                 if self._link.fault_of(error).refused:
                     self._link.new_token()
             finally:
-                # A stream that is only dropped would stay on the server.
+                # Cancelled explicitly, because the server keeps a stream that is only dropped.
                 call.cancel()
             failures += 1
             await self._runtime.sleep(self._link.backoff(failures))

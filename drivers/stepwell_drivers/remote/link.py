@@ -29,7 +29,7 @@ KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 CONNECT_SECONDS = 5.0
 CLOSE_SECONDS = 5.0
-"""The time that calls under way have to end when the store is closed; then they are cut off."""
+"""The time that running calls have to end when the store is closed; then they are cut off."""
 TRIES = 5
 BACKOFF_SECONDS = 0.1
 BACKOFF_SECONDS_MAX = 1.0
@@ -42,17 +42,18 @@ _OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", STORE_MESSAGE_BYTES_MAX),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-    # The time-out above is the kernel's; a frozen service, whose kernel goes on answering, has this one.
+    # The time-out above is the kernel's. This one detects a frozen service whose kernel still
+    # answers.
     ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # This module retries: it knows which calls may be repeated.
+    # This module retries instead, because it knows which calls may be repeated.
     ("grpc.enable_retries", 0),
     ("grpc.service_config_disable_resolution", 1),
-    # Two stores of one process are two connections.
+    # Two stores of one process get two connections.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
     ("grpc.primary_user_agent", "stepwell-store"),
@@ -60,7 +61,7 @@ _OPTIONS: list[tuple[str, int | str]] = [
 
 
 class Link:
-    """A channel to one service, used on the running event loop alone; another one once TLS files have changed."""
+    """A channel to one service, used on the running event loop only; replaced when TLS files have changed."""
 
     def __init__(self, place: Place, access: Access, runtime: Runtime) -> None:
         self.name = place.name
@@ -79,7 +80,7 @@ class Link:
 
     @property
     def stub(self) -> store_pb2_grpc.StoreAsyncStub:
-        """The methods of the service, for one call."""
+        """The service's methods, for one call."""
         if self._tls is not None:
             generation = self._tls.generation()
             if generation != self._generation:
@@ -88,7 +89,9 @@ class Link:
         return self._stub
 
     def _open(self) -> store_pb2_grpc.StoreAsyncStub:
-        """Open a channel. Calls under way go on over the one before, which is kept until the next."""
+        """Open a channel. Running calls continue on the previous channel, which is kept until the
+        next one is opened.
+        """
         if self._tls is None:
             channel = insecure_channel(self._target, options=_OPTIONS)
         else:
@@ -99,7 +102,7 @@ class Link:
 
     @contextmanager
     def call(self) -> Generator[None]:
-        """Delay the close of the connection while a call runs; refuse calls after it began.
+        """Delay the close of the connection while a call runs; refuse calls that begin after it.
 
         Raises:
             StoreUnavailable: the store was closed.
@@ -125,7 +128,7 @@ class Link:
         return await self._once(method, request)
 
     async def ask_once(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A | Fault:
-        """Call once. Nothing is sent unless there is a connection: then a fault is certain."""
+        """Call once. Nothing is sent without a connection, so that a failure to connect is certain."""
         return await self._connect() or await self._once(method, request)
 
     def subscribe(
@@ -149,7 +152,7 @@ class Link:
         return self._runtime.random() * longest
 
     async def close(self) -> None:
-        """Wait a while for calls under way, then cut off the rest. Safe to call twice."""
+        """Wait a while for running calls, then cut off the rest. Safe to call twice."""
         if self._closing is not None:
             await asyncio.shield(self._closing)
             return
@@ -177,14 +180,14 @@ class Link:
                 task = asyncio.current_task()
                 if self._closing is None or task is None or task.cancelling():
                     raise
-                # The end of the connection cancelled the call, not this task.
+                # Closing the connection cancelled the call, not this task.
                 return Fault(StoreUnavailable("this store was closed"))
             if not (may_reload and fault.refused and self.new_token()):
                 return fault
         raise AssertionError("not reached")
 
     async def _connect(self) -> Fault | None:
-        """Wait for the connection; None: it is there."""
+        """Wait for the connection; return a fault if there is none."""
         channel = self._channels[0]
         state = channel.get_state(try_to_connect=True)
         if state is ChannelConnectivity.READY:

@@ -1,4 +1,4 @@
-"""Opens a store: reads the URL, finds the token, and asks who is there."""
+"""Opens a store: reads the URL, finds the token, and asks the service to describe itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
     """Open the store behind the Store service that the URL names.
 
     Raises:
-        StoreRefused: the URL names none, the token is not accepted, or what answers is no Store
+        StoreRefused: the URL names no service, the token is refused, or the server is no Store
             service.
         StoreUnavailable: nothing answers there.
     """

@@ -1,4 +1,4 @@
-"""Splits what is sent or asked for, so that no message in either direction is too large."""
+"""Splits requests, so that no message in either direction is too large."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stepwell.wire import to_message
 from stepwell.wire.store import Method
 
 ITEMS_MAX = 1_000
-"""In one message."""
+"""The most items in one message."""
 BYTES_MAX = STORE_MESSAGE_BYTES_MAX - 64 * 1024
-"""The size of one message, with room for what surrounds it."""
+"""The most bytes of items in one message, which leaves room for the rest of it."""
 LIMIT_MAX = 1_000_000
-"""The most items that a page may be asked to hold."""
+"""The most items that a page may be asked for."""
 
 
 class Packed(NamedTuple):
@@ -31,10 +31,10 @@ class Packed(NamedTuple):
 
 
 def packed(method: Method, request: Record) -> Iterator[Packed]:
-    """Yield requests that hold all items of the method's list in their order; one where they fit.
+    """Yield as few requests as can carry all items of the method's list, in order.
 
     Raises:
-        InvalidArgument: an item alone is too large, or holds what no message can carry.
+        InvalidArgument: a single item is too large, or holds a value that no message can carry.
     """
     items = getattr(request, method.many) if method.many else ()
     if len(items) <= ITEMS_MAX:
@@ -53,7 +53,7 @@ def packed(method: Method, request: Record) -> Iterator[Packed]:
 
 
 def smaller(method: Method, request: Record) -> list[Record]:
-    """Return requests for the same in smaller answers; none: it can't be less."""
+    """Return requests that ask for the same in smaller answers; empty if a request can't be split."""
     if method.many:
         return _halves(method, request) if len(getattr(request, method.many)) > 1 else []
     for name in ("", *request.__struct_fields__):
@@ -66,7 +66,7 @@ def smaller(method: Method, request: Record) -> list[Record]:
 
 
 def bounded(request: Record) -> Record:
-    """Return a request as the protocol takes it: a page holds one row at least, nothing is below 0."""
+    """Return a request within the protocol's bounds: a page has at least one row, no number is below 0."""
     changes: dict[str, Any] = {}
     for name in request.__struct_fields__:
         value = getattr(request, name)
@@ -93,7 +93,7 @@ def _message_of(request: Record) -> Message:
     """Return the message that carries a request.
 
     Raises:
-        InvalidArgument: it holds half a surrogate pair, or an integer beyond 64 bits.
+        InvalidArgument: the request holds half a surrogate pair, or an integer beyond 64 bits.
     """
     try:
         return to_message(request)

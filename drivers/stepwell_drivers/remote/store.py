@@ -1,7 +1,8 @@
-"""The Store port over a Store service: each method is one call, or a few where one would be too large.
+"""The Store port over a Store service: each method is one call, or a few where one would be too
+large.
 
-The methods come from the table that the service goes by too (`wire.store`). Four of them have more to say
-here: what an error means after a commit, a recording or a deletion, and which service described itself.
+The methods come from the same table as the service's (`wire.store`). Four have code of their own:
+commit, record and delete interpret errors, and describe names the service.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from stepwell_drivers.remote.link import Link
 from stepwell_drivers.remote.packing import Packed, bounded, packed, smaller
 
 SENT_ONCE = frozenset({"append_logs"})
-"""A repetition would be done twice: after StoreUnavailable it may have been done all the same."""
+"""Methods that are sent once: after StoreUnavailable they may have been executed all the same."""
 
 
 class RemoteStore(RoutedStore):
@@ -42,11 +43,12 @@ class RemoteStore(RoutedStore):
         self._hints = RemoteHints(link, runtime)
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method that may be repeated without harm, or that is sent once."""
+        """Call a method, once or with retries (see `SENT_ONCE`)."""
         table = METHODS[method]
         results: list[Any] = []
         with self._link.call():
-            # All are made before one is sent: what can't be sent is known in time.
+            # All requests are made before one is sent, so that nothing is sent if one can't be
+            # made.
             for one in tuple(packed(table, bounded(table.request_of(args, kwargs)))):
                 results += await self._results(table, one)
         if len(results) == 1 or not table.result:
@@ -54,7 +56,7 @@ class RemoteStore(RoutedStore):
         return [one for several in results for one in several]
 
     async def _results(self, method: Method, one: Packed) -> list[Any]:
-        """Return a request's result, or those of smaller requests that come to the same."""
+        """Return a request's results, or those of smaller requests that add up to it."""
         send = self._link.ask_once if method.name in SENT_ONCE else self._link.ask
         answer = await send(self._rpc(method), one.message)
         if not isinstance(answer, Fault):
@@ -81,18 +83,20 @@ class RemoteStore(RoutedStore):
         return await self._write("write_journal", recordings)
 
     async def _write(self, name: str, items: Sequence[Any]) -> list[Any]:
-        """Send what is written once, however many messages that takes; return a result for each item.
+        """Send writes that must not be repeated, in as many messages as needed; return a result for
+        each item.
 
         Raises:
             StoreUnavailable: nothing was written.
-            OutcomeUnknown: each may or may not have been written.
+            OutcomeUnknown: any item may have been written.
         """
         method, results = METHODS[name], list[Any]()
         with self._link.call():
             for one in tuple(packed(method, method.request_of((items,), {}))):
                 answer = await self._link.ask_once(self._rpc(method), one.message)
                 if isinstance(answer, Fault):
-                    # What went before in this call may be written: "nothing was" is not so then.
+                    # Earlier messages of this call may have been written, so "nothing was written"
+                    # would be wrong.
                     raise OutcomeUnknown(answer.error.message) if results else answer.for_write()
                 results += method.result_of(one.request, to_record(answer))
         if len(results) != len(items):
@@ -108,7 +112,7 @@ class RemoteStore(RoutedStore):
             if not isinstance(answer, Fault):
                 return method.result_of(one.request, to_record(answer))
             if not answer.certain and await self.get_run(tenant_id, run_id) is None:
-                return True  # The answer was lost, and what it would have said can be seen.
+                return True  # The answer was lost, but a read shows that the run is gone.
         raise answer.error
 
     async def describe(self) -> StoreInfo:

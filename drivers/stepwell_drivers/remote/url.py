@@ -1,4 +1,7 @@
-"""Which Store service a `grpc://` or `grpcs://` URL names. No refusal repeats the URL: it may hold a secret."""
+"""Parses `grpc://` and `grpcs://` URLs of Store services.
+
+No refusal repeats the URL, because it may hold a secret.
+"""
 
 from __future__ import annotations
 
@@ -16,38 +19,38 @@ TIMEOUT_MS = 30_000
 TIMEOUT_MS_MIN = 100
 TIMEOUT_MS_MAX = 600_000
 TLS_PARAMETERS = ("tls_ca", "tls_cert", "tls_key", "tls_name")
-"""Parameters of `grpcs://` URLs; what isn't given there stands in the environment: `STEPWELL_TLS_CA` and so on."""
+"""Parameters of `grpcs://` URLs; the environment (`STEPWELL_TLS_CA` and so on) supplies those that are missing."""
 PARAMETERS = ("insecure_allow_remote", "timeout_ms", "token_file", *TLS_PARAMETERS)
-"""All that may stand behind the `?`."""
+"""All parameters that may follow the `?`."""
 SOCKET_PATH_BYTES_MAX = 107
-"""The longest path that Linux accepts; a longer one would be cut or refused far below us."""
+"""The longest path that Linux accepts; gRPC would cut a longer one, or refuse it without a clear message."""
 
 _FORMS = "write grpcs://HOST:PORT, grpc://HOST:PORT, or grpc:///PATH for a Unix socket"
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 
 
 class Place(NamedTuple):
-    """A Store service, and how to talk to it."""
+    """A Store service, and how to connect to it."""
 
     target: str
-    """As gRPC wants it."""
+    """The address as gRPC takes it."""
     name: str
     """For people: `HOST:PORT`, or the socket's path."""
     timeout_ms: int
     """The time that one call may take."""
     token_file: Path | None
-    """None: it was not named."""
+    """The named token file, or None."""
     tls: ClientTls | None = None
     wants_token: bool = False
-    """The service is on another machine and must not be called without a token that was named for it."""
+    """True if the service is on another machine, where only a token that was named for it may be sent."""
 
 
 def parse(url: str, environ: Mapping[str, str] | None = None) -> Place:
     """Return the service that the URL names.
 
     Raises:
-        StoreRefused: the URL names none, or one on another machine without TLS and without saying that
-            this is meant; or a file of TLS can't be used.
+        StoreRefused: the URL names no service; or one on another machine without TLS and without
+            `insecure_allow_remote`; or a TLS file can't be used.
     """
     try:
         parts = urlsplit(url)

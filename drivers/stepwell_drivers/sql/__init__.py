@@ -1,6 +1,6 @@
 """The SQL store: one store over two databases, `sqlite:///PATH` and `postgresql://…`.
 
-All SQL is plain functions over a SQLAlchemy connection (`commits`, `writes`, `reads`, `pages`,
-`claims`), and `dialect` is where the databases differ. How each is connected to and run, and what its
-errors mean, stands in `sqlite` and `postgres`.
+SQL statements are in plain functions over a connection (`writes`, `reads`, `pages`, `search`).
+`dialect` has the differences between the databases. `sqlite` and `postgres` connect to each,
+commit, claim, and interpret errors.
 """

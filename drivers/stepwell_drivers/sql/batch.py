@@ -1,7 +1,7 @@
 """Merges a group of commits into rows: each row once per table, as the last commit leaves it.
 
-A run may take several steps within one group; only its last rows are written (its events, messages
-and commits all are). What comes out are lists of plain tuples (`rows.py`).
+A run may have several commits in one group. Only the last version of each row is written, but all
+events, messages and commits are. The result is lists of plain tuples (`rows.py`).
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ K = TypeVar("K", bound=Values)
 T = TypeVar("T")
 
 CHANGED_MAX = 256
-"""A commit that changes more rows than this without an event that names them lists none."""
+"""A commit that changes more rows than this that no event names doesn't list them."""
 TASKS_PER_COMMIT = 2**16
-"""Numbers of tasks for each commit: three times what the largest plan, in place of another, changes."""
+"""Task numbers for each commit: three times the most tasks that a plan which replaces another can change."""
 
 _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 _NOT_READY: Values = (None,) * 7
 _NO_LEASE: Values = (None,) * len(LEASE)
 _LEASE_TAKEN: Values = ("", *_NO_LEASE[1:])
-"""The columns of an execution that lost its lease within the group, and is LEASED all the same."""
+"""The columns of an execution that lost its lease within the group and is LEASED again."""
 
 
 class Changed(Struct, omit_defaults=True):
-    """The rows that a commit changed besides those that its events name."""
+    """The rows that a commit changed and that its events don't name."""
 
     all: bool = False
-    """Too many to name."""
+    """True if there are too many to name."""
     plan: int = 0
-    """With it all tasks that it defines."""
+    """The plan's revision, which includes all tasks that it defines."""
     tasks: set[str] = set()
     executions: set[str] = set()
     questions: set[str] = set()
 
 
 class InTurns(Protocol):
-    """Goes through rows; where that takes long, others may have their turn in between."""
+    """Iterates over rows; if that takes long, it lets others run in between."""
 
     def __call__(self, rows: Sequence[T], /) -> Iterable[T]: ...
 
@@ -70,7 +70,7 @@ def at_once(rows: Sequence[T]) -> Iterable[T]:
 
 
 class Batch:
-    """Collects the rows of accepted commits. Those of a plan, which may be many, are made `in_turns`."""
+    """Collects the rows of accepted commits. Tasks of a plan, which may be many, are iterated by `in_turns`."""
 
     def __init__(self, now_us: int, in_turns: InTurns = at_once) -> None:
         self.now_us = now_us
@@ -93,7 +93,7 @@ class Batch:
         self._journal_writes: list[Values] = []
 
     def add(self, commit: Commit, run_key: int) -> None:
-        """Add an accepted commit of the run that has this number, or will have it."""
+        """Add an accepted commit of the run that has, or will have, this number."""
         self._add_run(commit, run_key)
         planned = frozenset[str]()
         if commit.plan is not None:
@@ -121,7 +121,7 @@ class Batch:
         )
 
     def rows(self) -> Rows:
-        """Return what was collected."""
+        """Return the collected rows."""
         tasks, dropped_tasks = _put_and_dropped(self._tasks)
         timers, dropped_timers = _put_and_dropped(self._timers)
         return Rows(
@@ -179,7 +179,7 @@ class Batch:
         )
 
     def _add_plan(self, commit: Commit, plan: Plan, run_key: int) -> frozenset[str]:
-        """Add a plan and the definitions of its tasks; return which these are."""
+        """Add a plan and its task definitions; return the ids of these tasks."""
         self._plans[run_key, plan.revision] = (
             *(run_key, plan.revision, commit.version, len(plan.tasks), plan.created_us),
             *(plan.trigger.value, to_json(plan)),
@@ -189,7 +189,7 @@ class Batch:
         for at, task in enumerate(self._in_turns(commit.tasks)):
             if task.revision == plan.revision and task.task_id in places:
                 position, spec = places[task.task_id]
-                # One for each place in each commit of a run: so no two of its tasks have the same one.
+                # One number for each index in each commit, so no two tasks of a run share one.
                 number = commit.version * TASKS_PER_COMMIT + at
                 self._task_specs[run_key, task.task_id] = (
                     *(run_key, task.task_id, plan.revision, position, commit.version, number),
@@ -201,7 +201,7 @@ class Batch:
     def _add_task(self, commit: Commit, run_key: int, task: Task, planned: frozenset[str]) -> None:
         key = (run_key, task.task_id)
         if task.task_id in planned and _is_new(task):
-            # Only where a plan before defined it, too, there may be a row.
+            # Only a task that an earlier plan also defined may have a row.
             if task.revision > 1:
                 self._tasks[key] = None
             else:
@@ -253,7 +253,7 @@ class Batch:
             self._sessions[place] = (*place, execution.task_id, name)
 
     def _lease(self, key: RowKey, lease: Lease | None) -> Values:
-        """Return the columns of a new lease; without one, those of the lease that the row has."""
+        """Return the columns of a lease; without a new one, keep the row's own lease."""
         if lease is None:
             before = self._executions.get(key)
             if before is None:
@@ -267,7 +267,7 @@ class Batch:
 
     def _add_outcome(self, run_key: int, outcome: Outcome) -> None:
         key = (run_key, outcome.execution_id)
-        # An outcome is written once: the first of an execution stays.
+        # Only an execution's first outcome is written.
         if key not in self._outcomes:
             media_type, data = bytes_of(outcome.result)
             self._outcomes[key] = (
@@ -310,7 +310,8 @@ class Batch:
 
 
 def unplanned(task: Values, plan: Plan | None, at: int) -> Values:
-    """Return the definition of a task that came without its plan: from the plan before, if it is there.
+    """Return the definition of a task whose plan is not in the group: from the stored plan, if
+    there is one.
 
     Args:
         task: its row.
@@ -328,7 +329,7 @@ def unplanned(task: Values, plan: Plan | None, at: int) -> Values:
 
 
 def _is_new(task: Task) -> bool:
-    """Return whether a task is as its plan brought it."""
+    """Return whether a task is unchanged since its plan defined it."""
     return task.status is TaskStatus.PENDING and task == Task(
         task_id=task.task_id, revision=task.revision
     )
@@ -340,7 +341,7 @@ def _put_and_dropped(rows: dict[K, Values | None]) -> tuple[list[Values], list[V
 
 
 def _changed(commit: Commit) -> str | None:
-    """Return the rows that a commit changes without an event that names them, for reading a delta; None: none."""
+    """Return the rows that a commit changes and no event names, for reading a delta; None if there are none."""
     plan = 0 if commit.plan is None else commit.plan.revision
     tasks = {one.task_id for one in commit.tasks if not plan or one.revision != plan}
     executions = {one.execution_id for one in commit.executions}

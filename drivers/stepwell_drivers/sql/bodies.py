@@ -1,10 +1,10 @@
-"""Records as JSON bodies, and back. No field is named here that isn't a column, too.
+"""Records as JSON bodies, and back.
 
-A record that moves is stored without what other columns say for ever: a run without its specification, an event
-without its number and its version. It is put together again as text, and decoded as one.
-
-A newer version may have written fields that this one doesn't know. Whoever loads a body to write it again keeps
-them with the record (`unknown`); they are found by encoding it anew, which gives the same text unless there are any.
+Only fields that are also columns are named here. A record that changes is stored without what other
+columns hold: a run without its specification, an event without its number and version. The parts
+are joined as text and decoded together. A newer version may have written fields that this one
+doesn't know. A record that is loaded to be written again keeps them in `unknown`. They are found by
+encoding the record again: the text differs only if there are any.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from stepwell_drivers.unknown import fields_beyond, with_unknown
 S = TypeVar("S", bound=StoredRecord)
 
 INPUT_PARAMS_BYTES_MAX = 4 * 1024
-"""A run's input up to this size, if it is JSON, is shown beside the run as well."""
+"""The size up to which a run's JSON input is also shown in a column for people."""
 
 _run = msgspec.json.Decoder(Run).decode
 _event = msgspec.json.Decoder(Event).decode
@@ -57,7 +57,7 @@ log_of = msgspec.json.Decoder(LogEntry).decode
 worker_of = msgspec.json.Decoder(Presence).decode
 
 _is_uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII).fullmatch
-# JSON may have it, and JSONB may not: an escaped NUL, after an even number of backslashes.
+# JSON may hold NUL and JSONB may not: an escaped NUL, after an even number of backslashes.
 _has_nul = re.compile(rb"(?<!\\)(\\\\)*\\u0000").search
 
 
@@ -65,13 +65,13 @@ _has_nul = re.compile(rb"(?<!\\)(\\\\)*\\u0000").search
 
 
 def body_of(record: StoredRecord) -> str:
-    """Return a record that may be written again, with the fields that this version doesn't know."""
+    """Return the body of a record, with its fields from newer versions."""
     text = to_json(record)
     return _with_unknown(text, record.unknown) if record.unknown else text
 
 
 def records_of(kind: type[S], texts: Sequence[str]) -> list[S]:
-    """Return records that are loaded to be written again, each with the fields that this version doesn't know."""
+    """Return records for writing them again, with the fields of newer versions."""
     joined = f"[{','.join(texts)}]"
     records = msgspec.json.decode(joined, type=list[kind])
     if to_json(records) == joined:
@@ -86,7 +86,7 @@ def _with_unknown(text: str, unknown: str) -> str:
 
 
 def _keep_unknown(record: S, text: str, own: str) -> S:
-    """Return a record with the fields of its stored text that its own has not."""
+    """Return a record with the fields of its stored text that its own encoding lacks."""
     if text == own:
         return record
     unknown = fields_beyond(record, _json(text), _json(own))
@@ -97,41 +97,41 @@ def _keep_unknown(record: S, text: str, own: str) -> S:
 
 
 def run_state(run: Run) -> str:
-    """Return what moves of a run. msgspec writes no field that is UNSET."""
+    """Return the changing part of a run. msgspec omits fields that are UNSET."""
     return body_of(replace(run, spec=UNSET))
 
 
 def run_of(spec: str, state: str) -> Run:
-    """Return the run of its specification and what moves."""
+    """Return the run of its specification and state."""
     return _run(f'{{"spec":{spec}{_rest(state)}')
 
 
 def loaded_run(spec: str, state: str) -> Run:
-    """Return a run that is loaded to be written again, with the fields that this version doesn't know."""
+    """Return the run of its specification and state for writing it again, with the fields of newer versions."""
     run = run_of(spec, state)
     own = run_state(run)
     return run if own == state else _keep_unknown(run, state, own)
 
 
 def _rest(body: str) -> str:
-    """Return a body without its opening brace, to follow other fields."""
+    """Return a body without its opening brace, to append it to other fields."""
     return "}" if body == "{}" else f",{body[1:]}"
 
 
 def uuid_of(run_id: str) -> str | None:
-    """Return the UUID that a run's id is, as Postgres writes it; None: it is no UUID."""
+    """Return a run's id as Postgres writes UUIDs, or None if it is no UUID."""
     lower = run_id.lower()
     return lower if _is_uuid(lower) else None
 
 
 def uuid_drawn(*names: str) -> str:
-    """Return a UUID (version 8) for a run that these names tell apart from all others, at any time."""
+    """Return a UUID (version 8) for a run, derived from names that no other run has at any time."""
     digits = blake2b(to_json(names).encode(), digest_size=16).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 
 def input_params(given: Payload | None) -> str | None:
-    """Return a run's input for people to read, if it is small JSON that both databases take; else None."""
+    """Return a run's input for people to read, if it is small JSON that both databases accept; else None."""
     if given is None or len(given.data) > INPUT_PARAMS_BYTES_MAX:
         return None
     if given.media_type.partition(";")[0].strip() != "application/json":
@@ -147,12 +147,12 @@ def input_params(given: Payload | None) -> str | None:
 
 
 def shown_spec(spec: TaskSpec) -> str:
-    """Return a task's definition for people to read: without its input, which the plan has."""
+    """Return a task's definition for people to read, without its input, which the plan has."""
     return to_json(spec if spec.input is None else replace(spec, input=None))
 
 
 def new_task(task_id: str, revision: int) -> Task:
-    """Return a task as its plan brought it."""
+    """Return a task as its plan defined it."""
     return Task(task_id=task_id, revision=revision)
 
 
@@ -178,7 +178,7 @@ def events_of(version: int, last_event: int, events: str) -> list[Event]:
 
 
 def stored_of(row: Sequence[Any]) -> StoredPayload:
-    """Return what is stored under a key: a row of key, media type and bytes, and of an outcome's texts."""
+    """Return what is stored under a key, of a row of key, media type, bytes, and an outcome's texts."""
     key, media_type, data, *texts = row
     prompt, response, receipt = (text or "" for text in texts or ("", "", ""))
     return StoredPayload(
@@ -191,7 +191,7 @@ def stored_of(row: Sequence[Any]) -> StoredPayload:
 
 
 def checkpoint_of(row: Sequence[Any]) -> Checkpoint:
-    """Return the checkpoint of a row of version, cycle, moment and state, with or without the base behind it."""
+    """Return the checkpoint of a row of version, cycle, moment and state, and optionally the base."""
     version, iteration, created_us, state, *base = row
     return Checkpoint(
         version=version,

@@ -1,4 +1,4 @@
-"""Values that the database gives to a new row by itself."""
+"""Default values that the database computes for a new row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 
 class Transaction(FunctionElement[int]):
-    """The number of the transaction that writes, where there are several at once; else 0."""
+    """The number of the writing transaction in Postgres, which has several at once; 0 in SQLite."""
 
     inherit_cache = True
 

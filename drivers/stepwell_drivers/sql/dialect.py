@@ -1,9 +1,9 @@
-"""The few lines in which the databases differ, and nothing else that differs anywhere.
+"""The few differences between the databases in how a statement is run.
 
-Which database it is, the connection says; so the functions above take a connection and no more. SQLite
-is a plain call; Postgres' driver is asynchronous, so a function over it runs in a greenlet (SQLAlchemy's),
-which goes aside at each statement. That is all of SQLAlchemy's own execution that either of them uses:
-its care for each statement costs several times what the database does.
+A connection knows its database, so the shared functions take a connection and nothing else. SQLite
+is called directly. Postgres' driver is asynchronous, so a function over it runs in a greenlet
+(SQLAlchemy's), which is suspended at each statement. Nothing else of SQLAlchemy's execution is
+used, because it costs several times what the database does.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Pooled(Protocol):
 
 
 class Link(Protocol):
-    """The argument of every SQL function: a connection within a transaction (or one snapshot)."""
+    """The argument of every SQL function: a connection within a transaction (or a snapshot)."""
 
     @property
     def dialect(self) -> Dialect: ...
@@ -55,17 +55,17 @@ Clock = Callable[[Link], int]
 
 
 def is_postgres(dialect: Dialect) -> bool:
-    """Return whether the connection is Postgres'; otherwise it is SQLite's."""
+    """Return whether the database is Postgres; otherwise it is SQLite."""
     return dialect.name == "postgresql"
 
 
 def insert(dialect: Dialect, table: Table) -> SqliteInsert | PostgresqlInsert:
-    """Return the database's own INSERT, which knows ON CONFLICT."""
+    """Return the database's own INSERT, which has ON CONFLICT."""
     return postgresql_insert(table) if is_postgres(dialect) else sqlite_insert(table)
 
 
 def has_label(dialect: Dialect, at: int) -> ColumnElement[bool]:
-    """Match runs with a label; `label_parameters` says which, by its place among several."""
+    """Match runs with a label; `at` is its place among several, for `label_parameters`."""
     specs = run_specs.c
     if is_postgres(dialect):
         labels = cast_to(specs.spec.op("->")(literal_column("'labels'")), JSONB())
@@ -92,7 +92,7 @@ def execute(connection: Link, sql: str, values: Sequence[Any]) -> list[Values]:
 
 
 def fetch_each(connection: Link, sql: str, rows: Iterable[Values]) -> list[Values]:
-    """Run a compiled statement of SQLite for each row of values; return the rows of all."""
+    """Run a compiled statement in SQLite for each row of values; return all rows that it returned."""
     driver = connection.connection.driver_connection
     found: list[Values] = []
     for row in rows:
@@ -101,13 +101,13 @@ def fetch_each(connection: Link, sql: str, rows: Iterable[Values]) -> list[Value
 
 
 def execute_each(connection: Link, sql: str, rows: Iterable[Values]) -> int:
-    """Run a compiled INSERT, UPDATE or DELETE of SQLite for each row of values; return rows changed."""
+    """Run a compiled INSERT, UPDATE or DELETE in SQLite for each row of values; return the number of rows changed."""
     driver = connection.connection.driver_connection
     return cast("int", driver.executemany(sql, rows).rowcount)
 
 
 def table_names(connection: Link) -> set[str]:
-    """Return the tables that are there: in the file, or in the schema that the connection is in."""
+    """Return the names of the tables in the file, or in the connection's schema."""
     sql = (
         "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
         if is_postgres(connection.dialect)

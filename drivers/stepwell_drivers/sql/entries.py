@@ -1,8 +1,8 @@
 """Entries of journals, and the sums of what leases recorded, as rows.
 
-A name is looked up by two digests, one of the journal's name and one of the entry's within it: a narrow index,
-written once for each entry, serves that and the listing of a journal. Other names may have the same digests,
-so a row that is found is compared with what it is looked up for.
+A name is looked up by two digests, of the journal's name and of the entry's name. One narrow index,
+written once for each entry, serves this and the listing of a journal. Different names may have the
+same digests, so the names of a found row are compared.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class RecordWork(NamedTuple):
 
 
 def step_of(journal: str) -> int:
-    """Return the digest of a journal's name, of four bytes."""
+    """Return the four-byte digest of a journal's name."""
     return crc32(journal.encode()) - 2**31
 
 
 def name_of(entry: Entry) -> int:
-    """Return the digest of an entry's name, of six bytes."""
+    """Return the six-byte digest of an entry's name."""
     name = f"{entry.mark.value}{entry.number}:{entry.key}"
     return int.from_bytes(blake2b(name.encode(), digest_size=6).digest()) - 2**47
 
@@ -55,12 +55,12 @@ def body_of(entry: Entry) -> str:
 
 
 def once_of(entry: Entry) -> int:
-    """Return 1 for an entry of an AT_MOST_ONCE call."""
+    """Return 1 for an entry of an AT_MOST_ONCE call, else 0."""
     return 1 if entry.effect is Effect.AT_MOST_ONCE else 0
 
 
 def sleep_of(entry: Entry) -> int | None:
-    """Return the length of a WAIT's sleep in microseconds; None: the entry is no WAIT."""
+    """Return the length of a WAIT's sleep in microseconds; None if the entry is no WAIT."""
     return entry.sleep_ms * 1_000 if entry.mark is JournalMark.WAIT else None
 
 
@@ -87,7 +87,7 @@ def sums_of(totals: Totals) -> Values:
 
 
 def journal_writes(run_key: int, commit: Commit) -> Iterator[Values]:
-    """Yield what a commit forgets and writes, as rows of `JOURNAL_WRITE`."""
+    """Yield the entries that a commit forgets and writes, as rows of `JOURNAL_WRITE`."""
     for writes, is_forgotten in ((commit.forgotten, True), (commit.entries, False)):
         for write in writes:
             entry = write.entry

@@ -1,4 +1,4 @@
-"""The class of a database error: whether to retry, and whether it ends the store."""
+"""Classes of database errors: whether to retry, and whether to close the store."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Trouble(NamedTuple):
 
     error: StepwellError
     retry: bool = False
-    """Nothing was done and the same may work in a moment."""
+    """Nothing was done, and the same write may work in a moment."""
     fatal: bool = False
-    """SQLite: the state on disk is unknown; refuse everything until the store is opened again.
+    """SQLite: the state on disk is unknown, so refuse everything until the store is opened again.
 
     Postgres: the connection is closed.
     """

@@ -37,7 +37,7 @@ _queries: dict[tuple[str, ...], Query] = {}
 
 
 def _query_for(filters: tuple[str, ...]) -> Query:
-    """Return the query for these filters; one for each combination is kept."""
+    """Return the query for a combination of filters, which is then kept."""
     query = _queries.get(filters)
     if query is None:
         statement = select(*_SHOWN).where(
@@ -45,14 +45,15 @@ def _query_for(filters: tuple[str, ...]) -> Query:
             _entries.seq > bindparam("after"),
             *[_FILTERS[name] for name in filters],
         )
-        # Sorted: by the order of their numbers, a database would look through those of all runs.
+        # Ordered by an expression, because by index on the number a database would read the entries
+        # of all runs.
         order = _entries.seq + literal_column("0")
         query = _queries[filters] = Query(statement.order_by(order).limit(bindparam("many")))
     return query
 
 
 def page(connection: Link, query: JournalQuery, _about: About) -> Page[StoredEntry]:
-    """Return entries in the order in which they were written; the cursor is set at the end, too."""
+    """Return entries in the order in which they were written; the last page has a cursor, too."""
     place = place_of(query.cursor, int, 0)
     run_key = kept_number_of(connection, query.tenant_id, query.run_id)
     if run_key is None:
@@ -65,7 +66,7 @@ def page(connection: Link, query: JournalQuery, _about: About) -> Page[StoredEnt
         connection, run_key=run_key, after=place, many=max(query.limit, 1), **given
     )
     rows = _up_to(rows, query.bytes_limit, names_only=query.names_only)
-    # Only the entries that find room are read.
+    # The contents of only those entries that fit are read.
     pick = _pick_names if query.names_only else _pick_content
     contents = {row[0]: row[1:] for row in pick.run(connection, [(row[0],) for row in rows])}
     return Page(
@@ -75,7 +76,7 @@ def page(connection: Link, query: JournalQuery, _about: About) -> Page[StoredEnt
 
 
 def _up_to(rows: list[Values], room: int, *, names_only: bool) -> list[Values]:
-    """Return the first rows whose entries find room together, at least one."""
+    """Return the first rows whose entries fit into `room`, at least one."""
     for at, row in enumerate(rows):
         *_, words, size = row
         room -= words + (0 if names_only else size or 0)

@@ -1,6 +1,6 @@
-"""The logs of all runs: appended apart from commits, trimmed, and purged by the moment of appending.
+"""The logs of all runs: appended outside of commits, trimmed, and purged by the time of appending.
 
-A row's number is never given twice, so a cursor stays good whatever is removed.
+Row numbers are never reused, so a cursor stays valid whatever is removed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query
 
 PURGED_AT_ONCE = 512
-"""Entries that a purge looks at before it decides whether to go on."""
+"""The number of entries that a purge handles before it decides whether to continue."""
 
 
 class LogWork(NamedTuple):
-    """`Store.append_logs`; answers whether there is such a run."""
+    """`Store.append_logs`; answers whether the run exists."""
 
     tenant_id: str
     run_id: str
@@ -31,7 +31,7 @@ class LogWork(NamedTuple):
 
 _RUN = ("tenant_id", "run_id")
 _insert_logs = Insert(schema.logs, ("run_key", "execution_id", "kind", "appended_us", "body"))
-# Nobody may delete the run meanwhile; commits may go on.
+# Locked against deletion of the run; commits are not blocked.
 _pick_runs = Pick(schema.runs, _RUN, (*_RUN, "run_key"), lock={"read": True, "key_share": True})
 _logs = schema.logs.c
 _trim = Query(
@@ -44,7 +44,7 @@ _trim = Query(
     )
     .returning(_logs.seq)
 )
-# Those that somebody else removes just now are left to him: so neither waits for the other.
+# Rows that another transaction is removing are skipped, so that neither waits.
 _oldest = Query(
     select(_logs.seq, _logs.appended_us)
     .where(_logs.seq > bindparam("after"))
@@ -56,7 +56,7 @@ _drop = Delete(schema.logs, ("seq",))
 
 
 def append_logs(connection: Link, works: Sequence[LogWork], now_us: int) -> set[tuple[str, str]]:
-    """Append to the logs of the runs that are there; return which are."""
+    """Append to the logs of the runs that exist; return these runs."""
     numbers = _numbers(connection, works)
     rows = [
         (run_key, entry.execution_id, entry.kind.value, now_us, to_json(entry))
@@ -69,7 +69,7 @@ def append_logs(connection: Link, works: Sequence[LogWork], now_us: int) -> set[
 
 
 def trim_logs(connection: Link, works: Sequence[LogsOfExecution]) -> list[int]:
-    """Remove what executions wrote of one kind each; return how many entries of each."""
+    """Remove the log entries of one kind of each given execution; return the count for each."""
     numbers = _numbers(connection, works)
     return [
         len(
@@ -87,15 +87,15 @@ def trim_logs(connection: Link, works: Sequence[LogsOfExecution]) -> list[int]:
 def _numbers(
     connection: Link, works: Sequence[LogWork] | Sequence[LogsOfExecution]
 ) -> dict[tuple[str, str], int]:
-    """Return the numbers of the runs that are there, and keep these from being deleted meanwhile."""
+    """Return the numbers of the runs that exist, and lock them against deletion."""
     keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
     return {(row[0], row[1]): row[2] for row in _pick_runs.run(connection, list(keys))}
 
 
 def purge_logs(connection: Link, work: OldLogs, now_us: int) -> int:
-    """Remove entries that were appended long ago, in the order of their rows; return how many.
+    """Remove old entries in the order of their rows; return how many.
 
-    It ends at the first one that is newer: what lies behind costs nothing.
+    It stops at the first newer entry, so the rest costs nothing.
     """
     until_us = now_us - max(work.older_ms, 0) * 1_000
     removed, after, left = 0, -1, max(work.limit, 1)

@@ -1,10 +1,11 @@
-"""The schema's version: an empty database is made one, an older one is brought up, an unknown one refused.
+"""The schema's version: an empty database gets the schema, an older schema is migrated, an unknown
+one refused.
 
-A newer one is taken as it is where its program only added to the schema: the store names the oldest version
-whose programs may still use it (`LEAST`), and each migration that does more than add puts its own there.
+A newer schema is accepted unchanged if its migrations only added to it.
 
-The version is read by hand: Alembic is imported when there is something to do, because it takes longer
-to import than a store takes to open.
+The store names the oldest version whose programs may still use it (`LEAST`), and a migration that
+does more than add writes its own version there. The version is read without Alembic, which is
+imported only for a migration, because importing it takes longer than opening a store.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _put_meta = Insert(schema.meta, ("key", "value"), key=("key",))
 
 
 def check(connection: Link) -> str | None:
-    """Return the stored schema's version, None where there is nothing; change nothing.
+    """Return the stored schema's version, or None in an empty database; change nothing.
 
     Raises:
-        StoreRefused: it is no store of ours, or this program can't use that version: it is older than the
-            first, or newer and more than added to.
+        StoreRefused: the database is not one of our stores, or this program can't use its version:
+            it is older than the first, or newer with more than additions.
     """
     found = _version(connection)
     if found is None or found in schema.REVISIONS:
@@ -52,12 +53,12 @@ def check(connection: Link) -> str | None:
 
 
 def is_behind(found: str | None) -> bool:
-    """Return whether a schema that `check` found is to be brought up; a newer one isn't."""
+    """Return whether a schema that `check` found must be migrated; a newer one must not."""
     return found is None or found in schema.REVISIONS[:-1]
 
 
 def warn_if_newer(found: str | None, store: str) -> None:
-    """Log a warning where this program uses a schema that a newer one has added to."""
+    """Log a warning if a newer program has added to the schema."""
     if found is not None and found not in schema.REVISIONS:
         log.warning(
             "the store's schema is newer, and this program may use it: it was only added to",
@@ -68,13 +69,13 @@ def warn_if_newer(found: str | None, store: str) -> None:
 
 
 def migrate(connection: Connection) -> None:
-    """Bring the schema to this version, within the caller's transaction; a newer one stays."""
+    """Migrate the schema to this version, within the caller's transaction; leave a newer one unchanged."""
     if is_behind(check(connection)):
         _upgrade({"connection": connection})
 
 
 def script(dialect: str) -> str:
-    """Return all migrations as SQL, from an empty database on, each in a transaction of its own."""
+    """Return all migrations as SQL, from an empty database, each in its own transaction."""
     written = StringIO()
     _upgrade({"dialect": dialect}, written)
     return written.getvalue()
@@ -99,7 +100,7 @@ def _version(connection: Link) -> str | None:
 
 
 def identify(connection: Link, *, store_id: str, now_us: int) -> dict[str, str]:
-    """Return the store's own facts; at its birth, write them."""
+    """Return the store's own facts; write them in a new store."""
     facts = facts_of(connection)
     if "store_id" not in facts:
         _put_meta.run(connection, [("store_id", store_id), ("born_us", str(now_us))])
@@ -108,5 +109,5 @@ def identify(connection: Link, *, store_id: str, now_us: int) -> dict[str, str]:
 
 
 def facts_of(connection: Link) -> dict[str, str]:
-    """Return the store's facts; empty: it was not created yet."""
+    """Return the store's facts, or none in a store that isn't created yet."""
     return {row[0]: row[1] for row in _meta.run(connection)}

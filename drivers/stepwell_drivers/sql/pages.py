@@ -1,6 +1,7 @@
-"""Lists by page. Each page begins where the cursor says, by index, and costs what it returns.
+"""Lists by page.
 
-A cursor is the place of the last row of the page before, as JSON: opaque to the caller, checked here.
+Each page starts at the cursor, by index, and costs what it returns. A cursor is the place of the
+previous page's last row, as JSON: opaque to the caller, checked here.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ from stepwell_drivers.sql.reads import (
 from stepwell_drivers.sql.statements import Query
 
 RUNS_AT_ONCE = 200
-"""Rows that a list of runs reads at a time while it looks for those that match."""
+"""Rows that a list of runs reads at a time until it has found enough matches."""
 
 T = TypeVar("T")
 
@@ -69,10 +70,10 @@ def cursor_of(place: object) -> str:
 
 
 def place_of(cursor: str, kind: type[T], start: T) -> T:
-    """Return the place that a cursor stands for; an empty one stands for the start.
+    """Return the place that a cursor stands for; "" is the start.
 
     Raises:
-        PageTokenInvalid: no page of ours ended so.
+        PageTokenInvalid: the cursor is not from one of our pages.
     """
     if not cursor:
         return start
@@ -98,7 +99,7 @@ _tasks = Query(
 
 
 def _after_seq(table: Table, only: str = "") -> Query:
-    """Select one run's bodies in the order in which they were written; `only`: a column that must match."""
+    """Select bodies of one run in the order in which they were written; `only` is a column that must match."""
     statement = of_named_run(table, ("seq", "body")).where(
         schema.listed(table.c.run_key), table.c.seq > bindparam("after")
     )
@@ -124,14 +125,14 @@ _checkpoints = Query(
 
 
 class About(NamedTuple):
-    """Facts about the store that a page may need."""
+    """Facts about the store that some pages need."""
 
     store_id: str
     clock: Clock
 
 
 def tasks(connection: Link, query: TaskQuery, _about: About) -> Page[Task]:
-    """Return tasks in the order of revision, then of their plan."""
+    """Return tasks, ordered by revision and then by place in the plan."""
     revision, position, task_id = place_of(query.cursor, tuple[int, int, str], (-1, -1, ""))
     rows = _tasks.run(
         connection,
@@ -170,7 +171,7 @@ def _seq_page(
 
 
 def cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
-    """Leave away the row that only tells that there are more."""
+    """Drop the extra row that only shows that there are more."""
     limit = max(limit, 1)
     return rows[:limit], len(rows) > limit
 
@@ -197,7 +198,7 @@ def checkpoints(connection: Link, query: CheckpointQuery, _about: About) -> Page
 
 
 def logs(connection: Link, query: LogQuery, _about: About) -> Page[LogEntry]:
-    """Return log entries; the cursor is set at the end, too."""
+    """Return log entries; the last page has a cursor, too."""
     rows, _ = _seq_page(connection, (_logs, _logs_of), query, query.execution_id)
     place = rows[-1][0] if rows else place_of(query.cursor, int, 0)
     return Page(items=tuple(bodies.log_of(row[1]) for row in rows), cursor=cursor_of(place))
@@ -276,7 +277,7 @@ def _of_run(connection: Link, query: LeaseQuery) -> Iterator[WorkerLease]:
 
 
 def runs(connection: Link, query: RunQuery, _about: About) -> Page[Run]:
-    """Return runs, newest first: of several statuses, their lists merged."""
+    """Return runs, newest first; the lists of several statuses are merged."""
     before = place_of(query.cursor, int, 2**63 - 1)
     limit = max(query.limit, 1)
     statuses = dict.fromkeys(query.statuses)
@@ -302,7 +303,7 @@ def _runs(connection: Link, query: RunQuery, status: str, before: int) -> Iterat
 
 
 class _Shape(NamedTuple):
-    """Which filters a list of runs has."""
+    """The filters that a list of runs has."""
 
     exact: tuple[str, ...]
     blocked: int
@@ -336,7 +337,7 @@ def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
 @cache
 def _matching(dialect: Dialect, shape: _Shape) -> Query:
     of_runs = schema.runs.c
-    # With something added it is no column, and no index is tempting: few ids begin alike.
+    # As an expression it can't use an index on the column; few ids have the same prefix.
     place = of_runs.run_key + literal_column("0") if shape.prefix else of_runs.run_key
     statement = select(of_runs.run_key, spec_of_run(), of_runs.state).where(
         of_runs.tenant_id == bindparam("tenant_id"), place < bindparam("before")
@@ -351,7 +352,7 @@ def _matching(dialect: Dialect, shape: _Shape) -> Query:
     if forks:
         statement = statement.where(of_runs.parent_run_id != literal_column("''"))
     for name in shape.exact:
-        # A run has few forks, too, whatever else they have in common.
+        # A run also has few forks, whatever else the forks have in common.
         by_index = name == "parent_run_id" if forks else not shape.prefix
         given = of_runs[name] if by_index else of_runs[name].concat(literal_column("''"))
         statement = statement.where(given == bindparam(name))
@@ -374,12 +375,12 @@ _entries = select(
     *(func.coalesce(_commits.deleted_run_id, _living.scalar_subquery()), _commits.version),
 ).limit(bindparam("many"))
 _of_tenant = _commits.tenant_id == bindparam("tenant_id")
-# SQLite: one writer, so the rows' own numbers are the order of their commits.
+# SQLite has one writer, so the rows' numbers are in the order of their commits.
 _numbered = _entries.where(_commits.seq > bindparam("seq")).order_by(_commits.seq)
 _feed = Query(_numbered)
 _feed_of_tenant = Query(_numbered.where(_of_tenant))
 _feed_end = Query(select(literal_column("0", BigInteger()), func.max(_commits.seq)))
-# Postgres: by transaction, below the oldest that is still open: nothing can appear there any more.
+# Postgres: by transaction number, below the oldest open transaction: nothing new can appear there.
 _horizon = literal_column("pg_snapshot_xmin(pg_current_snapshot())::text::bigint", BigInteger())
 _settled = (
     _entries.where(
@@ -389,8 +390,8 @@ _settled = (
 ).order_by(_commits.xid, _commits.seq)
 _settled_feed = Query(_settled)
 _settled_feed_of_tenant = Query(_settled.where(_of_tenant, schema.listed(_commits.tenant_id)))
-# The last that is there, not the horizon: numbers of transactions that wrote nothing which was waited for
-# are forgotten with their server, and given again by the one that takes its place.
+# The last existing row instead of the horizon: a crashed server forgets the numbers of transactions
+# whose writes nobody waited for, and its successor assigns them again.
 _settled_end = Query(
     select(_commits.xid, _commits.seq)
     .where(_commits.xid < _horizon)

@@ -1,7 +1,7 @@
-"""Reads of one run: its row, what the loop needs of it, its bytes, its plans, its events.
+"""Reads of one run: its row, what the loop needs, payloads, plans, events.
 
-Each function is one snapshot: the caller has begun a transaction. A delta is read by the keys that the
-commits since then named, so it costs what changed, however long the run's history is.
+Each function reads one snapshot, in the caller's transaction. A delta is read by the keys that
+later commits list, so it costs what changed, however long the run's history is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from stepwell_drivers.sql.entries import SUMS, totals_of
 from stepwell_drivers.sql.statements import Pick, Query
 
 DELTA_COMMITS_MAX = 256
-"""Further behind than this, a reader reads everything."""
+"""A reader that is further behind than this reads everything."""
 
 _runs = schema.runs.c
 _named_run = (
@@ -53,29 +53,29 @@ _named_run = (
 
 
 def number_of_run() -> ScalarSelect[Any]:
-    """Return the number of the run that is given by tenant and id, as part of a statement."""
+    """Return a subquery for the number of the run with the given tenant and id."""
     return select(_runs.run_key).where(*_named_run).scalar_subquery()
 
 
 def spec_of_run() -> ColumnElement[str]:
-    """Return the specification of a run of `run_rows`: looked up for each row that is returned."""
+    """Return the specification of a run of `run_rows`, looked up for each returned row."""
     specs = schema.run_specs.c
     spec = select(specs.spec).where(specs.run_key == _runs.run_key)
     return spec.scalar_subquery().label("spec")
 
 
 def of_named_run(table: Table, names: Iterable[str]) -> Select[Any]:
-    """Select these columns of the rows of a run that is given by tenant and id."""
+    """Select columns of the rows of the run with the given tenant and id."""
     return select(*[table.c[name] for name in names]).where(table.c.run_key == number_of_run())
 
 
 def _of_run(table: Table, names: Iterable[str]) -> Select[Any]:
-    """Select these columns of the rows of a run that is given by its number."""
+    """Select columns of the rows of the run with the given number."""
     return select(*[table.c[name] for name in names]).where(table.c.run_key == bindparam("run_key"))
 
 
 def tasks_with_specs() -> Select[Any]:
-    """Select what is known of tasks: id, revision, position, and the state of those that have one."""
+    """Select tasks: id, revision, position, and the state of tasks that have one."""
     specs, states = schema.task_specs, schema.tasks
     same = (specs.c.run_key == states.c.run_key) & (specs.c.task_id == states.c.task_id)
     columns = [specs.c.task_id, specs.c.revision, specs.c.position, states.c.state]
@@ -87,7 +87,7 @@ TASK_ORDER = (
     schema.task_specs.c.position,
     schema.task_specs.c.task_id,
 )
-"""The order of a run's tasks: of the plans that defined them, then of their places there."""
+"""The order of a run's tasks: by the plan that defined them, then by place in that plan."""
 
 _OPEN_EXECUTION = (
     *("seq", "body", "token", "worker_id", "instance_id"),
@@ -115,7 +115,7 @@ _of_lease = (
     & (_sums.execution_id == _executions.execution_id)
     & (_sums.token == _executions.token)
 )
-"""The sums are those of an execution's lease."""
+"""Joins an execution's lease with its sums."""
 _open_executions = Query(
     select(*[_executions[name] for name in _OPEN_EXECUTION], *[_sums[name] for name in SUMS])
     .join_from(schema.executions, schema.lease_sums, _of_lease, isouter=True)
@@ -171,7 +171,7 @@ _pick_executions = Pick(
 _NO_SUMS: Values = (None,) * len(SUMS)
 _pick_questions = Pick(schema.questions, ("run_key", "question_id"), ("seq", "body"))
 _input = Query(of_named_run(schema.run_specs, ("input_media_type", "input")))
-# What a deleted run left may still be there, for others of its family.
+# Rows that a deleted run left to its family may still exist.
 _number = Query(
     select(_runs.run_key)
     .where(*_named_run)
@@ -236,7 +236,7 @@ def get_run(connection: Link, tenant_id: str, run_id: str) -> Run | None:
 
 
 def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock) -> Loaded | None:
-    """Return all that the loop needs of a run, or what changed after `since`."""
+    """Return everything that the loop needs of a run, or only what changed after `since`."""
     row = _run.first(connection, tenant_id=tenant_id, run_id=run_id)
     if row is None:
         return None
@@ -282,7 +282,7 @@ class _Delta(Struct):
 
 
 def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
-    """Return the keys that the commits since then named; None: too many."""
+    """Return the keys that later commits list, or None if they are too many."""
     rows = _changes.run(connection, run_key=run_key, since=since)
     if len(rows) > DELTA_COMMITS_MAX:
         return None
@@ -301,7 +301,7 @@ def _delta(connection: Link, run_key: int, since: int) -> _Delta | None:
             delta.tasks |= changed.tasks
             delta.executions |= changed.executions
             delta.questions |= changed.questions
-    # No plan has this number: it is that of events about none.
+    # Events about no plan have revision 0.
     delta.plans.discard(0)
     return delta
 
@@ -320,7 +320,7 @@ def _changed_tasks(connection: Link, run_key: int, delta: _Delta) -> list[Values
 
 
 def _changed_executions(connection: Link, run_key: int, delta: _Delta) -> list[Values]:
-    """Return the executions that changed, and those under whose leases something is recorded: no commit says that."""
+    """Return the changed executions, and those whose leases recorded something, which no commit lists."""
     sums: dict[str, Values] = {
         row[0]: row[1:] for row in _open_sums.run(connection, run_key=run_key)
     }
@@ -382,7 +382,7 @@ def read_payloads(
 
 
 def kept_number_of(connection: Link, tenant_id: str, run_id: str) -> int | None:
-    """Return the number of a run that is there, or that left something to its family; None: there is none."""
+    """Return the number of a run that exists or left something to its family, or None."""
     row = _number.first(connection, tenant_id=tenant_id, run_id=run_id)
     return row[0] if row is not None else None
 
@@ -410,7 +410,7 @@ def read_events(
     until = max(after, 0) + max(limit, 1)
     rows = _whole.run(connection, run_key=run_key, after=after, until=until)
     if not rows:
-        # The next commit has more events than that: it is read whole.
+        # The next commit has more events than the limit, and is read whole.
         rows = _next.run(connection, run_key=run_key, after=after)
     events: list[Event] = [
         event for row in rows for event in bodies.events_of(*row) if event.number > after

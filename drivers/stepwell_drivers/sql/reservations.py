@@ -1,8 +1,8 @@
 """Reservations of idempotency keys: each is compared and swapped while its row is locked.
 
-A row is there while a run has reserved the key; nobody's is there for the length of a transaction only. All
-rows of a transaction are locked by its first statement, in the order of their keys: so no two wait for each
-other.
+A key has a row while a run has reserved it, and during a transaction that asks for it. A
+transaction's first statement locks all its rows in the order of their keys, so that no two
+transactions wait for each other.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class SwapWork(NamedTuple):
 
     @property
     def only_looks(self) -> bool:
-        """None of the swaps can change anything."""
+        """True if none of the swaps can change anything."""
         return all(swap.before == swap.after for swap in self.swaps)
 
 
 def swap_keys(connection: Link, works: Sequence[SwapWork]) -> list[list[Reservation]]:
-    """Do these swaps, in their order, and return what stands after each."""
+    """Execute these swaps in order, and return the reservation after each."""
     asked = [[(_place(work, swap), swap) for swap in work.swaps] for work in works]
     first: dict[Place, Reservation] = {}
     for several in asked:
         for place, swap in several:
-            # Most reserve a key that nobody has: that is all done by the first statement.
+            # Most swaps reserve a free key, which the first statement does completely.
             first.setdefault(place, swap.after if swap.before == NOBODY else NOBODY)
     rows = [_row(place, first[place]) for place in sorted(first)]
     found = _reservations(_put_or_lock.read(connection, rows))
@@ -79,14 +79,14 @@ def swap_keys(connection: Link, works: Sequence[SwapWork]) -> list[list[Reservat
 
 
 def read(connection: Link, work: SwapWork) -> list[Reservation]:
-    """Return what stands under the keys of swaps that only look."""
+    """Return the reservations of keys that are only read."""
     places = [_place(work, swap) for swap in work.swaps]
     stands = _reservations(_pick.run(connection, list(dict.fromkeys(places))))
     return [stands.get(place, NOBODY) for place in places]
 
 
 def free(connection: Link, tenant_id: str, run_id: str) -> None:
-    """Remove what a run has reserved."""
+    """Remove a run's reservations."""
     _drop.run(connection, _of_run.run(connection, tenant_id=tenant_id, run_id=run_id))
 
 

@@ -1,7 +1,7 @@
-"""The rows of a group of commits: a list of tuples for each kind of write, in a fixed order of columns.
+"""The rows of a group of commits: a list of tuples for each kind of write, with fixed columns.
 
-`Rows` is what `batch.py` collects and a database's writer writes. The constants are the columns of the tuples, in
-their order; what each column means, and when it is NULL, stands in `schema.py`.
+`batch.py` collects `Rows`, and a database's writer writes them. The constants are the columns of
+the tuples, in order. `schema.py` explains each column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RUN_NEW = (
     *("parent_run_id", "family_id", "uuid"),
     *RUN_MOVING,
 )
-"""A run that begins."""
+"""The columns of a new run."""
 RUN_MOVED = ("run_key", *RUN_MOVING)
 RUN_SPEC = ("run_key", "priority", "spec", "input_params", "input_media_type", "input")
 PLAN = ("run_key", "revision", "version", "task_count", "created_us", "trigger", "plan")
@@ -54,14 +54,14 @@ JOURNAL_WRITE = (
 
 @dataclass(slots=True)
 class Rows:
-    """The writes of a group. No two rows of a list have the same key, and no two lists the same row.
+    """The writes of a group. No two rows of a list have the same key, and no two lists the same
+    row.
 
-    In the order of the fields every row finds what it refers to; but for `runs`, which come first and alone, any
-    order will do.
+    `runs` must be written first, then the other lists in any order.
     """
 
     runs: list[Values] = field(default_factory=list[Values])
-    """INSERT of RUN_NEW; of one that conflicts with another row, by its name or its UUID, nothing."""
+    """INSERT of RUN_NEW; a row that conflicts with another, by its name or its UUID, is left out."""
     run_specs: list[Values] = field(default_factory=list[Values])
     """INSERT of RUN_SPEC."""
     moved_runs: list[Values] = field(default_factory=list[Values])
@@ -69,7 +69,7 @@ class Rows:
     plans: list[Values] = field(default_factory=list[Values])
     """INSERT of PLAN, or UPDATE of the one with that `run_key` and `revision`."""
     task_specs: list[Values] = field(default_factory=list[Values])
-    """INSERT of TASK_SPEC, or UPDATE of the one with that `run_key` and `task_id`: all but `number`."""
+    """INSERT of TASK_SPEC, or UPDATE of the one with that `run_key` and `task_id`, except `number`."""
     tasks: list[Values] = field(default_factory=list[Values])
     """INSERT of TASK, or UPDATE of the one with that `run_key` and `task_id`.
 
@@ -77,15 +77,15 @@ class Rows:
     is to be written first (`batch.unplanned`).
     """
     dropped_tasks: list[Values] = field(default_factory=list[Values])
-    """DELETE from `task_rows` by `run_key` and `task_id`: tasks that a new plan defines anew, if they are there."""
+    """DELETE from `task_rows` by `run_key` and `task_id`: tasks that a new plan redefines, if they exist."""
     executions: list[Values] = field(default_factory=list[Values])
     """INSERT of EXECUTION, or UPDATE of the one with that `run_key` and `execution_id`.
 
-    All other columns become NULL, and `held_until_us` 0. But a row that is LEASED or UNKNOWN_OUTCOME and brings no
-    token (no new lease) keeps the columns LEASE and what heartbeats brought.
+    All other columns become NULL, and `held_until_us` 0. But a row that is LEASED or
+    UNKNOWN_OUTCOME without a token (no new lease) keeps the columns of LEASE and of heartbeats.
     """
     outcomes: list[Values] = field(default_factory=list[Values])
-    """INSERT of OUTCOME; of an execution that has one already, nothing."""
+    """INSERT of OUTCOME, unless the execution has one already."""
     timers: list[Values] = field(default_factory=list[Values])
     """INSERT of TIMER, or UPDATE of the one with that `run_key` and `name`; `held_until_us` becomes 0."""
     dropped_timers: list[Values] = field(default_factory=list[Values])
@@ -103,4 +103,4 @@ class Rows:
     commits: list[Values] = field(default_factory=list[Values])
     """INSERT of COMMIT."""
     journal_writes: list[Values] = field(default_factory=list[Values])
-    """DELETE of journal entries that are forgotten; INSERT of the others unless their names are taken, in order."""
+    """DELETE of forgotten journal entries; INSERT of the others unless their names are taken, in order."""

@@ -1,17 +1,18 @@
-"""The tables: columns for what people and indexes ask for, and JSON bodies for the records themselves.
+"""The tables: columns for lookups and indexes, and JSON bodies for the records.
 
-A body is a record as JSON, with the names of `core/records` and without the fields that have their default.
-What never changes (a run's specification, a plan, a task's definition) is a body that is written once, in a
-table of its own; what moves is another. So a new field of a record needs no migration. A column repeats a field
-of a body only where it is looked up, listed or compared.
+A body is a record as JSON, with the names of `core/records` and without fields that have their
+default. Unchanging parts (a run's specification, a plan, a task's definition) are bodies in
+separate tables, written once. A new field of a record therefore needs no migration. A column
+repeats a field of a body only if it is looked up, listed or compared.
 
-A run's number (`run_key`) is its key inside the store. It never comes again: a run that is deleted and created
-anew has another one. No order that a caller sees depends on these numbers, but for the order of creation.
-Rows are written at the end of their table and found by narrow indexes, so a commit touches few pages; only
-the small rows that come and go with their run (timers, requests, sessions) stand in key order.
+A run's number (`run_key`) is its key inside the store. Numbers are never reused: a run that is
+deleted and created again gets a new one. Of the orders that a caller sees, only that of creation
+depends on them. Rows are written at the end of their table and found by narrow indexes, so a commit
+touches few pages; only the small rows that come and go with their run (timers, requests, sessions)
+stand in key order.
 
-Bodies are text on SQLite and JSON on Postgres: both keep numbers as they were written. An enum's value is its
-name. Units stand last in names. A column that may be NULL says when it is.
+Bodies are text on SQLite and JSON on Postgres: both keep numbers as they were written. An enum's
+value is its name. Names end with their units. A comment says when a column is NULL.
 """
 
 from __future__ import annotations
@@ -39,18 +40,19 @@ from sqlalchemy.types import TypeEngine
 from stepwell_drivers.sql.defaults import Transaction
 
 REVISIONS: tuple[str, ...] = ("0008",)
-"""The schema's versions, oldest first: the migrations of these names lead here."""
+"""The schema's versions, oldest first; migrations of these names lead to each."""
 
 ENDED = "(status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED')"
-"""The condition of the indexes of ended runs, in the words that a query has to use, too.
+"""The condition of the indexes of ended runs, which queries must repeat literally.
 
-Not IN: SQLite would fill a table of its own with the three words, for each row and each of these indexes.
+It avoids IN, for which SQLite would build a temporary table of the three words for each row and
+index.
 """
 OPEN = "tenant_id IS NOT NULL"
 """The condition of the index of open executions."""
 
 UNPLANNED = 2**31 - 1
-"""The position of a task that stands in no plan: behind all that do."""
+"""The position of a task that is in no plan: after all others."""
 
 metadata = MetaData()
 
@@ -58,13 +60,13 @@ _NUMBER = BigInteger()
 _SEQUENCE: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
 _JSON: TypeEngine[str] = Text().with_variant(JSON(), "postgresql")
 _SHOWN: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
-# By code point, as SQLite and Python compare: no order rests on a server's language.
+# By code point, as SQLite and Python compare, so that no order depends on a server's language.
 _TEXT: TypeEngine[str] = Text().with_variant(Text(collation="C"), "postgresql")
 _UUID: TypeEngine[str] = Text().with_variant(UUID(as_uuid=False), "postgresql")
 
 
 def _seq(name: str = "seq") -> Column[Any]:
-    """A number that counts up as rows are written."""
+    """A number that rises as rows are written."""
     return Column(name, _SEQUENCE, primary_key=True)
 
 
@@ -95,7 +97,7 @@ def _numbers_or_null(*names: str) -> list[Column[Any]]:
 
 
 def _bytes(name: str) -> list[Column[Any]]:
-    """Bytes of a user with their media type. Bytes NULL: there are none. Type NULL: `application/json`."""
+    """A user's bytes with their media type. Bytes NULL: there are none. Type NULL: `application/json`."""
     return [
         Column(f"{name}_media_type", _TEXT, nullable=True),
         Column(name, LargeBinary(), nullable=True),
@@ -106,8 +108,9 @@ def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
-# Postgres writes a changed row beside the old one: room for that on the same page spares the indexes, and
-# a queue's dead rows are to be cleared away before a claim has to walk over many of them.
+# Postgres writes a changed row beside the old one: free space on the same page spares updates of
+# the indexes, and dead rows of a queue must be vacuumed before a claim has to walk over many of
+# them.
 _CHANGING: dict[str, Any] = {
     "postgresql_with": {
         "fillfactor": 70,
@@ -117,14 +120,15 @@ _CHANGING: dict[str, Any] = {
 }
 
 
-# Postgres takes any index for rows of a table that it knows nothing of yet, one that lists a tenant or a run as
-# soon as the key: so those that list may be taken only by who says this. See `listed`.
+# While Postgres has no statistics of a table, it may use an index that lists a tenant or a run as
+# readily as the key. Therefore listing indexes need this condition, which a query states by
+# `listed`.
 _LISTS_TENANT: dict[str, Any] = {"postgresql_where": text("tenant_id >= ''")}
 _LISTS_RUN: dict[str, Any] = {"postgresql_where": text("run_key >= 0")}
 
 
 def _in_order(name: str, *columns: str, where: str = "") -> tuple[Index, Index]:
-    """Index rows in the order of writing, among equals. In SQLite each index ends with the row's number."""
+    """Index rows with equal keys in the order of writing. SQLite's indexes end with the row's number anyway."""
     condition: dict[str, Any] = _where(where) if where else _LISTS_RUN
     return (
         Index(name, *columns, **(condition if where else {})).ddl_if(dialect="sqlite"),
@@ -133,7 +137,9 @@ def _in_order(name: str, *columns: str, where: str = "") -> tuple[Index, Index]:
 
 
 def _held(table: str) -> Index:
-    """Postgres: what a claim returned is held in its row, for every replica. SQLite's one process knows."""
+    """Postgres: a claim's hold is stored in its row, for every replica. SQLite's single process
+    keeps holds in memory.
+    """
     where = text("held_until_us > 0")
     held = Index(f"{table}_held", "held_until_us", postgresql_where=where)
     return held.ddl_if(dialect="postgresql")
@@ -143,11 +149,11 @@ runs = Table(
     "run_rows",
     metadata,
     _seq("run_key"),
-    # Written once, at the birth. `family_id`: '' where the run is no fork.
+    # Written once, at creation. `family_id` is '' if the run is no fork.
     *_texts("tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
     *_texts("parent_run_id", "family_id"),
-    # The `id` of the view `runs`: the run's own id where that is a UUID, else one that is drawn. Its tasks'
-    # and events' ids begin with its first 20 digits, so these are no other run's.
+    # The `id` in the view `runs`: the run's own id if that is a UUID, otherwise a derived one. The
+    # ids of its tasks and events begin with its first 20 digits, which no other run has.
     Column("uuid", _UUID, nullable=False),
     # Written by each commit. `commit_id` is that of `version`; `ended_us` is 0 until the run has ended.
     *_texts("status", "phase", "blocked_on", "commit_id"),
@@ -168,7 +174,7 @@ runs = Table(
         **_where("parent_run_id <> ''"),
     ),
     Index("runs_by_family", "tenant_id", "family_id", **_where("family_id <> ''")),
-    # For retention: a run that lives is in none of them.
+    # For retention; holds ended runs only.
     Index("runs_ended", "status", "ended_us", "tenant_id", "run_id", **_where(ENDED)),
     Index("runs_ended_of_tenant", "tenant_id", "status", "ended_us", "run_id", **_where(ENDED)),
     Index(
@@ -176,7 +182,7 @@ runs = Table(
         *("status", "ended_us", "run_id"),
         **_where(ENDED),
     ),
-    # The other tables refer to a run by its number, so that of a deleted one is given to no other.
+    # Other tables refer to runs by number, so a deleted run's number is never reused.
     sqlite_autoincrement=True,
     **_CHANGING,
 )
@@ -184,12 +190,12 @@ runs = Table(
 run_specs = Table(
     "run_specs",
     metadata,
-    # What a run was started with, written once: the `RunSpec` and its input. Each run has one.
+    # The input and the `RunSpec` of a run, written once. Each run has one row.
     Column("run_key", _SEQUENCE, primary_key=True, autoincrement=False),
-    # `priority` as a number besides: one that no database holds is refused before it is in a body.
+    # `priority` also as a number, so that a value which no database holds is refused.
     *_numbers("priority"),
     _body("spec"),
-    # The input for people to read. NULL: it is large, or no JSON that both databases take.
+    # The input for people to read. NULL: it is large, or not JSON that both databases accept.
     Column("input_params", _SHOWN, nullable=True),
     *_bytes("input"),
 )
@@ -200,7 +206,7 @@ plans = Table(
     _run_key(),
     *_numbers("revision", "version", "task_count", "created_us"),
     *_texts("trigger"),
-    # The `Plan`, tasks and all: they are read as one.
+    # The `Plan` with all its tasks, which are read together.
     _body("plan"),
     PrimaryKeyConstraint("run_key", "revision"),
 )
@@ -210,13 +216,14 @@ task_specs = Table(
     metadata,
     _run_key(),
     *_texts("task_id"),
-    # The plan revision that defined the task, and its place there.
+    # The revision that defined the task, and the task's position in that plan.
     *_numbers("revision"),
     Column("position", _NUMBER, nullable=False, server_default=str(UNPLANNED)),
-    # The run's version that wrote this definition; and the last digits of the `id` in the view `tasks`, which
-    # a later definition of the same task keeps.
+    # The run's version that wrote this definition; and the last digits of the `id` in the view
+    # `tasks`, which a later definition of the same task keeps.
     *_numbers("version", "number"),
-    # For people: the `TaskSpec` without its input. The loop reads the plan. '{}': the task stands in no plan.
+    # For people: the `TaskSpec` without its input; the loop reads the plan. '{}': the task is in no
+    # plan.
     _body("spec"),
     PrimaryKeyConstraint("run_key", "task_id"),
     Index(
@@ -228,7 +235,8 @@ task_specs = Table(
 tasks = Table(
     "task_rows",
     metadata,
-    # The state of a task of `task_specs`. One that is as its plan brought it (PENDING, nothing done) has no row.
+    # The state of a task of `task_specs`. A task that is unchanged since its plan (PENDING) has no
+    # row.
     _run_key(),
     *_texts("task_id"),
     *_numbers("revision"),
@@ -248,23 +256,23 @@ executions = Table(
     _seq(),
     _run_key(),
     *_texts("execution_id", "task_id", "status"),
-    # The run's version that wrote this: by it a claim knows whether the row has changed since.
+    # The run's version that wrote this, by which a claim detects a changed row.
     *_numbers("version"),
     # The `Execution`.
     _body("body"),
     # While READY, LEASED or UNKNOWN_OUTCOME; NULL once it has ended.
     *_texts_or_null("tenant_id"),
-    # While READY, else NULL: the lane in which it waits, and its place there.
+    # While READY, else NULL: the lane in which it waits, and its place in the lane.
     *_texts_or_null("queue", "kind", "role", "type", "pin"),
     *_numbers_or_null("priority", "available_us"),
-    # While LEASED or UNKNOWN_OUTCOME, else NULL: the lease. `limit_us` 0: no renewal ends there. A lease is due
-    # while LEASED only. (NULL there too, where a commit said LEASED and granted no lease.)
+    # While LEASED or UNKNOWN_OUTCOME, else NULL: the lease. `limit_us` 0: renewals have no limit. A
+    # lease expires only while LEASED. (Also NULL if a commit set LEASED without granting a lease.)
     *_texts_or_null("token", "worker_id", "instance_id"),
     *_numbers_or_null("deadline_us", "limit_us"),
-    # What the last heartbeats of the lease brought; NULL: nothing yet.
+    # Data of the lease's last heartbeats; NULL: none yet.
     *_texts_or_null("session_backend", "session_id"),
     *_bytes("progress"),
-    # Postgres: the end of a claim's hold on it. Every other write sets 0.
+    # Postgres: the end of a claim's hold. Every other write sets 0.
     *_numbers("held_until_us"),
     UniqueConstraint("run_key", "execution_id"),
     *_in_order("executions_in_order", "run_key"),
@@ -285,7 +293,8 @@ executions = Table(
 outcomes = Table(
     "outcomes",
     metadata,
-    # What an execution left behind; written once. Those of a deleted run stay while its family needs them.
+    # The results of an execution, written once. Those of a deleted run stay while its family needs
+    # them.
     _run_key(),
     *_texts("execution_id"),
     *_bytes("result"),
@@ -314,21 +323,21 @@ commits = Table(
     _seq(),
     _run_key(),
     *_texts("tenant_id"),
-    # Only of a deletion, whose run is in no other table; else NULL. It goes with the tombstone.
+    # The run of a deletion, which is in no other table; else NULL. Removed with the tombstone.
     *_texts_or_null("deleted_run_id"),
-    # Below zero: not a commit but the run's deletion, at that version.
+    # Below zero: the run's deletion, at that version, instead of a commit.
     *_numbers("version"),
     *_texts("commit_id"),
     *_numbers("committed_us"),
-    # The number of its last event; the others of the commit end there.
+    # The number of the commit's last event.
     *_numbers("last_event"),
-    # Its events in their order, as a list: each an `Event`, with short names, without its version and number
-    # (the row and the place say them). The view `events` has a row for each.
+    # Its events in order, as a list: each an `Event` with short names, without its version and
+    # number, which the row and the index give. The view `events` has a row for each.
     Column("events", _JSON, nullable=False, server_default="[]"),
-    # The rows that it changed besides those that its events name; NULL: none.
+    # The rows that it changed and that its events don't name; NULL: none.
     Column("changed", _JSON, nullable=True),
-    # Postgres: the transaction that wrote it. Numbers of rows are given out before their rows can be
-    # seen, so the feed goes by these, below the oldest that is still open.
+    # Postgres: the transaction that wrote it. A row gets its number before it becomes visible, so
+    # the feed is ordered by transactions, below the oldest one that is still open.
     Column("xid", _NUMBER, nullable=False, server_default=Transaction()),
     UniqueConstraint("run_key", "version"),
     Index("commits_by_event", "run_key", "last_event", **_LISTS_RUN),
@@ -337,7 +346,7 @@ commits = Table(
     Index("commits_fed_of_tenant", "tenant_id", "xid", "seq", **_LISTS_TENANT).ddl_if(
         dialect="postgresql"
     ),
-    # A number of a deleted run's commit never comes again: a cursor may stand there.
+    # The number of a deleted run's commit is never reused, because a cursor may point there.
     sqlite_autoincrement=True,
 )
 
@@ -385,7 +394,7 @@ requests = Table(
 sessions = Table(
     "sessions",
     metadata,
-    # For people: the last execution of each conversation of an agent's own.
+    # For people: the last execution of each conversation with an agent.
     _run_key(),
     *_texts("backend", "session_id", "task_id", "execution_id"),
     PrimaryKeyConstraint("run_key", "backend", "session_id"),
@@ -416,19 +425,20 @@ logs = Table(
     _body("body"),
     *_in_order("logs_in_order", "run_key"),
     *_in_order("logs_of_execution", "run_key", "execution_id"),
-    # The newest entries may be trimmed away, and a cursor stands where they were.
+    # The newest entries may be trimmed, and a cursor may point there.
     sqlite_autoincrement=True,
 )
 
 journal_entries = Table(
     "journal_entries",
     metadata,
-    # Entries of journals, each written once. Those of a deleted run stay while its family needs them.
+    # Journal entries, each written once. Those of a deleted run stay while its family needs them.
     _seq(),
     _run_key(),
-    # Digests of the journal's name, and of the entry's within it: those of other names may be the same.
+    # Digests of the journal's name and of the entry's name; different names may have the same
+    # digests.
     *_numbers("step", "name"),
-    # `at_most_once` is 1 where the call is.
+    # `at_most_once` is 1 for an entry of an AT_MOST_ONCE call.
     *_numbers("generation", "at_most_once", "version", "written_us"),
     *_texts("journal"),
     # NULL: a commit wrote it.
@@ -441,14 +451,15 @@ journal_entries = Table(
     _body("body"),
     *_bytes("value"),
     Index("journal_by_name", "run_key", "step", "name"),
-    # The newest entries may be forgotten, and a cursor stands where they were.
+    # The newest entries may be forgotten, and a cursor may point there.
     sqlite_autoincrement=True,
 )
 
 lease_sums = Table(
     "lease_sums",
     metadata,
-    # The sums of the journal entries that were recorded under a lease: the execution's, if that has this token.
+    # The sums of what a lease recorded in journals; they belong to the execution's lease if that
+    # has this token.
     _run_key(),
     *_texts("execution_id", "token"),
     *_numbers("entries", "bytes", "messages"),
@@ -461,7 +472,7 @@ lease_sums = Table(
 reservations = Table(
     "reservations",
     metadata,
-    # By the run's id, not its number: the run may not be there yet.
+    # By the run's id instead of its number, because the run may not exist yet.
     *_texts("tenant_id", "pipeline_id", "key", "run_id", "commit_id"),
     PrimaryKeyConstraint("tenant_id", "pipeline_id", "key"),
     Index("reservations_of_run", "tenant_id", "run_id", "pipeline_id", "key", **_LISTS_TENANT),
@@ -485,10 +496,11 @@ tombstones = Table(
     "tombstones",
     metadata,
     *_texts("tenant_id", "run_id"),
-    # The number that the run had: its outcomes may still be there.
+    # The number that the run had: its outcomes may still exist.
     _run_key(),
     *_numbers("version", "expires_us"),
-    # Of a run whose outcomes stay for others of its family: it expires when the last of these is gone.
+    # Set if the run's outcomes stay for its family: the tombstone expires when the family's last
+    # run is gone.
     *_texts("family_id"),
     PrimaryKeyConstraint("tenant_id", "run_id"),
     Index("tombstones_by_expiry", "expires_us"),
@@ -509,7 +521,7 @@ meta = Table(
 
 
 def listed(column: Column[Any]) -> ColumnElement[bool]:
-    """Say that an index which lists the rows of a tenant, or of a run, is wanted: true of every row."""
+    """Return a condition that is true of every row and allows the indexes that list a tenant's or a run's rows."""
     return column >= literal_column("0" if column.name == "run_key" else "''")
 
 
@@ -530,6 +542,6 @@ OF_A_RUN = (
     logs,
     lease_sums,
 )
-"""The tables that a deleted run leaves at once."""
+"""The tables whose rows of a run are removed at its deletion."""
 OF_A_FAMILY = (outcomes, journal_entries)
-"""The tables that it leaves with the last of its family."""
+"""The tables whose rows of a run stay until the last run of its family is deleted."""

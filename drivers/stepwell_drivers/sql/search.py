@@ -1,6 +1,6 @@
-"""Searches across runs: questions, runs that ended long ago.
+"""Searches across runs: open questions, and runs that ended long ago.
 
-Each is read by an index of its own, and costs what it returns.
+Each search reads its own index and costs what it returns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepwell_drivers.sql.reads import number_of_run
 from stepwell_drivers.sql.statements import Pick, Query
 
 ENDED_AT_ONCE = 200
-"""Rows that are read at a time of each status."""
+"""The number of rows that are read at a time for each status."""
 
 # --- questions ------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ _in_order = (
 _questions_of_run = Query(
     _in_order.where(schema.listed(_questions.run_key), _questions.run_key == number_of_run())
 )
-# Written out, not a parameter: else the partial index would not be used.
+# As a literal, because a parameter would rule out the partial index.
 _open_questions = Query(
     _in_order.where(
         _questions.tenant_id == bindparam("tenant_id"),
@@ -82,7 +82,7 @@ def read_questions(
 
 _runs = schema.runs.c
 _ended = text(schema.ENDED)
-"""In the words of the partial indexes, which else would not be used."""
+"""Literally the condition of the partial indexes, which would otherwise not be used."""
 _ORDER = ("ended_us", "tenant_id", "run_id")
 _next_tenant = Query(
     select(func.min(_runs.tenant_id)).where(
@@ -93,8 +93,9 @@ _next_tenant = Query(
 
 @cache
 def _of_status(*exact: str) -> Query:
-    """Select ended runs in the order of their ends; `exact` are the columns that must match."""
-    # What is the same in all of them is left out: else the place of a page would not be found by index.
+    """Select ended runs in the order of their ends; `exact` columns must match."""
+    # Columns that are equal in all rows are left out, or else a page's start would not be found by
+    # index.
     order = [name for name in _ORDER if name not in exact]
     place: list[BindParameter[Any]] = [bindparam(f"after_{name}") for name in order]
     return Query(
@@ -111,7 +112,7 @@ def _of_status(*exact: str) -> Query:
 
 
 def ended(connection: Link, query: EndedQuery, about: About) -> Page[EndedRun]:
-    """Return ended runs, those that ended first before the others."""
+    """Return ended runs, the earliest ended first."""
     until_us = about.clock(connection) - max(query.older_ms, 0) * 1_000
     limit = max(query.limit, 1)
     lists = [
@@ -134,7 +135,7 @@ def ended(connection: Link, query: EndedQuery, about: About) -> Page[EndedRun]:
 
 
 def _exact(connection: Link, query: EndedQuery) -> Iterator[dict[str, str]]:
-    """Return what must match; of a pipeline of every tenant, tenant by tenant."""
+    """Yield the values that must match; a pipeline of every tenant is searched tenant by tenant."""
     pipeline = {"pipeline_id": query.pipeline_id} if query.pipeline_id else {}
     if query.tenant_id or not pipeline:
         tenant = {"tenant_id": query.tenant_id} if query.tenant_id else {}

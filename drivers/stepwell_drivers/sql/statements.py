@@ -1,7 +1,7 @@
 """Statements over many rows, written by SQLAlchemy, compiled once and kept as text.
 
-SQLite is given one text, and the values of one row after another. Postgres is given one array for each column, so
-one text serves any number of rows: there each statement is a journey.
+In SQLite a statement runs for one row after another. In Postgres it takes one array for each
+column, so that any number of rows needs one round trip.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from stepwell_drivers.sql.dialect import Link, is_postgres
 
 
 class _Statement:
-    """A statement over rows of so many values, with its text for each database."""
+    """A statement over rows of given columns, with its text for each database."""
 
     def __init__(self, table: Table, names: Sequence[str]) -> None:
         self._width = len(names)
@@ -44,11 +44,11 @@ class _Statement:
         self._texts: dict[str, tuple[str, _Order]] = {}
 
     def build(self, dialect: Dialect) -> Any:
-        """Return the statement: in Postgres over arrays, in SQLite over one row."""
+        """Return the statement: over arrays in Postgres, over one row in SQLite."""
         raise NotImplementedError
 
     def text(self, connection: Link) -> tuple[str, _Order]:
-        """Return the text, and how to put a row in the order of its parameters."""
+        """Return the text, and the order of a row's values in its parameters."""
         dialect = connection.dialect
         known = self._texts.get(dialect.name)
         if known is None:
@@ -61,7 +61,7 @@ class _Statement:
         return known
 
     def fetch(self, connection: Link, rows: Sequence[Values]) -> list[Values]:
-        """Run it over all rows; return what the database answers."""
+        """Run the statement over all rows; return the rows that it returns."""
         if not rows:
             return []
         sql, order = self.text(connection)
@@ -71,9 +71,10 @@ class _Statement:
         return differences.fetch_each(connection, sql, given)
 
     def arrays(self, rows: Sequence[Values]) -> list[Any]:
-        """Return the rows' columns for Postgres, each as one array; numbers as the text of one.
+        """Return the rows' columns for Postgres, each as one array; an array of numbers as text.
 
-        asyncpg looks at each number of an array twice before it encodes it: a third of its time here.
+        asyncpg checks each number of an array twice before encoding it, which took a third of its
+        time here.
         """
         return [
             _array_text(column) if numeric else list(column)
@@ -89,14 +90,14 @@ def _array_text(numbers: Values) -> str:
 
 
 def _array_of(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
-    """Return the parameter that a column's values are given in: plain types, no collation."""
+    """Return the parameter of a column's values, of a plain type without collation."""
     if isinstance(kind, BigInteger):
         return cast_to(bindparam(name, type_=Text()), ARRAY(BigInteger()))
     if isinstance(kind, LargeBinary):
         return bindparam(name, type_=ARRAY(LargeBinary()))
     own = kind.dialect_impl(_POSTGRES)
     if isinstance(own, JSONB):
-        # As texts: asyncpg knows those by itself, and asks nobody how to write each.
+        # As texts, because asyncpg can encode those without asking the server for the type.
         return cast_to(bindparam(name, type_=ARRAY(Text())), ARRAY(JSONB()))
     if isinstance(own, UUID):
         return cast_to(bindparam(name, type_=ARRAY(Text())), ARRAY(UUID()))
@@ -107,7 +108,7 @@ _POSTGRES: Dialect = PGDialect_asyncpg()
 
 
 def _given(types: dict[str, TypeEngine[Any]]) -> FromClause:
-    """Return rows of parameters as a table, so that Postgres looks each of them up."""
+    """Return the parameters as a table of rows, so that Postgres looks each row up."""
     columns = [column(name, kind) for name, kind in types.items()]
     given = [_array_of(f"c{at}", kind) for at, kind in enumerate(types.values())]
     return func.unnest(*given).table_valued(*columns).render_derived(name="given")
@@ -147,9 +148,10 @@ class _Write(_Statement):
 
 
 class Insert(_Write):
-    """INSERT of many rows. With a key: a row of the same key takes `replaced`.
+    """INSERT of many rows; with a key, a stored row of the same key takes over the columns
+    `replaced`.
 
-    With nothing to replace, a row that conflicts with another by any unique index is left out.
+    Without `replaced`, a row that conflicts with another in any unique index is left out.
     """
 
     def __init__(
@@ -174,11 +176,11 @@ class Insert(_Write):
         return statement.on_conflict_do_update(index_elements=self._key, set_=taken)
 
     def taken(self, excluded: Any) -> dict[str, Any]:
-        """Return what a row of the same key takes from the new one, which is named `excluded`."""
+        """Return the columns that a stored row takes over from the new row, which is named `excluded`."""
         return {name: excluded[name] for name in self._replaced}
 
     def plain(self, dialect: Dialect) -> Any:
-        """Return the statement as far as rows don't conflict."""
+        """Return the statement without its handling of conflicts."""
         statement: Any = differences.insert(dialect, self._table)
         if is_postgres(dialect):
             given = _given(_types(self._table, self._columns)).c
@@ -187,14 +189,14 @@ class Insert(_Write):
 
 
 class InsertOrLock(Insert):
-    """INSERT of many rows; a row of the same key stays as it is. Either is locked.
+    """INSERT of many rows; a stored row of the same key stays unchanged. Either row is locked.
 
-    In Postgres no other statement answers, whatever others write meanwhile, with the row that stands: one
-    that does nothing on a conflict returns nothing, and doesn't see a row that is younger than itself.
+    In Postgres only this statement returns the stored row in spite of concurrent writes: DO NOTHING
+    returns no row, and doesn't see rows that are newer than the statement.
     """
 
     def read(self, connection: Link, rows: Sequence[Values]) -> list[Values]:
-        """Write the rows, each key once; return what stands under their keys."""
+        """Write the rows, each key once; return the rows stored under their keys."""
         return self.fetch(connection, rows)
 
     def build(self, dialect: Dialect) -> Any:
@@ -205,7 +207,7 @@ class InsertOrLock(Insert):
 
 
 class Update(_Write):
-    """UPDATE of many rows by their keys: rows of key and moving columns."""
+    """UPDATE of many rows by their keys: each row has the key and the changing columns."""
 
     def __init__(self, table: Table, key: Sequence[str], moving: Sequence[str]) -> None:
         self._table, self._key, self._moving = table, key, moving
@@ -235,7 +237,7 @@ class Delete(_Write):
 class Pick(_Statement):
     """SELECT of many rows by their keys, in no order.
 
-    `lock`: where several write at once (Postgres), the rows are locked, in the order of their keys.
+    With `lock` the rows are locked in the order of their keys, in Postgres.
     """
 
     def __init__(
@@ -250,7 +252,7 @@ class Pick(_Statement):
         super().__init__(table, key)
 
     def run(self, connection: Link, keys: Sequence[Values]) -> list[Values]:
-        """Return the rows that are there."""
+        """Return the rows that exist."""
         return self.fetch(connection, keys)
 
     def build(self, dialect: Dialect) -> Any:
@@ -270,7 +272,7 @@ class Query:
         self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
 
     def run(self, connection: Link, **parameters: Any) -> list[Values]:
-        """Return its rows."""
+        """Return the query's rows."""
         known = self._texts.get(connection.dialect.name)
         if known is None:
             form = compiled(self._statement, connection.dialect)
@@ -282,13 +284,13 @@ class Query:
         return differences.execute(connection, sql, tuple(given[name] for name in names))
 
     def first(self, connection: Link, **parameters: Any) -> Values | None:
-        """Return its first row, or None."""
+        """Return the query's first row, or None."""
         found = self.run(connection, **parameters)
         return found[0] if found else None
 
 
 def compiled(statement: ClauseElement, dialect: Dialect) -> SQLCompiler:
-    """Return the statement's text for a database, lists written out."""
+    """Return the statement's text for a database, with lists expanded."""
     form = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     assert isinstance(form, SQLCompiler)
     return form

@@ -1,4 +1,4 @@
-"""The Store port over SQL: writes go to the writer, reads to the readers, whichever database they have."""
+"""The Store port over SQL, for either database: writes go to the writer, reads to the readers."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ _PAGES: Mapping[type[Query[Any]], Callable[[Link, Any, About], Page[Any]]] = {
     FeedQuery: pages.feed,
 }
 _ONE_STATEMENT = frozenset({CheckpointQuery, QuestionQuery, LeaseQuery})
-"""Pages that are read by one statement, hence in one snapshot without a transaction."""
+"""Pages that are read by one statement, so in one snapshot without a transaction."""
 
 
 def changed_by(done: Sequence[tuple[Work, Any]]) -> dict[RunKey, int]:
-    """Return the runs that these writes changed, by their answers, as hints tell of them."""
+    """Return the runs that these writes changed, with their versions, for hints."""
     changes: list[tuple[str, str, int]] = []
     for work, answer in done:
         if isinstance(work, CommitWork):
@@ -95,10 +95,10 @@ def changed_by(done: Sequence[tuple[Work, Any]]) -> dict[RunKey, int]:
 
 
 class Writing(Protocol):
-    """Takes writes, and makes those that come together durable together."""
+    """Accepts writes, and makes concurrent ones durable together."""
 
     async def do(self, work: Work) -> Any:
-        """Answer when it is durable."""
+        """Do a write, and return its answer when it is durable."""
         ...
 
 
@@ -108,13 +108,13 @@ class Reading(Protocol):
     async def run(
         self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run it within one snapshot, and return what it returns."""
+        """Run a read in one snapshot, and return its result."""
         ...
 
     async def ask(
         self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run what is one statement, hence one snapshot by itself."""
+        """Run a read that is one statement, and so one snapshot by itself."""
         ...
 
 
@@ -134,18 +134,18 @@ class SqlStore:
         info: StoreInfo,
         shut: Callable[[], Awaitable[None]],
     ) -> None:
-        """Take what one database's module has opened.
+        """Take the parts that a database's module has opened.
 
         Args:
             writer: for what changes runs.
-            beats: for what says that workers are alive; may be the same.
+            beats: for heartbeats and presence; may be the same.
             readers: for all reads.
             claim: what `Store.claim` does.
-            hints: those who subscribe.
-            clock: tells the store's time within a transaction.
-            runtime: for the closing.
+            hints: the subscribers.
+            clock: reads the store's time within a transaction.
+            runtime: for closing.
             info: what `Store.describe` answers.
-            shut: finishes what was begun and lets go of everything; called once.
+            shut: finishes running work and releases everything; called once.
         """
         self._writer = writer
         self._beats = beats
@@ -209,7 +209,7 @@ class SqlStore:
         await _written(self._beats, PresenceWork(tuple(presences), ttl_ms))
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
-        """Append to a run's log. After StoreUnavailable it may have been done all the same."""
+        """Append to a run's log. After StoreUnavailable the entries may have been appended all the same."""
         self._check()
         await _written(self._writer, LogWork(tenant_id, run_id, tuple(entries)))
 
@@ -219,7 +219,7 @@ class SqlStore:
             return bool(await self._writer.do(DeleteWork(tenant_id, run_id, version)))
         except OutcomeUnknown as error:
             if await self.get_run(tenant_id, run_id) is None:
-                return True  # The answer was lost, and what it would have said can be seen.
+                return True  # The answer was lost, but a read shows that the run is gone.
             raise StoreUnavailable(error.message) from error
 
     async def remove_logs(self, which: LogsOfExecution | OldLogs) -> int:
@@ -288,7 +288,8 @@ class SqlStore:
         if os.getpid() != self._pid:
             return
         if self._closing is None:
-            # A task of its own: who waits for it may be cancelled, and the lock must outlive the thread.
+            # A separate task, because its callers may be cancelled and the lock must outlive the
+            # thread.
             self._closing = self._runtime.spawn(self._end(), name="close the store")
         await asyncio.shield(self._closing)
 
@@ -297,7 +298,8 @@ class SqlStore:
 
 
 async def _written(writer: Writing, work: Work) -> Any:
-    """Do a write that is no commit: it may be repeated without harm, so an unknown outcome is an error like any.
+    """Do a write that is no commit. It may be repeated without harm, so an unknown outcome is an
+    ordinary error.
 
     Raises:
         StoreUnavailable: no answer came.

@@ -1,27 +1,28 @@
-"""The views `runs`, `tasks`, `events` and `journal`: what a person or another program asks the database.
+"""The views `runs`, `tasks`, `events` and `journal`, for people and other programs to query.
 
-The tables are the store's own and may change from version to version. The views keep these names, types and
-meanings:
+The tables are internal and may change from version to version. The views keep these names, types
+and meanings:
 
-- `id` is a UUID (text on SQLite) and never changes. A run's is its own id where that is a UUID; else one
-  that was drawn at its birth. It is drawn, too, where another run in the database has an id that begins
-  with the same 20 digits: two tenants may use the same id, and a program may count up its ids at their end.
-- A task's and an event's `id` is its run's with a number of its own in the last twelve digits. No two tasks,
-  and no two events, have the same one; a task and an event may.
-- What is called `…_id` and refers to another view is that one's `id`: `tasks.run_id` and `events.run_id` are
-  a run's, `events.task_id` is a task's (NULL: the event is about no task).
-- The ids in which clients and the tables speak are text. They are `runs.run_id` and `tasks.task_id` in
-  a thing's own view, `run_name` and `task_name` where another view refers to it.
-- `run_key` is the run's number, which all of them show. What is looked up by it or by a run's `id` is found by
-  index, and so is a task by `run_key` and `task_id`. A task's or an event's own `id` is in no index.
+- `id` is a UUID (text on SQLite) and never changes. A run's `id` is its own id if that is a UUID,
+  otherwise one that was derived at its creation. It is also derived if another run's id begins with
+  the same 20 digits: two tenants may use the same id, and a program may count up the ends of its
+  ids.
+- The `id` of a task or event is its run's with another number in the last twelve digits. It is
+  unique among tasks and among events; a task and an event may have the same.
+- A column `…_id` that refers to another view holds its `id`: `tasks.run_id` and `events.run_id` a
+  run's, `events.task_id` a task's (NULL: the event is about no task).
+- The ids that clients and the tables use are text: `runs.run_id` and `tasks.task_id` in their own
+  views, `run_name` and `task_name` in other views.
+- All views have `run_key`, the run's number. Lookups by it, by a run's `id`, and of a task by
+  `run_key` and `task_id` use an index. The `id` of a task or event is not indexed.
 - `status` is in lower case, by `RUN_WORDS` and `TASK_WORDS`.
-- An entry of `journal` is one by `number`, which counts up as they are written. Those of a deleted run that stay
-  for its family have no `run_id`. `mark` is in lower case, too.
-- `input_params` is a run's input where it is JSON that is small; `payload` is an event's changes of rows.
+- Entries of `journal` are numbered by `number` in the order of writing. Those of a deleted run that
+  stay for its family have no `run_id`. `mark` is in lower case, too.
+- `input_params` is a run's input if it is small JSON; `payload` is an event's changes of rows.
 
-The other columns are fields of the records, which are in the JSON bodies of the tables. A body leaves out what
-has its default, so each field is shown here with the default that its record has. Stored events have short names
-(`events.SHORT`), and here those of the records.
+The other columns are fields of the records, which are in the JSON bodies of the tables. A body
+omits fields with their default, which the view then shows. Stored events have short names
+(`events.SHORT`), and the views use the names of the records.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ RUN_WORDS = {status: status.lower() for status in RunStatus}
 TASK_WORDS = {status: status.lower() for status in TaskStatus} | {TaskStatus.READY: "pending"}
 """The words of `tasks.status`."""
 
-# Each `<kind place default>` is what a database says for it, by `_WORDS`. An outer join is left out where a
-# query asks for nothing of it, and is an inner one where a query compares.
+# Each `<kind place default>` is replaced by a database's expression (`_WORDS`). An outer join is
+# dropped if a query uses none of its columns, and becomes an inner join if a query compares one.
 RUNS = """
 CREATE VIEW runs AS
 SELECT
@@ -150,11 +151,11 @@ _OWN = (
     *("type", "time_us", "task_id", "execution_id", "question_id", "message", "actor"),
     *("on_behalf_of", "plan_revision"),
 )
-"""The fields of an event that are columns of the view; the others are its payload."""
+"""The fields of an event that have columns in the view; the others are in its payload."""
 
 
 def _in_full(event: str) -> str:
-    """Return an event's text with the names of its fields in full. No quote within a value is followed by a colon."""
+    """Return an event's text with full field names. No quote within a value is followed by a colon."""
     for name, short in SHORT.items():
         event = f"""replace({event}, '"{short}":', '"{name}":')"""
     return event
@@ -192,7 +193,7 @@ _place = re.compile(r"<(\w+)(?: ([\w.]+)\.(\w+))?(?: ([^>]+))?>")
 
 
 def statements(dialect: str) -> tuple[str, ...]:
-    """Return the statements that make the views in a database of this name, `postgresql` or `sqlite`."""
+    """Return the statements that create the views, for `postgresql` or `sqlite`."""
 
     def said(place: re.Match[str]) -> str:
         kind, body, name, default = place.groups()

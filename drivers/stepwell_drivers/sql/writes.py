@@ -1,4 +1,4 @@
-"""The kinds of writes, and how all but commits and heartbeats are done: for those each database has its own way."""
+"""The kinds of writes, and how all but commits and heartbeats are done; those differ between the databases."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _put_workers = Insert(schema.workers, (*_WORKER, *_PRESENCE), key=_WORKER, repla
 _drop_workers = Delete(schema.workers, _WORKER)
 _over = (
     schema.tombstones.c.expires_us <= bindparam("now_us"),
-    # One with a family stays as long as that.
+    # A tombstone with a family stays as long as the family.
     schema.tombstones.c.family_id == literal_column("''"),
 )
 _deleted = delete(schema.commits).where(
@@ -111,8 +111,8 @@ _sweeps = [
 def apply_others(connection: Link, works: Sequence[Work], clock: Clock) -> list[Any]:
     """Do everything but commits and heartbeats in one transaction, and answer each in its place.
 
-    Who waits for none of the others may be done in any order: kinds go together, so that each is a
-    few statements however many asked.
+    These works may be done in any order. Those of a kind go together, so that each kind takes a few
+    statements.
     """
     now_us = clock(connection)
     answers: dict[int, Any] = {}
@@ -136,12 +136,12 @@ def apply_others(connection: Link, works: Sequence[Work], clock: Clock) -> list[
 
 
 def beat_of(renewal: Renewal) -> Beat:
-    """Return the lease that a heartbeat is for, with the token that it shows."""
+    """Return the lease that a heartbeat is for, and the token that it shows."""
     return (renewal.tenant_id, renewal.run_id, renewal.execution_id, renewal.token)
 
 
 def merged(renewals: Sequence[Renewal]) -> dict[Beat, Renewal]:
-    """Return one heartbeat for each lease: the last one, with what those before brought and it doesn't."""
+    """Return one heartbeat for each lease: the last one, completed by data of earlier ones."""
     beats: dict[Beat, Renewal] = {}
     for renewal in renewals:
         beat = beat_of(renewal)
@@ -155,19 +155,19 @@ def merged(renewals: Sequence[Renewal]) -> dict[Beat, Renewal]:
 
 
 def put_presence(connection: Link, works: Sequence[PresenceWork], now_us: int) -> None:
-    """Remember workers for a while, or forget them now."""
+    """Remember workers for a while, or forget them at once."""
     rows: dict[tuple[str, str, str], Values | None] = {}
     for work in works:
         expires_us = now_us + work.ttl_ms * 1_000
         for presence in work.presences:
             key = (presence.tenant_id, presence.worker_id, presence.instance_id)
             rows[key] = (*key, expires_us, to_json(presence)) if work.ttl_ms > 0 else None
-    # In the order of their keys: replicas may tell of the same workers at once.
+    # In the order of their keys, because replicas may report the same workers at once.
     _drop_workers.run(connection, sorted(key for key, row in rows.items() if row is None))
     _put_workers.run(connection, [row for _, row in sorted(rows.items()) if row is not None])
 
 
 def sweep(connection: Link, now_us: int) -> None:
-    """Remove what expired and would else stay for ever."""
+    """Remove expired rows that would otherwise stay."""
     for query in _sweeps:
         query.run(connection, now_us=now_us)

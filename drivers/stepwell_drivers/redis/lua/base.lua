@@ -1,5 +1,5 @@
 --!lua flags=no-writes
--- The last checkpoint up to a version that has a base: its row and the base.
+-- Return the last checkpoint with a base, up to a version: its row and the base.
 
 local rows, index = unpack(KEYS)
 local found = redis.call('ZREVRANGEBYLEX', index, '[g' .. ARGV[1], '[g', 'LIMIT', 0, 1)[1]

@@ -1,5 +1,5 @@
 --!lua flags=
--- What is fixed when a store is born; who comes first says it.
+-- Fix a store's facts at its creation; the first caller decides them.
 
 local meta = KEYS[1]
 if redis.call('EXISTS', meta) == 0 then

@@ -1,5 +1,5 @@
 --!lua flags=allow-oom
--- Runs that ended so long ago, of each of these lists those that ended first: each with its line.
+-- Runs that ended long enough ago: of each given list the earliest ended, each with its line.
 
 local book, lists = unpack(KEYS)
 local older_us, heard, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -1,15 +1,18 @@
--- What writes journal entries, in rows of their run. 'j' is the number of the run's last entry, none of which is
--- given twice. 'j:' and a number: what was stamped (generation, the run's version, moment, end of a sleep, bytes of the
--- value, those of messages and failure, 'o' of an AT_MOST_ONCE call or '-', the execution, '' if a commit wrote it, the journal), and the entry
--- without its value's bytes. 'jv:' and the number: these. 'jf:' and a journal: the numbers of its first and its
--- last entry. 'jn:', a generation and a name: that entry's number; 'jo:' and a name: the number of an
--- AT_MOST_ONCE call's entry, in whatever generation. A name is journal, key, mark and number, a NUL between them.
+-- Writes journal entries into rows of their run. 'j' is the number of the run's last entry; numbers
+-- are never reused. 'j:' and a number: the stamps (generation, the run's version, moment, end of a
+-- sleep, bytes of the value, bytes of messages and failure, 'o' for an AT_MOST_ONCE call or '-',
+-- the execution ('' if a commit wrote the entry), the journal), and the entry without its value's
+-- bytes. 'jv:' and the number: the value's bytes. 'jf:' and a journal: the numbers of its first and
+-- its last entry. 'jn:', a generation and a name: that entry's number; 'jo:' and a name: the number
+-- of an AT_MOST_ONCE call's entry, of any generation. A name is journal, key, mark and number, a
+-- NUL between them.
 
 local function name_fields(generation, name)
   return 'jn:' .. generation .. '\0' .. name, 'jo:' .. name
 end
 
--- Reads what says which of these entries are there, and these other fields: their values, by field.
+-- Reads what tells which of these entries exist, and some other fields; returns their values, by
+-- field.
 local function look_up(key, writes, fields)
   fields[#fields + 1] = 'j'
   for _, write in ipairs(writes) do
@@ -24,9 +27,10 @@ local function look_up(key, writes, fields)
   return values
 end
 
--- Keeps entries, each unless one of its name is there, and adds what is to be written for them to `sets`; `found` is
--- what `look_up` read. Two arguments of each stand behind argument `before`: the entry and its value's bytes. Returns
--- of each a letter (A it is kept, now or before; X another one is), the ends of sleeps, and those that are new.
+-- Keeps each entry unless its name is taken, and adds the fields to write to `sets`. `found` is
+-- what `look_up` read. Two arguments of each entry follow argument `before`: the entry and its
+-- value's bytes. Returns a letter for each entry (A it is kept, now or before; X another entry has
+-- the name), the ends of sleeps, and the new entries.
 local function keep_entries(key, found, writes, before, version, now, execution, sets)
   local last, rows, bounds, moment = tonumber(found['j'] or 0), {}, {}, text(now)
   local letters, ends, new, count = {}, {}, {}, #sets

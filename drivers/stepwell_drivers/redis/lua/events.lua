@@ -1,6 +1,6 @@
 --!lua flags=no-writes
--- Whole commits' events after a number, at most `limit` of them but for a commit that stands alone: the run's
--- last event, its status, and the commits' records.
+-- Return whole commits' events after a number, at most `limit` unless a single commit has more: the
+-- run's last event, its status, and the commits' records.
 
 local book, rows = unpack(KEYS)
 local run, after_number, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -21,7 +21,8 @@ local function counts_of(record)
   return tonumber(number), tonumber(count)
 end
 
--- The first commit with an event after the number. Who watches a run asks for its last ones.
+-- The first commit with an event after the number. Searched from the end, because watchers ask for
+-- the last events.
 local function first_after()
   local low, high, step = 1, last, 1
   while low < high do

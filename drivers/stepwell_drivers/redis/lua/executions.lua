@@ -13,7 +13,7 @@ if task == '' then
   end
   linked = pick(rows, linked)
 else
-  -- Each names the one before it.
+  -- Each execution of a task names the one before it.
   local found, number = {}, redis.call('HGET', rows, 'k:' .. task) or '0'
   while tonumber(number) > after_number do
     found[#found + 1] = { number, redis.call('HGET', rows, 'x:' .. number) }

@@ -1,5 +1,5 @@
 --!lua flags=allow-oom
--- Take away the reservations of these idempotency keys that are a run's: how many.
+-- Remove these idempotency keys' reservations if a run holds them; return how many.
 
 local reservations = KEYS[1]
 local run, freed = ARGV[1], 0

@@ -1,6 +1,6 @@
 --!lua flags=allow-oom
--- Hold what a peek showed, if it is still there as it was: 1 each, else 0. A ready step is named by its place,
--- what is due by itself and its moment.
+-- Hold what a peek returned, if it is unchanged: 1 for each, else 0. A ready step is named by its
+-- place, a due item by itself and its moment.
 
 local book, wake, ready, due = unpack(KEYS)
 local time = look(book)

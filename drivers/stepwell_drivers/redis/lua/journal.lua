@@ -1,9 +1,9 @@
 --!lua flags=no-writes
--- Journal entries of a run, or of a deleted one whose family keeps them, in the order of writing: the number to go on
--- from, 1 if there may be more from there (0: that was all), and entries with their values' bytes.
+-- Journal entries of a run, or of a deleted one whose family keeps them, in the order of writing:
+-- the next number, 1 if there may be more (else 0), and entries with their values' bytes.
 --
--- Of one journal it looks only from its first entry to its last, with what others wrote between them; at so many
--- in one go.
+-- A single journal is read from its first entry to its last, through what other journals wrote
+-- between them; one call reads at most `looks_max` entries.
 
 local rows, kept = unpack(KEYS)
 local from, limit, room, looks_max = unpack(ARGV, 1, 4)
@@ -21,7 +21,7 @@ if journal ~= '' then
   from, last = math.max(from, tonumber(first)), tonumber(latest)
 end
 
--- The size of an entry that is wanted, else nil.
+-- The size of an entry if it matches, else nil.
 local function matching(row)
   local of_generation, at, size, words, once, writer, name =
     string.match(row, '^(%d+) (%d+) %d+ %d+ (%d+) (%d+) (%S) ([^%z]*)%z([^%z]*)')
@@ -34,7 +34,7 @@ local function matching(row)
   end
 end
 
--- The rows from one number on, some at a time.
+-- Reads rows in chunks.
 local chunk, base = {}, 0
 local function row_of(number)
   if chunk[number - base] == nil then

@@ -1,5 +1,6 @@
 --!lua flags=no-writes
--- A run's rows, all of one version: all that the loop needs, or what the commits since then changed.
+-- A run's rows, all of one version: everything that the loop needs, or what commits since a version
+-- changed.
 
 local book, rows, index = unpack(KEYS)
 local run, since, commits_max, requests_max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]),
@@ -28,7 +29,7 @@ local function fields(prefix, list)
   return named
 end
 
--- Of a commit's record: its id, and the keys that it names (false: too many).
+-- Splits a commit's record: its id, and the changed keys (false: too many to list).
 local function parts_of(record)
   local id_size, size, at = string.match(record, '^%d+ %d+ %d+ (%d+) (%d+) ()')
   id_size, size = tonumber(id_size), tonumber(size)
@@ -36,7 +37,8 @@ local function parts_of(record)
     cmsgpack.unpack(string.sub(record, at + id_size, at + id_size + size - 1))
 end
 
--- The keys that the commits since then named; nil: too many, or one that names none.
+-- The keys that the commits since then changed; nil if there are too many commits, or one lists no
+-- keys.
 local function delta()
   if since <= 0 or since > version or version - since > commits_max then
     return nil
@@ -67,7 +69,7 @@ local function delta()
   return lists
 end
 
--- The tasks of all plans. One that a later plan defined anew is named by both, and has one row.
+-- The tasks of all plans. A task that a later plan redefined is in both, and has one row.
 local function all_tasks(revisions)
   local ids, is_named = {}, {}
   for _, order in ipairs(pick(rows, fields('po:', revisions))) do
@@ -93,7 +95,7 @@ local function open_executions()
   return ids
 end
 
--- Adds the open executions that recorded something under their leases: no commit names them.
+-- Adds the open executions whose leases recorded something: no commit names them.
 local function add_recorded(executions)
   local is_named, others = {}, {}
   for _, name in ipairs(executions) do

@@ -1,9 +1,9 @@
 --!lua flags=
--- Append to a run's log: 1, or 0 for a run that isn't there. The oldest entries go when there are many.
--- `again`: nobody knows whether the same call was heard before.
+-- Append to a run's log: 1, or 0 if the run doesn't exist. Removes the oldest entries when there
+-- are many. `again`: the same call may have been executed before.
 --
--- An entry's id is the moment of its appending and a number; it never repeats, and the next one is higher,
--- whatever was taken away in between.
+-- An entry's id is the moment of appending and a number. Ids always rise, whatever was removed in
+-- between.
 
 local book, rows, logs, log_marks, logged = unpack(KEYS)
 local run, entries_max, call, again = unpack(ARGV, 1, 4)

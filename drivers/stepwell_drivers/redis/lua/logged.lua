@@ -1,5 +1,5 @@
 --!lua flags=no-writes
--- Runs whose logs may hold an entry so old, the oldest first, with their moments.
+-- Runs whose logs may have old enough entries, the oldest first, with their moments.
 
 local book, logged = unpack(KEYS)
 local older_us, count = tonumber(ARGV[1]), tonumber(ARGV[2])

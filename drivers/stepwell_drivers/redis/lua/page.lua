@@ -1,5 +1,5 @@
 --!lua flags=no-writes
--- A page of a run's rows in one of their orders: the place of each, and the row.
+-- A page of a run's rows in one of their orders: each row with its place.
 
 local rows, index = unpack(KEYS)
 local from, to, count, skip, prefix = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]

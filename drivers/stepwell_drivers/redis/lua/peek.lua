@@ -1,6 +1,6 @@
 --!lua flags=allow-oom
--- What may be done now in this partition: of each want the heads of its lanes, and what is due.
--- Holds nothing (`hold` does); wakes what slept long enough.
+-- The items of this partition that may be claimed: the heads of each want's lanes, and due items.
+-- Wakes what has slept long enough; holds nothing (`hold` does).
 
 local book, wake, ready, due = unpack(KEYS)
 local due_limit, wants = tonumber(ARGV[1]), cmsgpack.unpack(ARGV[2])
@@ -49,7 +49,7 @@ local function lane(prefix, limit, found)
   end
 end
 
--- Compares as bytes: the interpreter's own order of texts is that of a locale.
+-- Compares as bytes, because the interpreter compares strings by locale.
 local function not_after(one, other)
   for at = 1, math.min(#one, #other) do
     local a, b = string.byte(one, at), string.byte(other, at)
@@ -76,7 +76,7 @@ local function fits(pin, exact, least)
   return least ~= '' and string.sub(pin, 1, 1) == string.sub(least, 1, 1) and not_after(pin, least)
 end
 
--- Jumps from lane to lane of a queue: a lookup each, however many steps are in it.
+-- Jumps from lane to lane of a queue: one lookup each, however many steps a lane has.
 local function lanes(prefix, want, found)
   local from = '[' .. prefix .. '\1'
   while true do

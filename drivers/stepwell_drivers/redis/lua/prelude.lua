@@ -1,4 +1,4 @@
--- What all scripts stand on: numbers as text, the partition's time, what is listed, and leases.
+-- Shared by all scripts: numbers as text, the partition's time, lists, and leases.
 
 local LATEST = 9000000000000000
 
@@ -6,19 +6,20 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- Of one width, so that the order of texts is that of numbers.
+-- Of fixed width, so that the order as text is the order of the numbers.
 local function fixed(number)
   return string.format('%016.0f', number)
 end
 
--- A partition's book is one hash, so that a commit writes it in one go: '#time', the time that was last
--- told and the stamp of the last commit; '#offset' to the wall clock; '#store', the store's id; 'v' and a
--- run: its line; 'f' and a fork: its family. A run's line is its version, its last event, its status, what
--- it waits for, when it ended ('-': it hasn't), and the id of the commit that made the version.
+-- A partition's book is one hash, so that a commit writes it with one command: '#time', the time
+-- last written and the stamp of the last commit; '#offset' to the wall clock; '#store', the store's
+-- id; 'v' and a run: its line; 'f' and a fork: its family. A run's line has its version, last
+-- event, status, what it waits for, its end ('-': it hasn't ended), and the id of the commit that
+-- made the version.
 
--- The partition's time never goes back: a wall clock that was set back is carried on from where it
--- was, and so is that of another machine which took this one's place. Returns the values of further fields
--- of the book as well, from the fourth on.
+-- Reads the partition's time, which never goes back: if the wall clock was set back, or another
+-- machine with an earlier clock took over, the time continues from where it was. Also returns the
+-- values of further fields of the book, from the fourth on.
 local function look(book, ...)
   local kept = redis.call('HMGET', book, '#time', '#offset', '#store', ...)
   local last, stamp = string.match(kept[1] or '0 0', '^(%d+) (%d+)$')
@@ -34,12 +35,12 @@ local function look(book, ...)
     behind = behind, store = kept[3] }, kept
 end
 
--- The answer where a partition has not the id that its store had when it was created.
+-- The answer of a partition that doesn't have the id of its store.
 local function emptied()
   return redis.error_reply('EMPTIED this partition is not of the store that was opened')
 end
 
--- Adds what is to be written of the time to fields of the book and their values.
+-- Appends the fields of the time, with their values, to `fields`.
 local function told(time, fields)
   fields[#fields + 1] = '#time'
   fields[#fields + 1] = text(time.now) .. ' ' .. text(time.stamp)
@@ -54,20 +55,21 @@ local function keep(time)
   redis.call('HSET', time.book, unpack(told(time, {})))
 end
 
--- Who only looks writes the time all the same when it is needed from here on, and now and then: what
--- passed since it was last written is what a wall clock that is set back takes away.
+-- A script that only reads writes the time if its clock went back, and otherwise every ten seconds:
+-- setting the wall clock back loses the time since the last write.
 local function keep_sometimes(time)
   if time.behind or time.now - time.last >= 10000000 then
     keep(time)
   end
 end
 
--- No moment lies beyond what is exact and sixteen digits wide.
+-- Moments stay below what is exact and sixteen digits wide.
 local function after(now, delay)
   return math.min(now + delay, LATEST)
 end
 
--- A command with many arguments, some at a time, because Lua's stack is short; its counts together.
+-- Calls a command with many arguments in several calls, because Lua's stack is short; returns the
+-- sum of their counts.
 local function many(command, key, arguments)
   local count = #arguments
   if count == 0 then
@@ -82,7 +84,7 @@ local function many(command, key, arguments)
   return sum
 end
 
--- The values of fields, all or those from one to another; any number of them.
+-- The values of any number of fields, or of a range of them.
 local function pick(key, fields, first, last)
   first, last = first or 1, last or #fields
   if last < first then
@@ -99,11 +101,11 @@ local function pick(key, fields, first, last)
   return found
 end
 
--- What is listed over all runs is one sorted set by name. A letter tells the list: births none, open
--- questions 3, ended runs 4.
+-- The lists over all runs share one sorted set by name. The first character tells the list: runs by
+-- creation have none, open questions have 3, ended runs 4.
 
--- Where an ended run stands (of its tenant or of any, of its pipeline or of any), by its line in the
--- book; nowhere, if the line tells no end.
+-- The list entries of an ended run (under its tenant or any, and its pipeline or any), by its line
+-- in the book; none if the line has no end.
 local function ended_places(run, line, pipeline)
   local status, moment = string.match(line, '^%d+ %d+ (%S+) %S+ (%d+) ')
   local places = {}
@@ -117,27 +119,28 @@ local function ended_places(run, line, pipeline)
   return places
 end
 
--- Where an open question stands, by what stands before its row.
+-- The list entry of an open question; `before` is the prefix of its row.
 local function asked_place(run, before, id)
   local tenant, name = string.match(run, '^([^:]*):(.*)$')
   return '\3' .. tenant .. '\1' .. string.sub(before, 17, 32) .. string.sub(before, 1, 16) .. '\1' .. name
     .. '\1' .. id
 end
 
--- What wakes or is due is named by a letter (l a lease, t a timer), the run and a name; a lease by its limit
--- and token, too. A ready step that sleeps is r and its place; what is held is h, its moment and itself.
+-- Items that sleep or are due are named by a letter (l a lease, t a timer), the run and a name; a
+-- lease also by its limit and token. A sleeping ready step is r and its place. A held item is h,
+-- its moment and the item.
 local function lease_item(name, limit, token)
   return 'l' .. name .. '\1' .. limit .. token
 end
 
--- Where a lease stands among those of its worker.
+-- The entry of a lease among those of its worker.
 local function holder(who, name, token)
   return who .. '\1' .. name .. '\1' .. token
 end
 
--- An execution's row: the letter of its state (R ready, L leased, U unknown, C any other) and its number in the
--- run; its lease's token, if it has one; that lease, or its place if it is ready; itself. Returns these, and
--- where the last begins.
+-- Splits an execution's row: the letter of its state (R ready, L leased, U unknown, C any other)
+-- and its number in the run; its lease's token, if it has one; the lease, or its place if it is
+-- ready; the execution itself. Returns these parts, and where the last begins.
 local function row_parts(row)
   local first = string.find(row, '\0', 1, true)
   local second = string.find(row, '\0', first + 1, true)
@@ -151,11 +154,11 @@ local function has_token(row, token)
   return token ~= '' and string.find(row, '\0' .. token .. '\0', first, true) == first
 end
 
--- A lease: its deadline, its limit, a sign, and its holder. The sign is '-' as long as nothing came from the holder,
--- '+' once it has reported, RECORDED once it has recorded, whether or not it has reported.
+-- A lease: its deadline, its limit, a sign, and its holder. The sign is '-' until the holder sends
+-- anything, '+' once it has reported, and RECORDED once it has recorded.
 local RECORDED = '*'
 
--- Where the sign of the lease with this token stands in its execution's row.
+-- The position of a lease's sign in its execution's row.
 local function sign_at(row, token)
   return string.find(row, '\0', 1, true) + #token + 34
 end

@@ -1,5 +1,5 @@
 --!lua flags=no-writes
--- The workers of one tenant that are connected.
+-- The connected workers of one tenant.
 
 local book, untils, workers = unpack(KEYS)
 local now = look(book).now

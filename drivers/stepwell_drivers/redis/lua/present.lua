@@ -1,5 +1,5 @@
 --!lua flags=allow-oom
--- Say that workers of one tenant are connected, each until `ttl` from now; forget those that are over.
+-- Record workers of one tenant as connected, each for `ttl`; remove expired ones.
 
 local book, untils, workers = unpack(KEYS)
 local ttl = tonumber(ARGV[1])

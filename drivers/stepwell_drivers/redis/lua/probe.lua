@@ -1,5 +1,6 @@
 --!lua flags=
--- Answers if a commit would be taken here: its flags are those of `commit`, and so are its refusals.
+-- Answers if a commit would be accepted here: its flags, and so its refusals, are those of
+-- `commit`.
 
 local book = KEYS[1]
 if look(book).store ~= ARGV[1] then

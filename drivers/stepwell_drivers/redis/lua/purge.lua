@@ -1,5 +1,6 @@
 --!lua flags=allow-oom
--- Remove the oldest entries of a run's log that are so old, none later than `latest`: how many.
+-- Remove the oldest entries of a run's log that are old enough and not later than `latest`; return
+-- how many.
 
 local book, logs, log_marks, logged = unpack(KEYS)
 local run, older_us, latest, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -1,7 +1,7 @@
 --!lua flags=
--- Journal entries that workers write under their leases: the time, and for each recording false where the token is
--- not the lease's, nothing where calls were dropped since it was sent, else a letter for each entry, the ends of sleeps,
--- and the lease's sums.
+-- Journal entries that workers write under their leases: the time, and for each recording false if
+-- the token isn't the lease's, nothing if calls were dropped since it was sent, else a letter for
+-- each entry, the ends of sleeps, and the lease's sums.
 
 local book = KEYS[1]
 local store, runs, recordings = unpack(cmsgpack.unpack(ARGV[1]))
@@ -10,11 +10,11 @@ if time.store ~= store then
   return emptied()
 end
 local HALF = 4294967296
--- The run of a recording, by its rows.
+-- The rows of a recording's run.
 local rows
 
--- Adds to a lease's sums what new entries come to: entries, bytes, messages; and, once there was any, usage: numbers
--- in two halves each, high and low.
+-- Adds new entries to a lease's sums: entries, bytes, messages, and usage once there was any.
+-- Numbers of usage have two halves each, high and low.
 local function sums_with(sums, new)
   local entries, bytes, messages, spent = string.match(sums, '^(%d+) (%d+) (%d+)(.*)$')
   local usage
@@ -73,6 +73,6 @@ for at, one in ipairs(recordings) do
   answers[1 + at] = line and record(line, before, id, token, forgets, writes) or false
   before = before + 2 * #writes
 end
--- Who waits for replicas waits for what this connection wrote: so it always writes.
+-- WAIT covers only what its own connection wrote, so this always writes.
 keep(time)
 return answers

@@ -1,5 +1,5 @@
 --!lua flags=allow-oom
--- Heartbeats for leases of one run: 1 where the token is the lease's, else 0.
+-- Heartbeats for leases of one run: 1 if the token matches the lease's, else 0.
 
 local book, wake, due, rows = unpack(KEYS)
 local run = ARGV[1]
@@ -18,7 +18,7 @@ local function renew(id, escaped, token, lease_us, progress, session)
     moment = math.min(moment, tonumber(limit))
   end
   if state == 'L' and moment > time.now then
-    -- If it didn't sleep it is due, or held.
+    -- An item that didn't sleep is due or held.
     if redis.call('ZADD', wake, moment, item) == 1 then
       redis.call('ZREM', due, item)
       redis.call('ZREM', wake, 'h' .. last .. item)

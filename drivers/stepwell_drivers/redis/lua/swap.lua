@@ -1,5 +1,6 @@
 --!lua flags=
--- Compare and swap what stands under idempotency keys: what stands then, one for each. '' is nobody.
+-- Compare and swap reservations of idempotency keys; return the holder of each afterwards ('':
+-- nobody).
 
 local book, reservations = unpack(KEYS)
 local time = look(book)
@@ -19,6 +20,6 @@ for at, swap in ipairs(cmsgpack.unpack(ARGV[2])) do
   end
   stands[at] = now
 end
--- Who waits for replicas waits for what this connection wrote: so it always writes.
+-- WAIT covers only what its own connection wrote, so this always writes.
 keep(time)
 return stands

@@ -1,6 +1,7 @@
 --!lua flags=allow-oom
--- Remove the entries of one kind that one execution wrote, among so many: how many, and 1 if there may be
--- more, else 0. Reads only from its first entry to its last, with what others wrote between them.
+-- Remove a limited number of the entries of one kind that one execution wrote: how many, and 1 if
+-- there may be more, else 0. Reads from the execution's first entry to its last, through what
+-- others wrote between them.
 
 local logs, log_marks, logged = unpack(KEYS)
 local run, name, at_once = ARGV[1], ARGV[2], tonumber(ARGV[3])

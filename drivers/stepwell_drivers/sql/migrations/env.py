@@ -20,10 +20,10 @@ PUT_LEAST = (
 def note_least(
     ctx: MigrationContext, step: MigrationInfo, heads: Collection[Any], run_args: Mapping[str, Any]
 ) -> None:
-    """Name the oldest version whose programs may use the schema: this one, unless it only adds.
+    """Write the oldest version whose programs may use the schema: this one, unless it only adds.
 
-    Each migration says so by `only_adds`. It does if statements of the version before find all that they name,
-    and write rows that this version understands.
+    A migration that only adds sets `only_adds`: the previous version's statements find everything
+    that they name, and write rows that this version understands.
     """
     del heads, run_args
     for revision in step.revision_map.get_revisions(step.up_revision_ids):
@@ -44,7 +44,7 @@ if context.is_offline_mode():
 else:
     context.configure(
         connection=attributes["connection"],
-        # The caller's transaction: all of it, or nothing.
+        # The caller's transaction includes everything or nothing.
         transactional_ddl=True,
         on_version_apply=note_least,
     )

@@ -1,4 +1,4 @@
-"""Postgres: many processes over one database, which keeps the time, the holds and the order of commits."""
+"""Postgres: many processes over one database, which has the clock, the holds and the order of commits."""
 
 from __future__ import annotations
 

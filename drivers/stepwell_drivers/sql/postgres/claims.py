@@ -1,13 +1,13 @@
-"""Claims in Postgres. The holds are in the rows, so they count for every replica.
+"""Claims in Postgres.
 
-The lanes are those of `sql.sqlite.claims`, walked by the server: recursions jump from lane to lane and from
-priority to priority, so a claim reads the heads of lanes and no more, however many runs are parked.
-Candidates are chosen without locks and then locked where nobody else has them (SKIP LOCKED): a claim
-never waits. Every write of such a row ends its hold, because it writes `held_until_us` 0.
-
-The planner guesses that far more is found than ever is, and would then rather read all that is due, or
-all runs of a tenant, than look a few rows up. So a row that was found is looked up in a query of its own,
-and `+ 0` and `|| ''` keep the indexes of what is ready or due out of that.
+Holds are stored in the rows, so they count for every replica. The lanes are those of
+`sql.sqlite.claims`, but the server walks them: recursive queries jump from lane to lane and from
+priority to priority, so a claim reads only the heads of lanes, however many runs are parked.
+Candidates are chosen without locks and then locked unless another transaction has locked them (SKIP
+LOCKED), so a claim never waits. Every write of such a row ends its hold, because it writes
+`held_until_us` 0. The planner overestimates how many rows are found, and would read all due rows,
+or all runs of a tenant, instead of looking a few up. Therefore found rows are looked up by a
+separate query, in which `+ 0` and `|| ''` prevent the use of the ready and due indexes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.statements import Query
 
 LOOKS_MAX = 4
-"""The most searches for one want: other replicas may lock all that a search finds."""
+"""The most searches for one want: other replicas may lock everything that a search finds."""
 
 _NUMBER, _TEXTS = BigInteger(), ARRAY(Text())
 
@@ -148,7 +148,7 @@ _due = Query(
         """
     ).bindparams(*[bindparam(name, type_=_NUMBER) for name in ("now_us", "until_us", "many")])
 )
-# Not `min`: while there are few rows, the planner finds that as cheap by an index that is in another order.
+# Not `min`, for which the planner may choose an index in another order while there are few rows.
 _next = Query(
     text(
         """
@@ -180,7 +180,7 @@ def claim(connection: Link, claim: Claim) -> Claimed:
     return Claimed(
         ready=ready,
         due=tuple(_due_of(row) for row in rows),
-        # Rounded up: a caller that comes back then is not too early.
+        # Rounded up, so that a caller that comes back then is not too early.
         next_due_ms=-1 if upcoming is None else -((now_us - upcoming) // 1_000),
         now_us=now_us,
     )
@@ -189,7 +189,7 @@ def claim(connection: Link, claim: Claim) -> Claimed:
 def _take(
     connection: Link, want: Want, now_us: int, until_us: int, seen: list[int]
 ) -> tuple[ReadyStep, ...]:
-    """Lock and hold the steps that one want may have; add every candidate to `seen`."""
+    """Lock and hold steps for one want; add every candidate to `seen`."""
     steps: list[ReadyStep] = []
     key = version_key(want.version)
     for _ in range(LOOKS_MAX):

@@ -1,7 +1,7 @@
 """Maps Postgres' errors to the port's, while the store runs and while it is opened.
 
-A server's message is passed on only for the classes whose messages hold no values. A detail
-(`Key (run_id)=(…) already exists`) is never shown, nor is what asyncpg says of an argument.
+A server's message is passed on only for classes whose messages hold no values. Details (`Key
+(run_id)=(…) already exists`) and asyncpg's messages about arguments are never shown.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _CHARS_MAX = 200
 
 _TRANSIENT = frozenset({"40001", "40P01"})
 _LOST = ("08", "57P", "58", "XX", "25P03", "25P04", "40003")
-"""After a COMMIT these classes leave open whether it was done. Any other error says that it was not."""
+"""Error classes that leave open whether a COMMIT was done. Any other error means that it was not."""
 _ENDS_STATEMENT = ("58", "XX")
-"""Classes of errors that say so, too, where they end the statement and not the connection."""
+"""Classes among these that are certain if they end the statement and not the connection."""
 _WORDS_HAVE_NO_VALUES = ("08", "25", "28", "3D", "3F", "40", "53", "55", "57", "58", "XX", "42501")
 _READ_ONLY_WORDS = (
     "the server takes no writes (a standby, or a primary that handed over); name the primary, or"
@@ -53,7 +53,7 @@ _POOLER_WORDS = (
 def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
     """Classify an error; `committing`: it came from COMMIT, which may have been done.
 
-    A fatal error ends the connection and nothing more: the server knows what is on disk.
+    A fatal error ends only the connection, because the server knows what is on disk.
     """
     if isinstance(error, StepwellError):
         return Trouble(error)
@@ -70,7 +70,7 @@ def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
 
 
 def sqlstate_of(error: BaseException) -> str | None:
-    """Return the SQLSTATE, however often the error was wrapped."""
+    """Return the SQLSTATE, also of an error that was wrapped several times."""
     for one in _causes(error):
         state = getattr(one, "sqlstate", None)
         if isinstance(state, str) and len(state) == 5:
@@ -79,7 +79,7 @@ def sqlstate_of(error: BaseException) -> str | None:
 
 
 def _was_rolled_back(state: str, error: BaseException) -> bool:
-    """Return whether the server says that the statement failed, and goes on."""
+    """Return whether the server reports that only the statement failed."""
     severities = {getattr(one, "severity_en", None) for one in _causes(error)}
     return state.startswith(_ENDS_STATEMENT) and "ERROR" in severities
 
@@ -87,7 +87,8 @@ def _was_rolled_back(state: str, error: BaseException) -> bool:
 def _breaks_connection(state: str | None, error: BaseException) -> bool:
     """Return whether the error's connection must be closed.
 
-    True also where it still answers: a server that refuses writes now will refuse them later.
+    True also if the server still answers but refuses writes, because it will refuse them later,
+    too.
     """
     if state is None:
         return _find(error, UnicodeError, OverflowError, PoolTimeoutError) is None
@@ -95,7 +96,7 @@ def _breaks_connection(state: str | None, error: BaseException) -> bool:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and those that it wraps, the outermost first; each once."""
+    """Yield the error and the errors that it wraps, the outermost first, each once."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -113,11 +114,11 @@ def _find(error: BaseException, *kinds: type[BaseException]) -> BaseException | 
 
 
 def _said(error: BaseException) -> str:
-    """Return the server's message, from the error that has the SQLSTATE."""
+    """Return the server's message, from the error with the SQLSTATE."""
     for one in _causes(error):
         if getattr(one, "sqlstate", None) and not isinstance(one, DBAPIError):
             words = getattr(one, "message", None) or (one.args[0] if one.args else "")
-            # SQLAlchemy's wrapper puts the name of the class first: `<class '…'>: words`.
+            # SQLAlchemy's wrapper begins with the class's name: `<class '…'>: words`.
             return " ".join(str(words).rpartition(">: ")[2].split())[:_CHARS_MAX]
     return type(error).__name__
 
@@ -130,7 +131,7 @@ def _unknown(why: str) -> OutcomeUnknown:
 
 
 def _without_state(error: BaseException, *, committing: bool) -> StepwellError:
-    """Classify an error that the server did not send: of the network, asyncpg, or a value."""
+    """Classify an error that the server did not send: from the network, from asyncpg, or about a value."""
     if _find(error, UnicodeError, OverflowError) is not None:
         return _not_storable(type(error).__name__)
     if _find(error, PoolTimeoutError) is not None:
@@ -142,7 +143,7 @@ def _without_state(error: BaseException, *, committing: bool) -> StepwellError:
         return StoreUnavailable(_READ_ONLY_WORDS, reason=READ_ONLY)
     if _find(error, OSError, InterfaceError, InternalClientError, asyncio.CancelledError):
         return StoreUnavailable(f"the database can't be reached: {_kind(error)}")
-    # Any other error: its message may hold values.
+    # The message of any other error may hold values.
     return StoreUnavailable(f"the store failed: {_kind(error)}")
 
 
@@ -179,7 +180,7 @@ _REASONS = {"55P03": BUSY, "57014": BUSY, "25006": READ_ONLY, "53300": BUSY}
 
 
 def _words(state: str, said: str) -> str:
-    """Return a message: what happened and, where an operator can help, what to do."""
+    """Return a message that says what happened and, if an operator can help, what to do."""
     match state:
         case "55P03":
             return (
@@ -219,7 +220,7 @@ def _constraint(error: BaseException) -> str:
 def refusal_of(error: BaseException, shown: str) -> StoreError:
     """Return the port's error for a failure at opening; `shown` is the URL for people.
 
-    StoreRefused is what somebody must change; StoreUnavailable may work in a moment.
+    StoreRefused needs a change by somebody; StoreUnavailable may pass in a moment.
     """
     if isinstance(error, StoreError):
         return error
@@ -231,7 +232,7 @@ def refusal_of(error: BaseException, shown: str) -> StoreError:
     if todo is None and "startup parameter" in said:
         todo = _POOLER_WORDS
     if todo is not None:
-        # The server's message is left out where its class may hold values.
+        # The server's message is left out if messages of its class may hold values.
         known = f"{said} ({state})" if state.startswith(_WORDS_HAVE_NO_VALUES) else state
         return StoreRefused(f"{shown} can't be opened: {known}; {todo}")
     found = trouble_of(error).error

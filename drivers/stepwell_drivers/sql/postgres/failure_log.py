@@ -1,4 +1,4 @@
-"""Logs that writes fail, and what to do about it: once a minute for each reason."""
+"""Logs failed writes, and what to do about them, once a minute for each reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Alarm:
         self._unsaid: dict[str, int] = {}
 
     def ring(self, error: StepwellError) -> None:
-        """Log the error, unless the last minute had its reason, or the caller made the mistake."""
+        """Log the error, unless its reason was logged within the last minute or the caller made the mistake."""
         if not isinstance(error, StoreError):
             return
         now = self._runtime.monotonic()

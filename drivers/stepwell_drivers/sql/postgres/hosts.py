@@ -1,8 +1,9 @@
 """Connects to one of several hosts, tried one after another until one accepts.
 
-asyncpg knows several hosts too, but has one time-out for all of them: behind a machine that is silent (its
-power is gone, so nobody refuses) the others are never asked. Here each has a time-out of its own, as with
-libpq, and the host that accepted last is tried first, so that a silent one costs its time-out once.
+asyncpg also takes several hosts, but with one time-out for all: after a machine that is silent
+(without power nothing refuses) the others are never tried. Here each host has its own time-out, as
+in libpq, and the host that accepted last is tried first, so that a silent host costs its time-out
+once.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class Hosts:
         )
 
     async def connect(self, **changed: Any) -> asyncpg.Connection[Any]:
-        """Open a connection, with some arguments changed.
+        """Open a connection; `changed` overrides arguments.
 
         Raises:
-            Exception: asyncpg's error; for several hosts, that of the last one that failed.
+            Exception: asyncpg's error; with several hosts, that of the last host that failed.
         """
         unreachable: Exception | None = None
         mismatched: Exception | None = None
@@ -47,7 +48,7 @@ class Hosts:
             try:
                 connection: Any = await asyncpg.connect(**arguments)
             except (TargetServerAttributeNotMatched, InvalidCatalogNameError) as error:
-                # A standby that lags doesn't even know a database that was made a moment ago.
+                # A lagging standby may not even know a database that was created a moment ago.
                 mismatched = error
             except (OSError, CannotConnectNowError, ConnectionDoesNotExistError) as error:
                 unreachable = error

@@ -1,8 +1,8 @@
-"""Connections to Postgres, as the SQL functions take them, and how many there may be.
+"""Connections to Postgres, as the SQL functions take them, in a pool.
 
-A link is asyncpg's own connection together with SQLAlchemy's dialect, which writes the statements.
-Session settings are made when a link is opened; behind a pooler in transaction mode a session lasts for one
-transaction only, so there they are made at the beginning of each.
+A link is asyncpg's connection together with SQLAlchemy's dialect, which compiles the statements.
+Session settings are made when a link is opened. Behind a pooler in transaction mode a session lasts
+for one transaction, so they are made at the start of each.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from stepwell_drivers.sql.postgres.hosts import Hosts
 from stepwell_drivers.sql.postgres.url import PostgresUrl
 
 STATEMENTS_KEPT = 512
-"""Prepared statements a connection keeps: ours are some two hundred."""
+"""Prepared statements that a connection keeps; the driver has about two hundred."""
 MARGIN_MS = 2_000
 """The time beyond the server's own limits after which a silent transaction is cut off."""
 LOOK_SECONDS = 0.5
 
 RESTED_S = 0.1
-"""A link that was not used for so long is asked whether it lives, before a write that can't be told from none."""
+"""A link that was idle for this long is checked before a write whose loss couldn't be detected."""
 PLANS_S = 1.0
 PLANS_S_MAX = 60.0
-"""The time that a link keeps its plans: one for nearly empty tables may use a wrong index later."""
+"""The time that a link keeps its query plans: a plan for nearly empty tables may use a wrong index later."""
 
 WRITE = "BEGIN"
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _PLANS = {
-    # Every statement here looks rows up by index. A table's statistics lag behind while it grows, and a
-    # plan made for an empty one would be kept: so those for whole tables are put out of reach.
+    # Every statement here looks rows up by index. Statistics lag behind a growing table, and a plan
+    # made for an empty table would be kept, so sequential scans are disabled.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
@@ -51,18 +51,18 @@ _dialect = PGDialect_asyncpg()
 
 
 class PostgresLink:
-    """One connection. A transaction on it is begun and ended by its holder."""
+    """One connection. Its holder begins and ends transactions on it."""
 
     def __init__(self, driver: asyncpg.Connection[Any], prefix: str) -> None:
         self.driver_connection = driver
         self.used = False
-        """It has done something: it may have died since, without anybody's notice."""
+        """True after its use: it may have died since without being noticed."""
         self._left_at = 0.0
         self._has_rested = False
         self._plans_s = PLANS_S
         self._plans_until: float | None = None
         self.replan = False
-        """The next transaction begins by forgetting the plans."""
+        """True: the next transaction first discards the plans."""
         self._prefix = prefix
 
     @property
@@ -71,7 +71,7 @@ class PostgresLink:
 
     @property
     def connection(self) -> PostgresLink:
-        """This link: it holds the driver's connection, too."""
+        """This link, which also holds the driver's connection."""
         return self
 
     @property
@@ -95,27 +95,27 @@ class PostgresLink:
         await self.driver_connection.execute(how + self._prefix + again)
 
     def leave(self, now: float) -> None:
-        """Note that its holder returns it."""
+        """Note that the holder returns the link."""
         self.used = True
         self._left_at = now
 
     async def get_ready(self) -> None:
-        """Forget stale plans, and find out whether the server answers: for a statement that no BEGIN comes before."""
+        """Discard stale plans, and check that the server answers, before a statement that has no BEGIN."""
         if self.replan or self._has_rested:
             await self.driver_connection.execute("DISCARD PLANS" if self.replan else "SELECT 1")
             self.replan = False
 
     async def end(self, how: str) -> None:
-        """End it: COMMIT or ROLLBACK."""
+        """End the transaction by COMMIT or ROLLBACK."""
         await self.driver_connection.execute(how)
 
     def cut(self) -> None:
-        """Close the socket at once, whatever is under way."""
+        """Close the socket at once, even during a call."""
         self.driver_connection.terminate()
 
 
 class Connector:
-    """Makes links to one database."""
+    """Opens links to one database."""
 
     def __init__(self, url: PostgresUrl) -> None:
         self.url = url
@@ -135,7 +135,7 @@ class Connector:
             given = arguments.get("server_settings", {})
             arguments["server_settings"] = {**given, **settings}
             arguments["statement_cache_size"] = STATEMENTS_KEPT
-            # Kept however long they are, and for good.
+            # Statements of any length are cached, without expiry.
             arguments["max_cacheable_statement_size"] = 0
             arguments["max_cached_statement_lifetime"] = 0
         self.hosts = Hosts(arguments)
@@ -150,7 +150,7 @@ class Connector:
 
 
 class Links:
-    """A pool of links: opened when needed, used by one caller at a time, first come first served."""
+    """A pool of links: opened when needed, used by one caller at a time, in the order of requests."""
 
     def __init__(self, connector: Connector, size: int, runtime: Runtime) -> None:
         self._connector = connector
@@ -167,7 +167,7 @@ class Links:
 
     @asynccontextmanager
     async def one(self) -> AsyncGenerator[PostgresLink]:
-        """Yield a link; the caller ends its transaction, or cuts it."""
+        """Yield a link, whose transaction the caller ends or cuts off."""
         async with self._free:
             if self._closed:
                 raise StoreUnavailable("this store was closed")
@@ -188,17 +188,18 @@ class Links:
 
     def _take(self) -> PostgresLink | None:
         while self._idle:
-            # The link that was used last: its caches are warm.
+            # The link that was used last has warm caches.
             link = self._idle.pop()
             if not link.lost:
                 return link
         return None
 
     async def call_ahead(self, many: int, sql: str, arguments: Sequence[Any]) -> None:
-        """Make a call on so many links at once, or as many as there may be, and drop its answers and errors.
+        """Make a call on `many` links at once, or on as many as are allowed, and drop results and
+        errors.
 
-        The first call on a link takes ten times as long as later ones: asyncpg asks for its types, the server plans
-        all statements in it.
+        The first call on a link takes ten times as long as later ones, because asyncpg reads its
+        types and the server plans its statements.
         """
 
         async def call() -> None:
@@ -218,7 +219,7 @@ class Links:
         self._idle.append(link)
 
     def drop_idle(self) -> None:
-        """Close all idle links: one was found broken, and the others are as old."""
+        """Close all idle links, after one was found broken."""
         while self._idle:
             self._idle.pop().cut()
 
@@ -229,7 +230,7 @@ class Links:
             )
 
     async def _cut_overdue(self) -> None:
-        """Close the socket of a link that waits too long for a silent server; its holder gets an error."""
+        """Close the socket of a link that waits too long for a silent server, so that its holder gets an error."""
         while self._used:
             await self._runtime.sleep(LOOK_SECONDS)
             now = self._runtime.monotonic()
@@ -238,7 +239,7 @@ class Links:
                     link.cut()
 
     async def close(self) -> None:
-        """Close all links; a caller that still holds one soon gets an error."""
+        """Close all links; callers that still hold one soon get an error."""
         self._closed = True
         if self._watching is not None:
             self._watching.cancel()

@@ -1,6 +1,7 @@
-"""The connection that listens for notifications. They are hints: the rows hold what one misses.
+"""The connection that listens for notifications. Notifications are hints: missed ones can be read
+from the rows.
 
-It reconnects by itself, and then reports that anything may have changed.
+The connection is reopened when it is lost; it is then reported that anything may have changed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from stepwell_drivers.sql.postgres.hosts import Hosts
 log = get_logger(__name__)
 
 PING_S = 15.0
-"""The interval of pings on a silent connection: a cut cable sends nothing."""
+"""The interval of pings on a silent connection, because nothing reports a cut cable."""
 ANSWER_S = 5.0
-"""The time that any answer may take; then the connection counts as lost."""
+"""The time in which an answer must come, or else the connection counts as lost."""
 WAIT_S = 0.1
 WAIT_S_MAX = 10.0
 DOUBLED_MAX = 10
@@ -43,7 +44,7 @@ class Listener:
         Args:
             connect: keyword arguments of `asyncpg.connect`.
             channel: any text of up to 63 bytes; it is quoted here.
-            runtime: for the waits.
+            runtime: for waits.
             on_notice: called with the payload of each notification.
             on_gap: called when it listens again after a gap.
             ping_s: how often a silent connection is pinged.
@@ -59,19 +60,19 @@ class Listener:
         """Set while it listens."""
 
     def start(self) -> None:
-        """Begin; waits for nothing and never fails."""
+        """Start listening; neither waits nor fails."""
         if self._following is None:
             self._following = self._runtime.spawn(self._follow(), name="stepwell-listen")
 
     async def close(self) -> None:
-        """End it. Safe to call twice."""
+        """Stop listening. Safe to call twice."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait((self._following,))
             self.listening.clear()
 
     async def _follow(self) -> None:
-        """Connect, listen, and begin again whenever that ends. Never ends by itself."""
+        """Connect and listen, again whenever that ends. Never ends by itself."""
         gap, failures = False, 0
         while True:
             why: BaseException | None = None
@@ -95,7 +96,7 @@ class Listener:
             await self._runtime.sleep(ceiling * self._runtime.random())
 
     async def _listen(self, connection: Any, *, gap: bool) -> BaseException | None:
-        """Listen until the connection ends; return why it did, if that is known."""
+        """Listen until the connection ends; return the reason, if known."""
         ended = asyncio.Event()
 
         def on_end(_connection: Any) -> None:
@@ -122,8 +123,8 @@ class Listener:
     ) -> BaseException | None:
         """Wait for an answer; return the error that prevented it.
 
-        asyncpg's own time-out would ask the silent server for a cancellation first: the connection is
-        ended instead.
+        asyncpg's own time-out would first ask the silent server for a cancellation, so the
+        connection is closed instead.
         """
         asking = self._runtime.spawn(question, name="stepwell-listen-ask")
         asking.add_done_callback(_retrieve)
@@ -153,6 +154,6 @@ class Listener:
 
 
 def _retrieve(asked: asyncio.Task[Any]) -> None:
-    """Retrieve an answer that no caller awaits any more, so that its error is not logged as lost."""
+    """Retrieve an answer that nobody awaits any more, so that its error is not logged as unhandled."""
     if not asked.cancelled():
         asked.exception()

@@ -18,17 +18,17 @@ from stepwell_drivers.sql.postgres.url import parse
 async def migrate_store(
     url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None = None
 ) -> tuple[str, str]:
-    """Return the schema's version before, and the one that it should have; migrate it unless `check`.
+    """Return the schema's version before, and this program's version; migrate it unless `check`.
 
-    With `sql` all migrations are given to it as a script instead, and the store is not looked at.
+    With `sql`, the function gets all migrations as a script instead, and the store is not read.
 
     Raises:
-        StoreRefused: it can't be a store as it is, or this program doesn't know its schema.
-        StoreUnavailable: no server answers there now.
+        StoreRefused: the database can't hold a store, or this program doesn't know its schema.
+        StoreUnavailable: no server answers.
     """
     place = parse(url)
     if sql is not None:
-        # Letters, digits and _ by the URL's rules.
+        # The URL's rules allow only letters, digits and _ here.
         sql(f'CREATE SCHEMA IF NOT EXISTS "{place.schema}";\nSET search_path = "{place.schema}";\n')
         sql(migrate.script("postgresql"))
         return "", migrate.HEAD

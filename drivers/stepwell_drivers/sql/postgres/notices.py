@@ -1,9 +1,9 @@
-"""Notifies the other replicas of changes, after the commit: a hint, in a transaction of its own.
+"""Notifies the other replicas of changes after a commit, by a hint in a separate transaction.
 
-A NOTIFY inside the commit costs half of the throughput (the server queues them one transaction at a
-time). Here at most one is under way, and later changes go into the next. A payload names its sender,
-which skips its own, and the runs with their versions; where these are too many it says "anything may have
-changed".
+A NOTIFY inside the commit costs half of the throughput, because the server queues such transactions
+one at a time. Here at most one NOTIFY runs, and later changes go into the next. A payload names its
+sender, which ignores its own, and the runs with their versions; if there are too many, it says
+"anything may have changed".
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from stepwell_drivers.sql.postgres.readers import Readers
 log = get_logger(__name__)
 
 BYTES_MAX = 7_900
-"""A notification's payload must be shorter than 8,000."""
+"""A notification's payload must be shorter than 8,000 bytes."""
 PAUSE_S = 0.02
-"""Pause between two: fifty a second are enough, and each wakes every replica."""
+"""The pause between notifications: fifty a second are enough, and each wakes every replica."""
 NOTIFY = "SELECT pg_notify($1, $2)"
 
 
 class _Notice(msgspec.Struct, array_like=True):
-    """A payload: its sender, and which runs have reached which version. No runs: anything may have changed."""
+    """A payload: its sender, and runs with the versions they reached. No runs: anything may have changed."""
 
     origin: str
     runs: list[tuple[str, str, int]] = []
@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(_Notice).decode
 
 
 class Notices:
-    """Collects changes and sends them, and passes on those of other replicas."""
+    """Collects and sends changes, and passes on those of other replicas."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Notices:
             self._on_change({(one[0], one[1]): one[2] for one in notice.runs} or ANYTHING)
 
     def missed(self) -> None:
-        """Report a gap: anything may have changed."""
+        """Report a gap, in which anything may have changed."""
         self._on_change(ANYTHING)
 
     async def close(self) -> None:
-        """Send what is pending, and end."""
+        """Send pending changes, and stop."""
         self._closed = True
         if self._telling is not None:
             await asyncio.wait((self._telling,))
@@ -98,7 +98,7 @@ class Notices:
 
 
 def payload_of(origin: str, runs: Mapping[RunKey, int]) -> str:
-    """Return a notification's text."""
+    """Return a notification's payload."""
     named = [(tenant_id, run_id, version) for (tenant_id, run_id), version in runs.items()]
     payload = _encode(_Notice(origin, named))
     return (payload if len(payload) <= BYTES_MAX else _encode(_Notice(origin))).decode()

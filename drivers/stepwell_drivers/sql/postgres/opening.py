@@ -38,9 +38,9 @@ from stepwell_drivers.sql.store import SqlStore, changed_by
 from stepwell_drivers.sql.writes import Work, sweep
 
 GROUPS_MAX = 3
-"""Groups of commits under way at once, where the pool has room for as many reads."""
+"""The most groups of commits at once, if the pool has room for as many reads."""
 CALLED_AHEAD = 2
-"""Links that are made ready for commits at the start: with more, a server that starts has less for all else."""
+"""Links that are prepared for commits at the start; more would slow down a server that is starting."""
 SWEEP_SECONDS = 60.0
 PATIENTLY = "SET LOCAL statement_timeout = 0; COMMIT"
 
@@ -57,11 +57,11 @@ class _Server(NamedTuple):
 
 
 async def open_store(url: str, *, runtime: Runtime) -> Store:
-    """Open the store that the URL names; make it in a schema that is missing or empty.
+    """Open the store that the URL names; create it if the schema is missing or empty.
 
     Raises:
-        StoreRefused: it can't be one as it is, or this program doesn't know its schema.
-        StoreUnavailable: no server answers there now.
+        StoreRefused: the database can't hold a store, or this program doesn't know its schema.
+        StoreUnavailable: no server answers.
     """
     place = parse(url)
     connector = Connector(place)
@@ -139,7 +139,8 @@ class _Parts:
             runtime=runtime,
             after=self._after,
             alarm=alarm.ring,
-            # A wait for another machine must not end by a time-out: the server would say that it is done.
+            # No time-out may end the wait for another machine, because the server would then report
+            # success.
             committing=PATIENTLY if found.facts.waits_for_standby else "COMMIT",
         )
         self._beats = Writer(
@@ -149,7 +150,7 @@ class _Parts:
         self._calling_ahead: asyncio.Task[None] | None = None
 
     def store(self) -> SqlStore:
-        """Return the store, started."""
+        """Return the started store."""
         if self._listener is not None:
             self._listener.start()
         if not self._writing.pooler:
@@ -177,13 +178,13 @@ class _Parts:
         return await self._readers.update(claims.claim, claim)
 
     def _after(self, done: Sequence[tuple[Work, Any]]) -> None:
-        """Publish committed changes: here at once, to other replicas soon."""
+        """Publish committed changes: to this process at once, to other replicas soon."""
         runs: Mapping[RunKey, int] = changed_by(done)
         self._hints.publish(runs)
         self._notices.publish(runs)
 
     def _after_beats(self, done: Sequence[tuple[Work, Any]]) -> None:
-        """Remove expired rows now and then: without connected workers nothing expires."""
+        """Remove expired rows now and then; only connected workers leave any."""
         del done
         now = self._runtime.monotonic()
         if now - self._swept >= SWEEP_SECONDS:
@@ -191,7 +192,7 @@ class _Parts:
             self._runtime.spawn(self._sweep(), name="stepwell-postgres-sweep")
 
     async def _sweep(self) -> None:
-        # It is tried again in a minute.
+        # The next attempt is in a minute.
         with suppress(StepwellError):
             await self._readers.update(_sweep)
 

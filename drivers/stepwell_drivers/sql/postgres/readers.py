@@ -1,7 +1,7 @@
-"""Reads in Postgres: each is one snapshot on a link of its own, in a task that its caller can't cancel.
+"""Reads in Postgres: each is one snapshot on its own link, in a task that its caller can't cancel.
 
-A read that was cancelled in its middle would leave a link in an unknown state; so it is finished, even if
-its caller is gone by then.
+A cancelled read would leave its link in an unknown state, so it is finished even if its caller is
+gone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from stepwell_drivers.sql.postgres.links import READ, WRITE, Links, PostgresLink
 
 TRIES_MAX = 4
 RETRY_S = 0.02
-"""The first wait is drawn from up to this; it doubles."""
+"""The upper bound of the first random wait; it doubles."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Readers:
-    """Runs short transactions, and retries them where that can help."""
+    """Runs short transactions, and retries them if that can help."""
 
     def __init__(self, links: Links, runtime: Runtime) -> None:
         self._links = links
@@ -36,29 +36,30 @@ class Readers:
     async def run(
         self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a read and return what it returns."""
+        """Run a read in a snapshot, and return its result."""
         return await self.transact(READ, read, *args, **kwargs)
 
     async def ask(
         self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a read that is one statement: a transaction around it would cost two round trips."""
+        """Run a read that is one statement, without the two round trips of a transaction."""
         return await self.transact(READ if self._links.pooler else "", read, *args, **kwargs)
 
     async def update(
         self, claim: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a change of rows that may be lost (holds): it waits for no disk."""
+        """Change rows that may be lost in a crash (holds), without waiting for a disk."""
         return await self.transact(
             f"{WRITE}; SET LOCAL synchronous_commit = off", claim, *args, **kwargs
         )
 
     async def execute(self, sql: str, *values: str) -> None:
-        """Run one statement that is a transaction of its own, once."""
+        """Run one statement once, in its own transaction."""
         async with self._links.one() as link:
             try:
                 if self._links.pooler:
-                    # Else the statement might be prepared on one server connection and run on another.
+                    # Without BEGIN the statement might be prepared on one server connection and run
+                    # on another.
                     await link.begin(WRITE)
                 await link.driver_connection.execute(sql, *values)
                 if self._links.pooler:
@@ -74,14 +75,14 @@ class Readers:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run `work` in a transaction that begins with `how`; empty: in none."""
+        """Run `work` in a transaction that begins with `how`, or without one if that is empty."""
 
         async def tries() -> T:
             for left in reversed(range(TRIES_MAX)):
                 try:
                     return await self._once(how, lambda link: work(link, *args, **kwargs))
                 except _Stale:
-                    # The link died while it was idle: another one is as good.
+                    # The link died while it was idle: try another.
                     continue
                 except Exception as error:
                     trouble = trouble_of(error)
@@ -115,11 +116,11 @@ class Readers:
 
 
 class _Stale(Exception):
-    """The link was dead before it was asked anything."""
+    """The link was dead before anything was sent."""
 
 
 async def roll_back(link: PostgresLink, error: BaseException) -> bool:
-    """End a transaction that failed; return whether the link is broken."""
+    """Roll back a failed transaction; return whether the link is broken."""
     broken = isinstance(error, asyncio.CancelledError) or trouble_of(error).fatal
     if not broken and link.driver_connection.is_in_transaction():
         try:

@@ -1,7 +1,8 @@
 """Journal entries in Postgres: a group of recordings is one call of a function.
 
-The function (`migrations/first/postgresql_record.sql`) looks at the leases and locks them, says of each entry whether
-its name is taken, and writes those that are new. Of entries of one name it is given one in a call.
+The function (`migrations/first/postgresql_record.sql`) checks and locks the leases, returns for
+each entry whether its name is taken, and writes the new ones. One call gets at most one entry of
+each name.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from stepwell_drivers.sql.entries import (
 
 CALL = "SELECT live, late, before, states, ends, now_us FROM stepwell_record_0008($1, $2)"
 _REFUSED, _NEW = 0, 2
-"""States of an entry: another one of its name stands; it is new. Otherwise it stands already."""
+"""States of an entry: its name is taken by another entry; it is new. Any other: it is stored already."""
 
 _Lease = tuple[str, str, str]
 """A tenant, a run and an execution."""
 
 
 class _Place(NamedTuple):
-    """The place of an entry in the answers."""
+    """An entry's index in the answers."""
 
     call: int
     at: int
 
 
 class RecordCalls:
-    """Recordings as calls: several only where entries of one name are among them."""
+    """Recordings as calls; more than one call only if several entries have the same name."""
 
     sql = CALL
 
@@ -78,7 +79,7 @@ class RecordCalls:
         return [(heads, entries or None) for entries in self._entries]
 
     def answers(self, answered: Sequence[Sequence[Any]]) -> list[list[Recorded]]:
-        """Return what the works are answered with, by the rows that the calls returned."""
+        """Return the answer to each work, by the rows that the calls returned."""
         calls = [rows[0] for rows in answered]
         sums: dict[_Lease, Totals] = {}
         recorded: dict[int, Recorded] = {}

@@ -1,4 +1,4 @@
-"""Heartbeats in Postgres: those of many leases are one UPDATE."""
+"""Heartbeats in Postgres: one UPDATE for many leases."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RenewCall:
         return [columns]
 
     def answers(self, answered: Sequence[Sequence[Any]]) -> list[list[bool]]:
-        """Return what the works are answered with, by the rows that the call returned."""
+        """Return the answer to each work, by the rows that the call returned."""
         places: list[int] = [row[0] for row in answered[0]]
         renewed = {self._beats[place - 1][0] for place in places}
         return [[beat_of(one) in renewed for one in work.renewals] for work in self._works]

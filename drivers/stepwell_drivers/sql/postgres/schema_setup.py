@@ -1,6 +1,6 @@
 """Creates or migrates the schema: one server at a time, however many start at once.
 
-Alembic talks through SQLAlchemy's own connection, made for this and thrown away.
+Alembic uses SQLAlchemy's own connection, opened for this and then dropped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from stepwell_drivers.sql.migrate import migrate
 from stepwell_drivers.sql.postgres.links import Connector
 
 MIGRATION_MS = 600_000
-"""A large table may take so long; only other servers that start wait for it."""
+"""The time-out of a migration: a large table may take this long, and only other starting servers wait."""
 
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _IS_THERE = text("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name")
 
 
 async def make(connector: Connector, runtime: Runtime) -> None:
-    """Bring the schema to this program's version, all of it or nothing."""
+    """Migrate the schema to this program's version, completely or not at all."""
     schema = connector.url.schema
 
     async def connect(*_: Any, **__: Any) -> Any:
@@ -34,7 +34,8 @@ async def make(connector: Connector, runtime: Runtime) -> None:
         poolclass=NullPool,
         connect_args={
             "async_creator_fn": connect,
-            # Names of their own: behind a pooler the server's connection may know others' already.
+            # Unique names, because behind a pooler the server's connection may have others'
+            # statements.
             "prepared_statement_name_func": lambda: f"stepwell-{runtime.new_id()}",
         },
     )
@@ -54,6 +55,6 @@ def _make(connection: Connection, schema: str) -> None:
         )
     connection.execute(_LOCK, {"name": f"stepwell migrate {schema}"})
     if connection.execute(_IS_THERE, {"name": schema}).first() is None:
-        # Letters, digits and _ by the URL's rules.
+        # The URL's rules allow only letters, digits and _ here.
         connection.exec_driver_sql(f'CREATE SCHEMA "{schema}"')
     migrate(connection)

@@ -1,11 +1,11 @@
-"""Reads a server's settings at the start: may it be a store, and what does a commit survive there?
+"""Reads a server's settings at the start: whether it can hold a store, and how durable a commit is.
 
-Durability classes, by what was measured and what the manual says:
+Durability classes, from measurements and the manual:
 
-- `synchronous_commit=off`: a commit is acknowledged while it lies in the server's memory. `kill -9` of any
-  one backend makes the server start over without it: VOLATILE.
-- `fsync=off`: the operating system has it, so the end of any process loses nothing; a power cut can damage
-  everything: PROCESS. So can a half-written page without `full_page_writes`.
+- `synchronous_commit=off`: a commit is acknowledged while it is only in the server's memory. `kill
+  -9` of any backend makes the server restart without it: VOLATILE.
+- `fsync=off`: the operating system has it, so the end of any process loses nothing, but a power cut
+  can damage everything: PROCESS. So can a half-written page without `full_page_writes`.
 - `synchronous_commit=on` (or `local`) with `fsync`: POWER.
 - … and a synchronous standby has it too (`on`, `remote_apply`, `remote_write`): NODE.
 """
@@ -39,11 +39,11 @@ SELECT current_setting('server_version_num'),
            'absent'
        )
 """
-"""Answers with one row, for `Facts.of`. Reads no table: it may be asked of any server, by anybody."""
+"""Returns one row for `Facts.of`. Reads no table, so any user may run it on any server."""
 
 
 class Facts(NamedTuple):
-    """A server's settings as far as a store depends on them."""
+    """The settings of a server on which a store depends."""
 
     version_num: int
     """180006 for 18.6."""
@@ -56,11 +56,11 @@ class Facts(NamedTuple):
     synchronous_standby_names: str
     encoding: str
     schema: str
-    """`true` or `false`: the user may use the store's schema; `absent`: there is none."""
+    """`true` or `false`: whether the user may use the store's schema; `absent`: it doesn't exist."""
 
     @classmethod
     def of(cls, row: Sequence[str]) -> Facts:
-        """Return the row that `FACTS` answers."""
+        """Return the facts of `FACTS`' row."""
         number, version, recovery, read_only, fsync, pages, commit, standbys, encoding, schema = row
         return cls(
             version_num=int(number),
@@ -77,10 +77,10 @@ class Facts(NamedTuple):
 
     @property
     def waits_for_standby(self) -> bool:
-        """True if a COMMIT ends only when another machine has it.
+        """True if a COMMIT waits until another machine has it.
 
-        No `statement_timeout` ends that wait (the server stops that clock before it commits). The
-        driver gives up: it closes the socket and asks again for the verdict.
+        `statement_timeout` doesn't end that wait (the server stops its clock before it commits).
+        The driver closes the socket instead, and asks again for the verdict.
         """
         return bool(self.synchronous_standby_names) and self.synchronous_commit in {
             "on",
@@ -96,11 +96,11 @@ class Worth(NamedTuple):
     detail: str
     """The settings that decided the class, for people."""
     todo: str = ""
-    """Advice to an operator about a weak class; empty: none is needed."""
+    """Advice to an operator about a weak class, or empty."""
 
 
 def check(facts: Facts, shown: str) -> None:
-    """Refuse a server that can't be a store; `shown` is the URL for people.
+    """Raise if a server can't hold a store; `shown` is the URL for people.
 
     Raises:
         StoreRefused: it is too old, takes no writes, holds no Unicode, or is closed to the user.
@@ -125,7 +125,7 @@ def check(facts: Facts, shown: str) -> None:
         )
 
     if facts.schema == "false":
-        # Its tables would look as if they weren't there.
+        # Otherwise its tables would seem to be missing.
         raise StoreRefused(
             f"{shown}: permission denied, the store's schema is there and the user may not use it;"
             " grant it (GRANT USAGE ON SCHEMA … TO …), see docs/operating.md"
@@ -164,7 +164,7 @@ def worth_of(facts: Facts) -> Worth:
 
 
 def warn_if_weak(worth: Worth, shown: str) -> None:
-    """Log a warning where a power cut would lose acknowledged commits."""
+    """Log a warning if a power cut would lose acknowledged commits."""
     if worth.todo:
         log.warning(
             "acknowledged commits may be lost",

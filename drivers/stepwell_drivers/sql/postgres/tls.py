@@ -1,4 +1,4 @@
-"""libpq's `sslmode` and its files, as asyncpg takes them: a context of our own wherever it can be one."""
+"""libpq's `sslmode` and its files, as asyncpg takes them: as our own SSL context wherever possible."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from stepwell.core.records.errors import StoreRefused
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 SYSTEM = "system"
-"""As `sslrootcert`: the authorities that this machine trusts, as libpq 16 has it."""
+"""As `sslrootcert`: the authorities that this machine trusts, as in libpq 16."""
 
 _ADVISORY = ("allow", "prefer")
 
 
 class Tls(NamedTuple):
-    """The URL's encryption parameters; empty: absent."""
+    """The URL's encryption parameters; "" if absent."""
 
     mode: str
     rootcert: str = ""
@@ -28,7 +28,7 @@ def context_of(wanted: Tls) -> bool | str | ssl.SSLContext:
     """Return asyncpg's `ssl`: False, the name of a mode that may fall back, or a context.
 
     Raises:
-        StoreRefused: no such mode, files that say more than the mode does, or that can't be read.
+        StoreRefused: the mode is unknown, or its files are contradictory or unreadable.
     """
     if wanted.mode not in MODES:
         raise StoreRefused(f"sslmode must be one of {', '.join(MODES)}")
@@ -36,12 +36,12 @@ def context_of(wanted: Tls) -> bool | str | ssl.SSLContext:
     if wanted.mode == "disable":
         return False
     if wanted.mode in _ADVISORY:
-        # Only asyncpg itself can try both; it takes no version below 1.2 either.
+        # Only asyncpg itself can try both; it also requires TLS 1.2.
         return wanted.mode
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = wanted.mode == "verify-full"
-    # `require` with an authority checks it, as libpq does.
+    # `require` with an authority verifies it, as in libpq.
     if wanted.mode == "require" and not wanted.rootcert:
         context.verify_mode = ssl.CERT_NONE
     _load_authorities(context, wanted.rootcert)
@@ -76,7 +76,8 @@ def _load_own(context: ssl.SSLContext, wanted: Tls) -> None:
         return
     key = Path(wanted.key).expanduser() if wanted.key else None
     try:
-        # An encrypted key would make OpenSSL ask at the terminal: an empty password is refused instead.
+        # OpenSSL would ask for an encrypted key's password at the terminal; an empty password is
+        # refused instead.
         context.load_cert_chain(Path(wanted.cert).expanduser(), key, password="")
     except (OSError, ValueError) as error:
         raise StoreRefused(
@@ -86,7 +87,7 @@ def _load_own(context: ssl.SSLContext, wanted: Tls) -> None:
 
 
 def _why(error: Exception) -> str:
-    """Return the reason without the path's text: what stands in a URL may be a secret by mistake."""
+    """Return the reason without the path, because a secret may be in the URL by mistake."""
     if isinstance(error, ssl.SSLError):
         return "it is no such certificate or key"
     return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__

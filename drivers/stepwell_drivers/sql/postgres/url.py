@@ -1,10 +1,9 @@
-"""Which database a `postgresql://` URL names, and how to talk to it: all refusals say what to do.
+"""Parses `postgresql://` URLs.
 
-No refusal repeats a part of the URL that could be a piece of a password that was not percent-encoded.
-The password itself is a callable from here on (asyncpg takes one), so that no `repr` shows it.
-
-Without a host the usual sockets of this machine are tried. On other machines TLS is the default:
-`?sslmode=disable` says that the network between is trusted.
+Every refusal says what to do. No refusal repeats a part of the URL that could belong to an
+unencoded password. The password becomes a callable (asyncpg takes one), so that no `repr` shows it.
+Without a host, this machine's usual sockets are tried. TLS is the default for other machines;
+`?sslmode=disable` declares the network as trusted.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.sql.postgres.tls import Tls, context_of
 
 SCHEMA = "stepwell"
-"""A schema of its own: `events` and `tasks` are names that others' tables have too."""
+"""The default schema, because other programs may also have tables named `events` and `tasks`."""
 SCHEMA_CHARS_MAX = 63
 PORT = 5_432
 SOCKETS = ("/run/postgresql", "/var/run/postgresql", "/tmp")  # noqa: S108 - where servers have them
@@ -54,9 +53,9 @@ _NUMBERS: dict[str, _Number] = {
     "connect_timeout_ms": _Number(10_000, 100, 120_000),
     "idle_in_transaction_timeout_ms": _Number(10_000, 1_000, 600_000),
     "lock_timeout_ms": _Number(2_000, 10, 60_000),
-    # Two: heartbeats have one of their own.
+    # At least two: heartbeats use one.
     "pool_size": _Number(8, 2, 100),
-    # Of hosts that name none themselves.
+    # The default for hosts without a port.
     "port": _Number(PORT, 1, 65_535),
     "statement_timeout_ms": _Number(15_000, 100, 600_000),
 }
@@ -82,11 +81,11 @@ _STORE = (
     "statement_timeout_ms",
 )
 PARAMETERS = tuple(sorted(_CONNECTION + _STORE))
-"""All that may stand behind the `?`. Postgres' own settings could switch off what we promise."""
+"""All parameters that may follow the `?`. Postgres' own settings could disable what the store promises."""
 
 
 class Secret:
-    """A password that asyncpg may call for, and that shows itself to nobody else."""
+    """A password for asyncpg to call for; `repr` doesn't show it."""
 
     __slots__ = ("_text",)
 
@@ -104,24 +103,24 @@ class Secret:
 
 
 class PostgresUrl(NamedTuple):
-    """A database that may hold a store, and how it is talked to."""
+    """A database that may hold a store, and how to connect to it."""
 
     connect: dict[str, Any]
     """Keyword arguments of `asyncpg.connect`."""
     schema: str
     pool_size: int
-    """Connections at the most, those for heartbeats and for listening not counted."""
+    """The most connections, besides those for heartbeats and for listening."""
     pooler: bool
-    """Behind PgBouncer in transaction mode: nothing lasts longer than a transaction."""
+    """True behind PgBouncer in transaction mode, where nothing outlasts a transaction."""
     listen_connect: dict[str, Any] | None
-    """The same for the connection that listens; None: there is none, look at the rows instead."""
+    """The same for the listening connection; None: poll the rows instead."""
     migrate: bool
-    """False: the schema is looked at and not touched."""
+    """False: the schema is checked and not changed."""
     statement_timeout_ms: int
     lock_timeout_ms: int
     idle_in_transaction_timeout_ms: int
     shown: str
-    """The URL for people: user, hosts and database, and nothing that could be a secret."""
+    """The URL for people: user, hosts and database, without anything that could be a secret."""
 
     def __repr__(self) -> str:
         return f"PostgresUrl({self.shown!r})"
@@ -146,7 +145,7 @@ class _Server(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """A URL taken apart, each parameter once."""
+    """The parts of a URL, with each parameter once."""
 
     url: URL
     servers: tuple[_Server, ...]
@@ -157,7 +156,7 @@ def parse(url: str) -> PostgresUrl:
     """Return the database that the URL names.
 
     Raises:
-        StoreRefused: the URL names none, or says something that the store can't do.
+        StoreRefused: the URL names no database, or asks for something that the store can't do.
     """
     parts = _take_apart(url, PARAMETERS)
     given = parts.given
@@ -201,7 +200,7 @@ def parse(url: str) -> PostgresUrl:
 
 
 def _take_apart(url: str, allowed: tuple[str, ...], what: str = "") -> _Parts:
-    """Return the URL's parts; `what` says in messages which URL it is, if not the store's own."""
+    """Return the URL's parts; `what` names the URL in messages if it isn't the store's own."""
     found = _AUTHORITY.fullmatch(url)
     if found is None:
         raise StoreRefused(f"{what}this is no URL of a Postgres database; {_FORMS}")
@@ -212,10 +211,10 @@ def _take_apart(url: str, allowed: tuple[str, ...], what: str = "") -> _Parts:
     if "@" in path or path.count("/") > 1:
         raise StoreRefused(f"{what}there is an @ or a / where the database's name is; {_FORMS}")
     try:
-        # make_url knows one host only, and drops a parameter that is empty.
+        # make_url accepts one host only, and drops empty parameters.
         parts = make_url(before + path)
         decoded = [part or "" for part in (parts.username, parts.password, parts.database)]
-        # As in libpq's URLs, a + is a +.
+        # A + is a +, as in libpq's URLs.
         pairs = parse_qsl(
             query.replace("+", "%2B"),
             keep_blank_values=True,
@@ -251,7 +250,7 @@ def _listen_parts(url: str) -> _Parts:
 def _parameters(
     pairs: list[tuple[str, str]], allowed: tuple[str, ...], what: str
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the parameters by name, and the hosts among them: only those may come more than once."""
+    """Return the parameters by name, and the hosts among them; only `host` may be repeated."""
     given: dict[str, str] = {}
     hosts: list[str] = []
     for name, value in pairs:
@@ -269,7 +268,7 @@ def _parameters(
 
 
 def _why_not(name: str) -> str:
-    """Return why a parameter isn't taken; the name may be the rest of a password, if it is odd."""
+    """Return why a parameter is refused, without an odd name, which may be the rest of a password."""
     if not re.fullmatch(r"[A-Za-z_]{1,40}", name):
         return "the URL has a parameter that isn't known"
     if name == "password":
@@ -281,7 +280,7 @@ def _why_not(name: str) -> str:
 
 
 def _server(text: str, port: int, what: str) -> _Server:
-    """Return the host and port that a piece of the URL names: `HOST`, `HOST:PORT`, `/FOLDER:PORT`."""
+    """Return the host and port of a piece of the URL: `HOST`, `HOST:PORT`, `/FOLDER:PORT`."""
     found = (_FOLDER if text.startswith("/") else _PLACE).fullmatch(text)
     number = int(found["port"] or port) if found is not None else 0
     if found is None or not 0 < number <= 65_535:
@@ -307,7 +306,8 @@ def _connect_arguments(parts: _Parts) -> dict[str, Any]:
             raise StoreRefused("sslrootcert and sslcert need an sslmode; write sslmode=verify-full")
         mode = "prefer" if all(one.is_local for one in servers) else "require"
     files = (given.get(name, "") for name in ("sslrootcert", "sslcert", "sslkey"))
-    # Of several servers, the one that takes writes; of one, better words than asyncpg's are said later.
+    # Of several servers, use the one that accepts writes; a single server is checked later, with a
+    # better message than asyncpg's.
     several = len(servers) > 1 and not all(one.host.startswith("/") for one in servers)
     arguments: dict[str, Any] = {
         "host": [one.host for one in servers],
@@ -330,7 +330,7 @@ def _connect_arguments(parts: _Parts) -> dict[str, Any]:
 
 
 def _passfile(name: str) -> str:
-    """Return the file's path, if asyncpg will read it: it passes over others without a word."""
+    """Return the file's path if asyncpg would read it: asyncpg silently ignores others."""
     path = Path(name).expanduser()
     try:
         mode = path.stat().st_mode
@@ -352,7 +352,7 @@ def _number(given: dict[str, str], name: str) -> int:
 
 
 def _choice(given: dict[str, str], name: str, allowed: tuple[str, str]) -> str:
-    """Return one of two words, the first where nothing was given."""
+    """Return one of two words; the first is the default."""
     value = given.get(name, allowed[0])
     if name in given and (value not in allowed or not value):
         raise StoreRefused(f"{name} must be {' or '.join(one for one in allowed if one)}")

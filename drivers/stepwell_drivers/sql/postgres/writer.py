@@ -1,12 +1,12 @@
 """Group commit: all writes that queued while transactions ran go into the next one.
 
-A few groups are under way at once, each on a link of its own; a run is in one of them at a time, so the
-order of its commits is the order in which they were asked for. A group runs in a task of its own: its
-callers may be cancelled. A failed group is rolled back and retried where another transaction was in the way;
-otherwise its members are tried singly, so that a bad one fails alone. An error that leaves open whether the
-group was committed goes to all of them.
+A few groups run at once, each on its own link.
 
-A group that is one statement is sent without a transaction around it: one round trip.
+A run is in at most one of them, so its commits keep their order. Each group runs in its own task,
+because its callers may be cancelled. A failed group is rolled back, and retried if another
+transaction was in the way; otherwise its members are tried singly, so that only bad ones fail. An
+error that leaves open whether the group was committed goes to all its members. A group that is one
+statement is sent without a transaction, in one round trip.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from stepwell_drivers.sql.writes import (
 )
 
 QUEUED_MAX = 20_000
-"""Writes that may wait; more are refused."""
+"""The most waiting writes; more are refused."""
 GROUP_MAX = 512
-"""Commits and other rows to write in one transaction, counted before they are known in full."""
+"""The approximate number of commits and other rows in one transaction."""
 GROUP_BYTES_MAX = 8 * 1024 * 1024
-"""Payload bytes in one transaction, but for the last commit's."""
+"""Payload bytes in one transaction, not counting the last commit's."""
 TRIES_MAX = 6
 RETRY_S = 0.01
-"""The first back-off is drawn from up to this; it doubles."""
+"""The upper bound of the first random back-off; it doubles."""
 
 
 class Job(NamedTuple):
@@ -57,7 +57,7 @@ class Job(NamedTuple):
 
     work: Work
     runs: frozenset[RunKey]
-    """The runs that it changes: each is in one group at a time."""
+    """The runs that it changes, each in one group at a time."""
     done: asyncio.Future[Any]
 
 
@@ -77,9 +77,9 @@ class Writer:
         alarm: Callable[[StepwellError], None],
         committing: str = "COMMIT",
     ) -> None:
-        """Make a writer; `after` is called with each committed group, `alarm` with each error.
+        """Make a writer that calls `after` with each committed group and `alarm` with each error.
 
-        `committing` is how a transaction is ended.
+        `committing` is the statement that ends a transaction.
         """
         self._links = links
         self._groups_max = groups_max
@@ -94,12 +94,12 @@ class Writer:
         self._pumping = False
         self._closing = False
         self.groups = 0
-        """Transactions so far: tests count them."""
+        """The number of transactions, for tests."""
 
     async def do(self, work: Work) -> Any:
         """Queue a write and wait until it is durable.
 
-        It is done even if the caller is cancelled.
+        The write is done even if the caller is cancelled.
         """
         if self._closing:
             raise StoreUnavailable("this store was closed")
@@ -111,14 +111,14 @@ class Writer:
         return await job.done
 
     async def close(self) -> None:
-        """Finish what is queued."""
+        """Finish the queued writes."""
         self._closing = True
         self._pump()
         while self._under_way:
             await asyncio.wait(self._under_way)
 
     def _pump_soon(self) -> None:
-        """Start groups once all tasks that are ready have had a turn, so that their writes go together."""
+        """Start groups after all ready tasks have had a turn, so that their writes go together."""
         if not self._pumping:
             self._pumping = True
             self._loop.call_soon(self._pump)
@@ -139,7 +139,7 @@ class Writer:
             task.add_done_callback(ended)
 
     def _next_group(self) -> list[Job]:
-        """Pop the next group: writes of one kind, runs not in flight, order per run kept."""
+        """Pop the next group: writes of one kind, of runs not in another group, in order within each run."""
         jobs: list[Job] = []
         left: deque[Job] = deque()
         waiting = set(self._busy)
@@ -152,7 +152,7 @@ class Writer:
                 waiting |= job.runs
                 continue
             jobs.append(job)
-            # Another one for the same run would make a second call of it.
+            # A second write for the same run would need a second call.
             waiting |= job.runs
             size += _size_of(job.work)
             size_bytes += bytes_in(job.work)
@@ -173,7 +173,7 @@ class Writer:
         self._after([(job.work, answer) for job, answer, error in outcomes if error is None])
 
     async def _write(self, jobs: list[Job]) -> list[Outcome]:
-        """Write a group; if that fails for a reason that may be one member's, each by itself."""
+        """Write a group; if it fails for a reason that may be one member's, write each singly."""
         answers, trouble = await self._attempt([job.work for job in jobs])
         if trouble is None:
             return [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
@@ -214,7 +214,7 @@ class Writer:
                     raise
         except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
             trouble = trouble_of(error, committing=attempt.is_committing)
-            # The link died while it was idle: another one is as good.
+            # The link died while it was idle: try another.
             return [], trouble._replace(retry=trouble.retry or (trouble.fatal and attempt.is_stale))
         return answers, None
 
@@ -237,8 +237,9 @@ class Writer:
         if len(calls.arguments) == 1 and not self._links.pooler:
             await link.get_ready()
             attempt.is_stale = False
-            # The server commits when it reads the Sync that follows the statement. By then it has stopped the clock of
-            # `statement_timeout`, and forgotten a cancellation: so no time-out ends its wait for a standby.
+            # The server commits when it reads the Sync after the statement. By then it has stopped
+            # the clock of `statement_timeout` and ignores cancellations, so no time-out ends its
+            # wait for a standby.
             attempt.is_committing = True
             return [await fetch(calls.sql, *calls.arguments[0])]
         await link.begin(WRITE)
@@ -251,16 +252,16 @@ class Writer:
 
 @dataclass(slots=True)
 class _Attempt:
-    """Stage that an attempt has reached: it says what an error means."""
+    """The stage of an attempt, which decides what an error means."""
 
     is_stale: bool = False
-    """The link has not answered yet since it was last used."""
+    """The link was idle and has not answered since."""
     is_committing: bool = False
     """The server may have committed."""
 
 
 def _calls_of(works: Sequence[Work]) -> CommitCalls | RenewCall | RecordCalls | None:
-    """Return the calls that do all of these writes, which are of one kind; None: there are none."""
+    """Return the calls for these writes, which are of one kind; None if that kind has no calls."""
     commits = [work for work in works if isinstance(work, CommitWork)]
     if commits:
         return CommitCalls(commits)
@@ -282,7 +283,7 @@ def _runs_of(work: Work) -> frozenset[RunKey]:
 
 
 def _may_join(jobs: list[Job], job: Job) -> bool:
-    """Return whether a write may join a group: locks on runs are taken all at once, in key order."""
+    """Return whether a write may join a group: all locks on runs are taken at once, in key order."""
     if not jobs:
         return True
     first = jobs[0].work

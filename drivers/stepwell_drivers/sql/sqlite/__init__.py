@@ -1,4 +1,4 @@
-"""SQLite: one file, one process, one connection that writes in a thread of its own, some that read."""
+"""SQLite: one file, one process, one writing connection with a disk thread, and several that read."""
 
 from __future__ import annotations
 

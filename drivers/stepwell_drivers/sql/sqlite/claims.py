@@ -1,9 +1,10 @@
 """Claims: ready steps for workers, expired leases, timers, and the holds on them.
 
-Ready steps lie in lanes, one for each (tenant, queue, kind, role, type, pin), ordered by priority and then by when
-they became available; a claim reads the heads of the lanes that it wants and jumps over what isn't
-available yet. So it costs what it returns, however many runs are parked. A claim writes nothing: the
-holds are the process's, because one process holds the file (in Postgres they are a column).
+Ready steps lie in lanes, one for each (tenant, queue, kind, role, type, pin), ordered by priority
+and then by when they became available. A claim reads the heads of the wanted lanes and skips steps
+that aren't available yet, so it costs what it returns, however many runs are parked. A claim writes
+nothing: holds are kept in memory, because one process holds the file (in Postgres they are a
+column).
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Pick, Query
 
 PAGE = 64
-"""Rows read at once from a lane, or of what is due."""
+"""The number of rows read at once from a lane, or of due rows."""
 
 _READY = schema.executions.c.status == literal_column("'READY'")
-"""A literal: a parameter would rule out the partial index."""
+"""As a literal, because a parameter would rule out the partial index."""
 _LEASED = schema.executions.c.status == literal_column("'LEASED'")
 _steps = schema.executions.c
 _in_queue: tuple[ColumnElement[bool], ...] = (
@@ -45,8 +46,8 @@ _LANE: tuple[str, ...] = ("kind", "role", "type", "pin")
 _lane = [_steps[name] for name in _LANE]
 _lane_sought: list[ColumnElement[str]] = [bindparam(name) for name in _LANE]
 _in_lane = (*_in_queue, *(_steps[name] == bindparam(name) for name in _LANE))
-# SQLite begins a range of several columns with what equals its lower end and drops that row by row. No step
-# has this priority, so nothing does.
+# SQLite starts a range over several columns at rows that equal its lower end, and drops those one
+# by one. No step has this priority, so no row equals it.
 _past_priority: ColumnElement[int] = literal_column(str(2**63 - 1))
 _next_lane = Query(
     select(*_lane)
@@ -118,14 +119,14 @@ HoldKey = tuple[int, str, str]
 
 
 class Holds:
-    """Held rows with the end of each hold. A row that changed since (another form) is held no more."""
+    """Held rows with the end of each hold. A row that changed since then is no longer held."""
 
     def __init__(self) -> None:
         self._held: dict[HoldKey, tuple[tuple[int, int], int]] = {}
         self._clean_at = 1_024
 
     def until_us(self, key: HoldKey, form: tuple[int, int], now_us: int) -> int:
-        """Return the end of a hold; 0: it is not held."""
+        """Return the end of a hold, or 0 if the row is not held."""
         held = self._held.get(key)
         if held is None or held[0] != form or held[1] <= now_us:
             return 0
@@ -140,18 +141,18 @@ class Holds:
 
 
 class _Candidate(NamedTuple):
-    """A row that may be returned, with its place in the order."""
+    """A row that may be returned, with its sort key."""
 
     order: tuple[int, int, int]
     key: HoldKey
     form: tuple[int, int]
-    """Version and moment."""
+    """The row's version and moment."""
     kind: DueKind = DueKind.TIMER
     token: str = ""
 
 
 class _Claim:
-    """One claim."""
+    """One claim in progress."""
 
     def __init__(self, connection: Link, holds: Holds, now_us: int) -> None:
         self._connection = connection
@@ -161,7 +162,7 @@ class _Claim:
         self.next_us: list[int] = []
 
     def free(self, found: Iterator[_Candidate]) -> Iterator[_Candidate]:
-        """Skip rows that are held or were returned already."""
+        """Skip rows that are held or already returned."""
         for one in found:
             until_us = self._holds.until_us(one.key, one.form, self._now_us)
             if until_us:
@@ -170,7 +171,7 @@ class _Claim:
                 yield one
 
     def pick(self, found: Iterator[_Candidate], limit: int) -> list[_Candidate]:
-        """Return the first `limit`."""
+        """Return the first `limit` rows."""
         taken = list(islice(self.free(found), max(limit, 0)))
         self._taken.update(one.key for one in taken)
         return taken
@@ -188,7 +189,7 @@ class _Claim:
     # --- ready steps ---
 
     def ready(self, want: Want) -> Iterator[_Candidate]:
-        """Walk the wanted lanes together: higher priority first, then the longest available."""
+        """Merge the wanted lanes: higher priority first, then the longest available."""
         lanes = [
             self._lane({"tenant_id": want.tenant_id, "queue": queue} | lane)
             for queue in dict.fromkeys(want.queues)
@@ -198,7 +199,7 @@ class _Claim:
         return merge(*lanes)
 
     def _lanes(self, tenant_id: str, queue: str) -> Iterator[dict[str, str]]:
-        """Jump from lane to lane of a queue: a lookup each, however many steps are in it."""
+        """Jump from lane to lane of a queue: one lookup each, however many steps a lane has."""
         lane = dict.fromkeys(_LANE, "")
         while row := _next_lane.first(self._connection, tenant_id=tenant_id, queue=queue, **lane):
             lane = dict(zip(_LANE, map(str, row), strict=True))
@@ -235,7 +236,7 @@ class _Claim:
     # --- what is due ---
 
     def due(self) -> Iterator[_Candidate]:
-        """Walk expired leases and timers together, oldest first."""
+        """Merge expired leases and timers, oldest first."""
         leases = (
             _Candidate(
                 *((us, 0, 0), (run_key, "lease", name), (version, us)),
@@ -259,10 +260,10 @@ class _Claim:
     def _overdue(
         self, query: Query, place: dict[str, Any], names: Sequence[int]
     ) -> Iterator[Values]:
-        """Walk what is due from a place on; `names`: the columns of tenant, run and row."""
+        """Yield due rows from a place on; `names` are the columns of tenant, run and row."""
         while True:
             rows = query.run(self._connection, **place, now_us=self._now_us, many=PAGE)
-            # Of those due at the same moment, no number of a run or a row decides which comes first.
+            # Rows that are due at the same moment are ordered by name, never by number.
             yield from sorted(rows, key=lambda row: (row[0], *[row[at] for at in names]))
             if len(rows) < PAGE:
                 return
@@ -270,7 +271,7 @@ class _Claim:
 
 
 def claim(connection: Link, claim: Claim, holds: Holds, now_us: int) -> Claimed:
-    """Return ready steps and due timers, and hold them. One claim at a time."""
+    """Return ready steps and due timers, and hold them. One claim runs at a time."""
     search = _Claim(connection, holds, now_us)
     steps = [search.pick(search.ready(want), want.limit) for want in claim.wants]
     due = search.pick(search.due(), claim.due_limit)
@@ -314,5 +315,5 @@ def _due(one: _Candidate, run: Values) -> Due:
 def _next_due_ms(connection: Link, held_us: list[int], now_us: int) -> int:
     moments = [query.run(connection, now_us=now_us)[0][0] for query in _upcoming]
     coming = [moment for moment in (*moments, *held_us) if moment is not None]
-    # Rounded up: a caller that comes back then is not too early.
+    # Rounded up, so that a caller that comes back then is not too early.
     return -((now_us - min(coming)) // 1_000) if coming else -1

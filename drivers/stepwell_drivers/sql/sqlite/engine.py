@@ -1,7 +1,7 @@
-"""Connections to the file: one writes, some read; each asserts its settings.
+"""Connections to the file: one that writes, some that read; each checks its settings.
 
-WAL with `synchronous=FULL` loses no acknowledged commit in a power cut (NORMAL lost some in 47 of 49).
-Checkpoints are the driver's, not SQLite's automatic ones: those hide a failed fsync.
+WAL with `synchronous=FULL` loses no acknowledged commit in a power cut (NORMAL lost some in 47 of
+49). The driver makes the checkpoints, because SQLite's automatic ones hide a failed fsync.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.sql.sqlite.url import SqliteUrl
 
 STATEMENTS_KEPT = 256
-"""Prepared statements a connection keeps: ours are some hundred."""
+"""Prepared statements that a connection keeps; the driver has about a hundred."""
 WRITER_CACHE_KIB = 65_536
 READER_CACHE_KIB = 8_192
 _PART_BYTES = 1024 * 1024
 
 
 def make_file(path: Path) -> None:
-    """Make the file if it isn't there, readable for its owner alone."""
+    """Create the file if it is missing, readable for its owner only."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -36,11 +36,12 @@ def make_file(path: Path) -> None:
 
 
 def sync_log(path: Path) -> None:
-    """Rewrite the log with its own contents and sync it: whatever can be read in it is then on disk.
+    """Rewrite the log with its own contents and sync it, so that everything readable in it is on
+    disk.
 
-    A process that was killed leaves commits that it wrote and didn't sync. Where a sync failed, the system
-    shows what the disk never got, and says of the next sync that all is well. Either would be read, and
-    be gone after a power cut. Nobody else may be writing.
+    A killed process may leave commits that it wrote and didn't sync. After a failed sync, the
+    system shows data that the disk never got, and reports success for the next sync. Either would
+    be read now and lost in a power cut. Nobody else may be writing.
 
     Raises:
         OSError: the disk refused it.
@@ -59,7 +60,7 @@ def sync_log(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Sync the folder, so that the file and its log are found there after a power cut.
+    """Sync the folder, so that it still lists the file and its log after a power cut.
 
     SQLite does so for a log that it makes, but ignores a failure.
 
@@ -75,14 +76,14 @@ def sync_folder(path: Path) -> None:
 
 def _sync(file: int) -> None:
     if hasattr(fcntl, "F_FULLFSYNC"):
-        # macOS' fsync leaves it in the drive's memory.
+        # On macOS fsync leaves data in the drive's memory.
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)
     else:
         os.fsync(file)
 
 
 def writing_engine(url: SqliteUrl) -> Engine:
-    """Return the engine of the one connection that writes; every transaction is IMMEDIATE."""
+    """Return the engine of the one writing connection, whose transactions are all IMMEDIATE."""
 
     def connect() -> sqlite3.Connection:
         return _connect(url, "rw", _WRITER_CACHE, "PRAGMA temp_store=MEMORY")
@@ -97,7 +98,7 @@ def writing_engine(url: SqliteUrl) -> Engine:
 
 
 def make_durable(connection: Connection) -> None:
-    """Switch to WAL with FULL, and read both back. This marks the file: check it before.
+    """Switch to WAL with FULL, and verify both. This changes the file, so check it before.
 
     Raises:
         StoreRefused: the file system can't.
@@ -126,9 +127,9 @@ def _connect(url: SqliteUrl, mode: str, *pragmas: str) -> sqlite3.Connection:
         f"file:{quote(str(url.path))}?mode={mode}",
         uri=True,
         timeout=url.busy_timeout_ms / 1_000,
-        # None: Python begins and ends no transaction behind our back.
+        # None: Python begins and ends no transactions by itself.
         isolation_level=None,
-        # A reader is used by one thread at a time, but not always by the same.
+        # A reader is used by one thread at a time, but not always by the same one.
         check_same_thread=False,
         cached_statements=STATEMENTS_KEPT,
     )
@@ -136,7 +137,7 @@ def _connect(url: SqliteUrl, mode: str, *pragmas: str) -> sqlite3.Connection:
         for pragma in pragmas:
             connection.execute(pragma)
     except sqlite3.Error:
-        # The file is first read here; on an error the connection would stay open.
+        # The file is first read here; on an error the connection would otherwise stay open.
         connection.close()
         raise
     return connection
@@ -160,28 +161,28 @@ def raw(connection: Connection) -> sqlite3.Connection:
 
 
 def begin(driver: sqlite3.Connection, *, patience_ms: int = 0) -> None:
-    """Begin a transaction that writes; wait so long for other programs that do.
+    """Begin a writing transaction; wait up to `patience_ms` for other programs' transactions.
 
     Raises:
-        sqlite3.OperationalError: SQLITE_BUSY, if one still does.
+        sqlite3.OperationalError: SQLITE_BUSY, if one still runs then.
     """
     with _patience(driver, patience_ms):
         driver.execute("BEGIN IMMEDIATE")
 
 
 def commit(driver: sqlite3.Connection) -> None:
-    """Commit: it is on the disk when this returns."""
+    """Commit; the transaction is on disk when this returns."""
     driver.execute("COMMIT")
 
 
 def roll_back(driver: sqlite3.Connection) -> None:
-    """End a failed transaction; some errors have ended it already."""
+    """Roll back a failed transaction; some errors have ended it already."""
     if driver.in_transaction:
         driver.execute("ROLLBACK")
 
 
 def database_bytes(driver: sqlite3.Connection) -> int:
-    """Return the size of the database with all that its log holds: what its file has once that is copied."""
+    """Return the size that the database's file has once the log is copied into it."""
     (pages,) = driver.execute("PRAGMA page_count").fetchone()
     (page_bytes,) = driver.execute("PRAGMA page_size").fetchone()
     return int(pages) * int(page_bytes)
@@ -190,8 +191,8 @@ def database_bytes(driver: sqlite3.Connection) -> int:
 def checkpoint(driver: sqlite3.Connection, *, empty_within_ms: int | None = None) -> bool:
     """Copy the log into the file, as far as no reader needs it; only the writer may call this.
 
-    With `empty_within_ms` wait so long at the most for those who read the log, and cut its file to nothing.
-    Return whether that was done.
+    With `empty_within_ms`, wait at most that long for readers of the log, and truncate its file.
+    Return whether it was truncated.
     """
     if empty_within_ms is None:
         driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -201,14 +202,15 @@ def checkpoint(driver: sqlite3.Connection, *, empty_within_ms: int | None = None
             (is_busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not is_busy
     except sqlite3.OperationalError as error:
-        # A full disk may refuse even that. Nothing is lost: the log is whole, or all of it is in the file.
+        # A full disk may refuse even that. Nothing is lost: the log is whole, or all of it is
+        # copied.
         if error.sqlite_errorcode != sqlite3.SQLITE_IOERR_TRUNCATE:
             raise
         return False
 
 
 def patience_of(driver: sqlite3.Connection) -> int:
-    """Return the milliseconds for which the connection waits for other programs, and have it wait for none."""
+    """Return the time that the connection waits for other programs, in milliseconds, and set it to none."""
     (patience_ms,) = driver.execute("PRAGMA busy_timeout").fetchone()
     driver.execute("PRAGMA busy_timeout=0")
     return int(patience_ms)
@@ -216,7 +218,7 @@ def patience_of(driver: sqlite3.Connection) -> int:
 
 @contextmanager
 def _patience(driver: sqlite3.Connection, patience_ms: int) -> Generator[None]:
-    """Have a connection that waits for nobody wait for a while."""
+    """Let a connection that doesn't wait for other programs wait for a while."""
     if not patience_ms:
         yield
         return

@@ -1,4 +1,4 @@
-"""Maps SQLite's errors to the port's, and says which of them end the store."""
+"""Maps SQLite's errors to the port's, and tells which of them end the store."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FATAL = frozenset(
     }
 )
 _NO_SPACE = sqlite3.SQLITE_IOERR_SHMSIZE
-"""The log's index could not grow; nothing else of SQLite's I/O errors means a full disk."""
+"""The log's index could not grow: the only I/O error of SQLite that means a full disk."""
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether another program holds the file just now."""
+    """Return whether another program holds the file now."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF in _BUSY
 
 

@@ -1,7 +1,7 @@
-"""The store's files as they were opened: whether they are still where others will look for them.
+"""Checks that the store's files are still the ones that were opened.
 
-SQLite goes on writing to a file that was deleted or replaced, without a word. What it writes there is gone with
-this process.
+SQLite silently keeps writing to a file that was deleted or replaced; what it writes is lost when
+this process ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class Files:
-    """The database and its log, known by their inodes, which nobody else gets while they are open."""
+    """The database and its log, identified by their inodes, which aren't reused while the files are open."""
 
     def __init__(self, path: Path) -> None:
         """Remember the files that are there now.
@@ -23,10 +23,10 @@ class Files:
         both = (path, path.with_name(path.name + "-wal"))
         self._inodes = {one: _inode(one.stat()) for one in both}
         self.log_bytes = both[1].stat().st_size
-        """The size of the log's file when it was looked at last."""
+        """The size of the log's file when it was last checked."""
 
     def loss(self) -> str:
-        """Return what became of a file that is not where it was opened, in words; empty: all are there."""
+        """Return a message about a file that was moved, replaced or deleted; empty if all are in place."""
         for path, inode in self._inodes.items():
             try:
                 found = path.stat()
@@ -40,7 +40,7 @@ class Files:
         return ""
 
     def free_bytes(self) -> int:
-        """Return the room on the disk, with what it reserves for root if this is root; none if that can't be told."""
+        """Return the free bytes on the disk, including those reserved for root if this is root; none if unknown."""
         try:
             disk = os.statvfs(self._path.parent)
         except OSError:

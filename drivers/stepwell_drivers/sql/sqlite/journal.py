@@ -1,6 +1,7 @@
-"""Journal entries in SQLite: what workers record, and what commits write and forget.
+"""Journal entries in SQLite: workers record them, commits write and forget them.
 
-All of it is done behind the commits of its group, within the same transaction: so leases are as those left them.
+They are written after the commits of their group, within the same transaction, so that leases are
+as the commits left them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from stepwell_drivers.sql.sqlite.run_cache import NOTHING, Facts, RunKey
 from stepwell_drivers.sql.statements import Delete, Insert, Pick
 
 _Key = tuple[int, int, int]
-"""A run's number, and the digests of a journal and of an entry's name."""
+"""A run's number, and the digests of a journal's name and an entry's name."""
 
 _NAME = ("run_key", "step", "name")
 _LEASE = ("run_key", "execution_id")
@@ -47,29 +48,29 @@ class Leases(Protocol):
     """The leases of runs, as the group has left them."""
 
     def facts_of(self, run: RunKey) -> Facts | None:
-        """Return a run's facts; None: there is no such run."""
+        """Return a run's facts, or None if it doesn't exist."""
         ...
 
     def token_of(self, facts: Facts, execution_id: str) -> str:
-        """Return the token of a lease; empty: there is none."""
+        """Return the token of an execution's lease; empty if it has none."""
         ...
 
     def take_sums(self, run: RunKey, execution_id: str, totals: Totals) -> None:
-        """Take over the sums of a lease."""
+        """Take over a lease's new sums."""
         ...
 
 
 class _Run(NamedTuple):
-    """The run of a recording whose lease is there."""
+    """The run of a recording with a valid lease."""
 
     run_key: int
     version: int
     is_late: bool
-    """Calls were dropped since it was sent."""
+    """True if calls were dropped since it was sent."""
 
 
 class _Put(NamedTuple):
-    """An entry that is to be written unless its name is taken."""
+    """An entry to write unless its name is taken."""
 
     run_key: int
     version: int
@@ -82,7 +83,7 @@ class _Put(NamedTuple):
 
 
 class _Stored(NamedTuple):
-    """An entry that is there."""
+    """A stored entry."""
 
     seq: int
     generation: int
@@ -91,7 +92,7 @@ class _Stored(NamedTuple):
     entry: Entry
 
     def is_named(self, write: JournalWrite) -> bool:
-        """Say whether it has this journal and name, whatever its generation."""
+        """Return whether it has this journal and name, in any generation."""
         mine, other = self.entry, write.entry
         return self.journal == write.journal and (
             (mine.key, mine.mark, mine.number) == (other.key, other.mark, other.number)
@@ -101,7 +102,7 @@ class _Stored(NamedTuple):
 def record(
     link: Link, leases: Leases, works: Sequence[RecordWork], now_us: int
 ) -> list[list[Recorded]]:
-    """Write what was recorded under leases that are there, and answer each work."""
+    """Write what was recorded under valid leases, and answer each work."""
     recordings = [recording for work in works for recording in work.recordings]
     runs = [_run_of(leases, recording) for recording in recordings]
     puts = [
@@ -128,7 +129,7 @@ def record(
 
 
 def write_entries(link: Link, commits: Sequence[tuple[int, Commit]], now_us: int) -> None:
-    """Forget and write what these commits, each with its run's number, say of journals."""
+    """Forget and write the journal entries of these commits, each given with its run's number."""
     for run_key, commit in commits:
         gone = [_Put(run_key, commit.version, None, write) for write in commit.forgotten]
         there = _there(link, [put.key for put in gone])
@@ -144,7 +145,7 @@ def write_entries(link: Link, commits: Sequence[tuple[int, Commit]], now_us: int
 
 
 def _run_of(leases: Leases, recording: Recording) -> _Run | None:
-    """Return the run of a recording; None: the token is not its lease's."""
+    """Return the run of a recording, or None if the token is not its lease's."""
     facts = leases.facts_of((recording.tenant_id, recording.run_id))
     if facts is None:
         return None
@@ -164,7 +165,7 @@ def _write_of(recording: Recording, entry: Entry) -> JournalWrite:
 def _counted(
     leases: Leases, recording: Recording, written: Iterator[tuple[Written, bool]], now_us: int
 ) -> tuple[Recorded, bool]:
-    """Return the answer to a recording, with the sums of its lease, and whether they have changed."""
+    """Return the answer to a recording with its lease's sums, and whether these have changed."""
     run = (recording.tenant_id, recording.run_id)
     facts = leases.facts_of(run)
     assert facts is not None
@@ -220,7 +221,7 @@ def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Writte
 
 
 def _there(link: Link, keys: Iterable[_Key]) -> dict[_Key, list[_Stored]]:
-    """Return the entries that are there under these digests."""
+    """Return the stored entries with these digests."""
     there: dict[_Key, list[_Stored]] = {key: [] for key in keys}
     for row in _pick_entries.run(link, list(there)):
         run_key, step, name, seq, generation, until_us, journal, body, media_type, data = row

@@ -1,4 +1,4 @@
-"""The connection that writes, as the SQL functions take it: for short transactions, and for long ones."""
+"""The writing connection, as the SQL functions take it: for short transactions, and for long ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.sqlite.thread import DiskThread
 
 HELD_S = 0.002
-"""The time after which a long transaction lets the event loop go on."""
+"""The time after which a long transaction lets the event loop run."""
 REST_S = 0.001
-"""The time that it leaves to the event loop then: an answer takes several turns of it."""
+"""The time that it then leaves to the event loop: an answer takes several turns."""
 ROWS_AT_ONCE = 8
-"""Rows between two looks at the clock: their payloads may have 1 MiB each."""
+"""Rows between two checks of the clock: the payload of each may be 1 MiB."""
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _dialect = sqlite.dialect()
 
 
 class _Counted(NamedTuple):
-    """The count of the rows that a statement changed, where `sqlite3.Cursor` has it."""
+    """The number of rows that a statement changed, like `sqlite3.Cursor`'s."""
 
     rowcount: int
 
@@ -36,8 +36,8 @@ class _Counted(NamedTuple):
 class PausingDriver:
     """The connection in a long transaction, whose functions run in a greenlet on the event loop.
 
-    Rows are read and written in small pieces with pauses. In the thread they would be slow: for each of them
-    Python's lock would have to be fetched back from the event loop.
+    Rows are read and written in small pieces with pauses. In a thread each row would be slow,
+    because Python's lock would have to be taken back from the event loop.
     """
 
     def __init__(self, driver: sqlite3.Connection, thread: DiskThread, runtime: Runtime) -> None:
@@ -47,7 +47,7 @@ class PausingDriver:
         self._until = runtime.monotonic() + HELD_S
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Run a statement; one that changes or deletes nobody knows how many rows, in the thread."""
+        """Run a statement; one that changes or deletes an unknown number of rows runs in the thread."""
         if sql.startswith(("DELETE", "UPDATE")):
             return await_(self._thread.run(self._driver.execute, sql, values))
         self.pause()
@@ -63,27 +63,27 @@ class PausingDriver:
         return _Counted(count)
 
     def in_turns(self, rows: Sequence[T]) -> Iterator[T]:
-        """Go through rows with pauses."""
+        """Iterate over rows with pauses."""
         for at, row in enumerate(rows):
             if not at % ROWS_AT_ONCE:
                 self.pause()
             yield row
 
     def pause(self) -> None:
-        """Let the event loop go on if it was held for long."""
+        """Let the event loop run if it was blocked for long."""
         if self._runtime.monotonic() >= self._until:
             await_(self._runtime.sleep(REST_S))
             self._until = self._runtime.monotonic() + HELD_S
 
 
 class SqliteLink:
-    """One connection. A transaction on it is begun and ended by its holder."""
+    """One connection. Its holder begins and ends transactions on it."""
 
     def __init__(self, driver: sqlite3.Connection | PausingDriver) -> None:
         self.driver_connection = driver
 
     def in_turns(self, rows: Sequence[T]) -> Iterable[T]:
-        """Go through rows; in a long transaction, with pauses."""
+        """Iterate over rows; in a long transaction, with pauses."""
         driver = self.driver_connection
         return driver.in_turns(rows) if isinstance(driver, PausingDriver) else rows
 
@@ -93,5 +93,5 @@ class SqliteLink:
 
     @property
     def connection(self) -> SqliteLink:
-        """This link: it holds the driver's connection, too."""
+        """This link, which also holds the driver's connection."""
         return self

@@ -1,8 +1,8 @@
 """One process holds the store: an exclusive lock file next to it, with the holder's pid inside.
 
-The system's SQLite may have the WAL-reset bug, which two writing connections can meet: so no other
-process may write. The lock belongs to the process: the kernel frees it however the process ends, and no
-fork inherits it. Such a lock doesn't stop its own process, hence the module's list of held files.
+The system's SQLite may have the WAL-reset bug, which two writing connections can trigger, so no
+other process may write. The kernel frees the lock however the process ends, and a fork doesn't
+inherit it. The lock doesn't exclude its own process, so the module also keeps a list of held files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FileLock:
         """Acquire the lock.
 
         Raises:
-            StoreRefused: another process has it, or this one already does.
+            StoreRefused: another process, or this one, already has it.
         """
         self._path = path
         self._pid = os.getpid()
@@ -39,7 +39,7 @@ class FileLock:
             _held.add(path)
 
     def release(self) -> None:
-        """Release the lock. The file stays: removing it would let two openers lock two different files."""
+        """Release the lock. The file stays, because after its removal two processes could lock two different files."""
         with _guard:
             if self._path not in _held:
                 return
@@ -72,7 +72,7 @@ def _lock(path: Path) -> int:
 
 
 def forget_after_fork() -> None:
-    """Forget held locks in a forked child: they are the parent's, and so are the stores."""
+    """Forget held locks in a forked child: the locks and the stores are the parent's."""
     _held.clear()
 
 

@@ -19,12 +19,13 @@ from stepwell_drivers.sql.sqlite.url import SqliteUrl, parse
 async def migrate_store(
     url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None = None
 ) -> tuple[str, str]:
-    """Return the schema's version before, and the one that it should have; migrate it unless `check`.
+    """Return the schema's version before, and this program's version; migrate it unless `check`.
 
-    With `sql` all migrations are given to it as a script instead, and the store is not looked at.
+    With `sql`, the function gets all migrations as a script instead, and the store is not read.
 
     Raises:
-        StoreRefused: it can't be a store, another process has it, or this program doesn't know its schema.
+        StoreRefused: the file can't hold a store, another process has it, or this program doesn't
+            know its schema.
     """
     place = parse(url)
     if sql is not None:
@@ -34,7 +35,7 @@ async def migrate_store(
     if found and not migrate.is_behind(found):
         return found, found
     if not check:
-        # The opener holds the file alone, so no server uses it meanwhile.
+        # The opener locks the file, so no server uses it meanwhile.
         store = await open_store(url, runtime=runtime)
         await store.close()
     return found or "", migrate.HEAD

@@ -1,4 +1,4 @@
-"""Opens a store: the path's rules, the lock, the schema, the clock, then the threads."""
+"""Opens a store: checks the path, takes the lock, migrates the schema, sets the clock, starts the threads."""
 
 from __future__ import annotations
 
@@ -57,11 +57,12 @@ class _Opened(NamedTuple):
 
 
 async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Store:
-    """Open the store that the URL names; with `create` make it if the file is missing.
+    """Open the store that the URL names; with `create`, create it if the file is missing.
 
     Raises:
-        StoreMissing: the file is missing, and was not to be made.
-        StoreRefused: it can't be one, another process has it, or this program doesn't know its schema.
+        StoreMissing: the file is missing, without `create`.
+        StoreRefused: the file can't hold a store, another process has it, or this program doesn't
+            know its schema.
     """
     place = parse(url)
     if not create and not place.path.exists():
@@ -99,7 +100,7 @@ async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Stor
 
     async def shut() -> None:
         try:
-            # Readers first: the last one to close is then the writer, which checkpoints.
+            # Readers are closed first, so that the writer closes last and checkpoints.
             await asyncio.get_running_loop().run_in_executor(None, opened.readers.close)
             await writer.close()
         finally:
@@ -119,7 +120,7 @@ async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Stor
 
 
 def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
-    """Connect, migrate the schema, and read the store's id and its newest time."""
+    """Connect, migrate the schema, and read the store's id and newest time."""
     make_file(place.path)
     try:
         connection = writing_engine(place).connect()

@@ -1,4 +1,4 @@
-"""Read connections, each used by one thread at a time: no read holds up the event loop or a write."""
+"""Read connections, each used by one thread at a time, so that reads block neither the event loop nor writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Readers:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a read in a thread, within one snapshot, and return what it returns."""
+        """Run a read in a thread, in one snapshot, and return its result."""
 
         def work(driver: sqlite3.Connection) -> T:
             driver.execute("BEGIN")
@@ -55,7 +55,7 @@ class Readers:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a read that is one statement, hence one snapshot by itself."""
+        """Run a read that is one statement and so one snapshot by itself."""
 
         def work(driver: sqlite3.Connection) -> T:
             return read(SqliteLink(driver), *args, **kwargs)
@@ -77,7 +77,7 @@ class Readers:
             raise trouble_of(error).error from error
 
     def close(self) -> None:
-        """Wait for the reads that were begun, and close the connections. Blocks for that long."""
+        """Wait for running reads, and close the connections. Blocks meanwhile."""
         self._threads.shutdown(wait=True)
         while not self._idle.empty():
             self._idle.get().close()

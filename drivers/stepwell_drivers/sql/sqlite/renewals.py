@@ -27,7 +27,7 @@ _renew = {
 
 
 def renew(connection: Link, works: Sequence[RenewWork], now_us: int) -> list[list[bool]]:
-    """Move deadlines, and answer each work; of several heartbeats for one lease the last one stands."""
+    """Move deadlines, and answer each work; of several heartbeats for one lease the last one counts."""
     beats = merged([renewal for work in works for renewal in work.renewals])
     runs = dict.fromkeys((tenant_id, run_id) for tenant_id, run_id, *_ in beats)
     numbers = {(row[0], row[1]): row[2] for row in _pick_runs.run(connection, list(runs))}

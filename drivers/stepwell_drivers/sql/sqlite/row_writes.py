@@ -1,7 +1,7 @@
 """Writes the rows of a group of commits: one statement for each list.
 
-SQLite writes an index anew for every column in SET, whether its value changes or not. So a run whose status
-stays, and an execution that ends, have statements of their own, which name no more than they change.
+SQLite rewrites an index for every column in SET, even if its value stays. Separate statements for
+runs that keep their status, and for executions that end, therefore set only what changes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _COMMIT_AT = forms.RUN_NEW.index("commit_id")
 _TASK_KEY = ("run_key", "task_id")
 _DEFINED = (*_TASK_KEY, "revision")
 _BROUGHT = ("session_backend", "session_id", "progress_media_type", "progress")
-"""The columns of what the heartbeats of a lease brought."""
+"""The columns of a lease's heartbeats."""
 _ENDED = ("run_key", "execution_id", "status", "version", "body")
 _OF_OPEN = forms.EXECUTION[forms.EXECUTION.index("tenant_id") :]
 _LANE = tuple(name for name in _OF_OPEN if name not in {"tenant_id", *forms.LEASE})
 _WHILE_OPEN = (*_OF_OPEN, *_BROUGHT)
-"""The columns of an execution that say something only until it ends."""
+"""The columns of an execution that are used only until it ends."""
 _ended_of = itemgetter(*map(forms.EXECUTION.index, _ENDED))
 _status_of = itemgetter(forms.EXECUTION.index("status"))
 _RARE = ("result_media_type", "prompt", "response")
-"""The columns of an outcome that most have not."""
+"""The columns of an outcome that are mostly NULL."""
 _NO_RARE = (None,) * len(_RARE)
 _rare_of = itemgetter(*map(forms.OUTCOME.index, _RARE))
 _LISTED_AT = (forms.RUN_MOVED.index("status"), forms.RUN_MOVED.index("ended_us"))
@@ -48,9 +48,10 @@ _staying_of = itemgetter(*map(forms.RUN_MOVED.index, ("run_key", *_STAYING)))
 
 
 class _PutTasks(Insert):
-    """INSERT or UPDATE of tasks that `task_specs` has with their revision; the others are left out.
+    """INSERT or UPDATE of tasks that `task_specs` has with their revision; others are left out.
 
-    Their ids are NULL, which no column of a key takes. A SELECT that finds no row costs SQLite twice as much.
+    The ids of the others become NULL, which a key column refuses. Selecting no row would cost
+    SQLite twice as much.
     """
 
     def plain(self, dialect: Dialect) -> Any:
@@ -63,7 +64,7 @@ class _PutTasks(Insert):
 
 
 class _PutExecutions(Insert):
-    """INSERT or UPDATE of executions, of which those that are still leased keep their lease."""
+    """INSERT or UPDATE of executions; those that are still leased keep their lease."""
 
     def taken(self, excluded: Any) -> dict[str, Any]:
         here = schema.executions.c
@@ -78,9 +79,10 @@ class _PutExecutions(Insert):
 
 
 class _Fitting:
-    """INSERT or UPDATE of rows without columns that are NULL in all of them.
+    """INSERT or UPDATE of rows without the columns that are NULL in all rows.
 
-    Python's sqlite3 takes several times as long for None as for a text: it looks for an adapter first.
+    Python's sqlite3 takes several times as long for None as for a text, because it first looks for
+    an adapter.
     """
 
     def __init__(
@@ -95,12 +97,12 @@ class _Fitting:
         self._kept_of = itemgetter(*map(columns.index, kept))
 
     def run(self, link: Link, rows: Iterable[Values]) -> None:
-        """Write rows of all columns."""
+        """Write rows that have all columns."""
         self._insert.run(link, list(map(self._kept_of, rows)))
 
 
 class _EndExecutions(Update):
-    """UPDATE of executions that end: neither a lane nor a lease is left."""
+    """UPDATE of executions that end: clears lane and lease."""
 
     def build(self, dialect: Dialect) -> Any:
         return super().build(dialect).values({name: null() for name in _WHILE_OPEN})
@@ -159,7 +161,7 @@ _insert_commits = Insert(schema.commits, forms.COMMIT)
 
 
 def write(link: Link, rows: Rows, before: Mapping[int, Facts]) -> None:
-    """Write everything. `before` has the runs as they are stored, as far as they were before."""
+    """Write everything; `before` has the stored state of the runs that already existed."""
     if rows.runs:
         _write_new_runs(link, rows.runs)
     _insert_specs.run(link, rows.run_specs)
@@ -205,7 +207,8 @@ def _write_executions(link: Link, rows: Sequence[Values], before: Mapping[int, F
         else:
             others.append(row)
     _end_executions.run(link, ended)
-    # Those of a run are in the order of their creation, which stays that of their rows.
+    # Rows of a run are inserted in the order of creation, which thus stays the order of their
+    # numbers.
     for status, some in groupby(others, _status_of):
         _put_by_status.get(status, _put_ended).run(link, some)
 
@@ -222,7 +225,7 @@ def _write_outcomes(link: Link, rows: Sequence[Values]) -> None:
 def _write_new_runs(link: Link, rows: Sequence[Values]) -> None:
     if _insert_runs.count(link, rows) == len(rows):
         return
-    # A run with another id has a UUID that begins alike.
+    # A run with another id may have a UUID that begins alike.
     there = {tuple(row) for row in _pick_runs.run(link, [row[1:3] for row in rows])}
     again = [
         (*row[:_UUID_AT], uuid_drawn(*row[1:3], row[_COMMIT_AT]), *row[_UUID_AT + 1 :])
@@ -233,7 +236,7 @@ def _write_new_runs(link: Link, rows: Sequence[Values]) -> None:
 
 
 def _write_unplanned(link: Link, tasks: Sequence[Values]) -> None:
-    """Write the definitions of tasks that came without their plan, and then the tasks."""
+    """Write the definitions of tasks whose plans are not in the group, and then the tasks."""
     there = {tuple(row) for row in _pick_task_specs.run(link, [row[:3] for row in tasks])}
     missing = [row for row in tasks if row[:3] not in there]
     revisions = list(dict.fromkeys((row[0], row[2]) for row in missing))

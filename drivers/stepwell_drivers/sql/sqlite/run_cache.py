@@ -1,6 +1,7 @@
-"""The runs that were written last, as the file has them: verdicts on their next commits need no look at it.
+"""A cache of the runs that were written last, so their next commits are checked without reading the
+file.
 
-One process has the file. Should another program write to it all the same, everything is read again.
+One process has the file. If another program writes to it nevertheless, the cache is cleared.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from typing import NamedTuple
 from stepwell.core.records.journal import Totals
 
 RUNS_MAX = 4_096
-"""Runs that are known at once."""
+"""The most runs in the cache."""
 
 RunKey = tuple[str, str]
 """A tenant, and the id of a run."""
 
 
 class Kept(NamedTuple):
-    """The facts of a lease, where they are others than those of a new one."""
+    """The facts of a lease that differ from a new lease's."""
 
     totals: Totals = Totals()
-    """The sums of what it recorded."""
+    """The sums of what the lease recorded."""
     is_leased: bool = True
-    """False: its execution's outcome is unknown, and nothing can be recorded any more."""
+    """False: the execution's outcome is unknown, so nothing more can be recorded."""
     forget_number: int = 0
-    """The number of its execution below which a recording is late."""
+    """Recordings of its execution with a lower number are late."""
 
 
 NOTHING = Kept()
@@ -35,7 +36,7 @@ NOTHING = Kept()
 
 
 class Facts(NamedTuple):
-    """The facts of a run on which verdicts depend, as its last commit left them."""
+    """The facts of a run that verdicts depend on, as its last commit left them."""
 
     run_key: int
     version: int
@@ -43,33 +44,33 @@ class Facts(NamedTuple):
     listed: tuple[str, int]
     """Its status and its end, by which indexes list it."""
     tokens: dict[str, str]
-    """Tokens of its leases by execution, as far as they are known; empty: that execution has no lease."""
+    """Known tokens of its leases by execution; "": that execution has no lease."""
     recorded: dict[str, Kept]
-    """More about leases whose tokens are known, by execution; none: it is as of a new one."""
+    """The facts of these leases by execution; missing: those of a new lease."""
 
 
 class Known:
-    """Facts of runs that stand in the file: a transaction brings its own when it has been committed."""
+    """Facts of runs as stored in the file; a transaction adds its own once committed."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[RunKey, Facts] = OrderedDict()
         self._data_version = 0
 
     def check(self, driver: sqlite3.Connection) -> None:
-        """Forget everything if another program has written to the file. Within a transaction none can."""
+        """Clear the cache if another program has written to the file. Within a transaction none can."""
         (data_version,) = driver.execute("PRAGMA data_version").fetchone()
         if data_version != self._data_version:
             self._data_version = data_version
             self._runs.clear()
 
     def of(self, run: RunKey) -> Facts | None:
-        """Return the facts of a run; None: they are not known."""
+        """Return the facts of a run, or None if they are not known."""
         return self._runs.get(run)
 
     def keep(self, runs: Mapping[RunKey, Facts]) -> None:
-        """Take over what a transaction has left in the file."""
+        """Take over the facts that a transaction has left in the file."""
         for run, facts in runs.items():
-            # An execution that has no lease gets none, or gets it by a commit.
+            # An execution without a lease gets one only by a commit.
             run_key, version, commit_id, listed, tokens, recorded = facts
             if "" in tokens.values():
                 leased = {name: token for name, token in tokens.items() if token}
@@ -80,5 +81,5 @@ class Known:
             self._runs.popitem(last=False)
 
     def forget(self, run: RunKey) -> None:
-        """Forget a run: its next commit is judged by what is in the file."""
+        """Forget a run, so that its next commit is checked against the file."""
         self._runs.pop(run, None)

@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class _Call(NamedTuple):
-    """A function to call, and the future of what it returns."""
+    """A function to call, and the future of its result."""
 
     function: Callable[[], Any]
     done: asyncio.Future[Any]
 
 
 class DiskThread:
-    """Runs one call after another, each awaited by the one who asked for it."""
+    """Runs one call after another; each caller awaits its result."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -30,9 +30,9 @@ class DiskThread:
         self._thread.start()
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in the thread, and return what it returns.
+        """Run a function in the thread, and return its result.
 
-        It is run even if the caller is cancelled.
+        The function runs even if the caller is cancelled.
         """
         call = _Call(partial(function, *args, **kwargs), self._loop.create_future())
         self._calls.put(call)
@@ -40,7 +40,7 @@ class DiskThread:
         return found
 
     def close(self) -> None:
-        """End the thread, which has nothing to do."""
+        """End the thread, which must be idle."""
         self._calls.put(None)
         self._thread.join()
 
@@ -54,7 +54,7 @@ class DiskThread:
             try:
                 self._loop.call_soon_threadsafe(_settle, call.done, answer, error)
             except RuntimeError:
-                return  # A closed loop has nobody who waits.
+                return  # On a closed loop nobody waits.
 
 
 def _settle(done: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:

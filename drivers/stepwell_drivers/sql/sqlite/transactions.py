@@ -1,9 +1,11 @@
-"""Transactions of the one connection that writes: statements on the event loop, what waits for the disk in a thread.
+"""Transactions of the writing connection: statements run on the event loop, waits for the disk in a
+thread.
 
-Only one of the two uses the connection at a time, so a transaction is over before the next one begins, and so
-is a checkpoint. A short transaction holds the event loop for its statements; a long one pauses. Other programs
-that write are waited for in the thread, and so is the sync, but for that of a small transaction on a disk that was
-quick: to go to the thread and back may take as long. A disk that gets slow so holds the event loop for one sync.
+Only one of the two uses the connection at a time, so transactions and checkpoints don't overlap. A
+short transaction blocks the event loop for its statements, while a long one pauses. The thread
+waits for other programs' writes and for fsync, except for small transactions on a disk that has
+been fast: there the thread switch costs as much. When a disk becomes slow, it blocks the event loop
+for one fsync.
 """
 
 from __future__ import annotations
@@ -29,21 +31,21 @@ from stepwell_drivers.sql.sqlite.thread import DiskThread
 from stepwell_drivers.sql.writes import CommitWork, RenewWork, Work, apply_others, sweep
 
 LONG_ROWS = 1_024
-"""The rows from which on a transaction counts as long."""
+"""A transaction with at least this many rows is long."""
 SMALL_ROWS = 32
-"""The rows up to which one is small: that of a step or two."""
+"""A transaction with at most this many rows is small: a step or two."""
 QUICK_S = 0.001
-"""A disk is quick while a COMMIT takes no longer than this on average."""
+"""A disk is fast while its average COMMIT takes no longer than this."""
 SLOW_S = 0.008
-"""A longer one counts as so long: after some quick ones the disk is quick again."""
+"""A slower COMMIT counts as this long, so that after some fast ones the disk is fast again."""
 NEWEST = 1 / 4
-"""The share that the newest has in the average."""
+"""The weight of the newest COMMIT in the average."""
 
 T = TypeVar("T")
 
 
 class Transactions:
-    """Writes groups; nobody calls this while another call is under way."""
+    """Writes groups; only one call may run at a time."""
 
     def __init__(
         self,
@@ -61,10 +63,10 @@ class Transactions:
         self._known = Known()
         self._after: dict[RunKey, Facts] = {}
         self._average_s = SLOW_S
-        """The time of a COMMIT on average, of the newest most."""
+        """The moving average of a COMMIT's time."""
 
     async def write(self, works: Sequence[Work], rows: int) -> tuple[list[Any], Trouble | None]:
-        """Do these works, which write about so many rows, in one transaction; return their answers."""
+        """Do these works, which write about `rows` rows, in one transaction; return their answers."""
         committing = False
         try:
             await self._begin()
@@ -117,7 +119,7 @@ class Transactions:
         return [answers[id(work)] for work in works]
 
     async def _commit(self, rows: int) -> None:
-        """Commit; on the event loop only where that is small, and the disk quick."""
+        """Commit; on the event loop only if the transaction is small and the disk fast."""
         if rows <= SMALL_ROWS and self._average_s <= QUICK_S:
             took_s = self._timed_commit()
         else:
@@ -132,10 +134,10 @@ class Transactions:
     def _clock(self, _: object) -> int:
         return self._now_us()
 
-    # --- besides ---
+    # --- other calls ---
 
     async def sweep(self) -> None:
-        """Remove what expired, in a transaction of its own."""
+        """Remove expired rows, in a separate transaction."""
         await self._thread.run(self._sweep)
 
     def _sweep(self) -> None:
@@ -148,7 +150,7 @@ class Transactions:
             raise
 
     async def between(self, call: Callable[[], T]) -> T:
-        """Run a call that uses the connection between two transactions, in the thread."""
+        """Run a call in the thread that uses the connection between two transactions."""
         return await self._thread.run(call)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from stepwell.core.records.errors import StoreRefused
 BUSY_TIMEOUT_MS = 5_000
 BUSY_TIMEOUT_MS_MAX = 60_000
 PARAMETERS = ("busy_timeout_ms",)
-"""All that may stand behind the `?`. SQLite's own parameters could switch off what we promise."""
+"""All parameters that may follow the `?`. SQLite's own parameters could disable what the store promises."""
 
 _NETWORK = ("nfs", "cifs", "smb", "afs", "9p", "ceph", "gluster", "lustre", "gpfs", "davfs", "ncp")
 _LOCAL_FUSE = ("fuseblk", "fuse.ext", "fuse.ntfs", "fuse.stepwell")
@@ -25,7 +25,7 @@ class SqliteUrl(NamedTuple):
     """A file that may hold a store."""
 
     path: Path
-    """Absolute, links followed: one file has one name."""
+    """Absolute, with links followed, so that one file has one name."""
     busy_timeout_ms: int
 
 
@@ -110,14 +110,14 @@ def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
         if len(fields) < 3:
             continue
         place = Path(fields[1].replace("\\040", " ").replace("\\011", "\t"))
-        # The last line of equal length wins: it was mounted over the others.
+        # The last of equally long mount points wins, because it was mounted over the others.
         if path.is_relative_to(place) and len(place.parts) >= best:
             best, kind = len(place.parts), fields[2]
     return kind
 
 
 def is_network(kind: str) -> bool:
-    """Return whether a file system's type is a network's (an unknown kind of FUSE counts as one)."""
+    """Return whether a file system is on a network (an unknown kind of FUSE counts as one)."""
     if kind.startswith("fuse"):
         return not kind.startswith(_LOCAL_FUSE) and kind not in {"fuse", "fusectl"}
     return kind.startswith(_NETWORK)

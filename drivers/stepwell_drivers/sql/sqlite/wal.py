@@ -1,11 +1,12 @@
-"""Keeps the write-ahead log small: decides when it is copied into the file, and when it is emptied as well.
+"""Keeps the write-ahead log small: decides when to copy it into the file, and when to truncate it
+as well.
 
-To copy, and wait for nobody, is enough as long as there are moments without readers: in one of them the log starts
-over. Under readers that take turns there is none, and the log would grow for ever. So a log that is too large is
-emptied: SQLite waits for those who read it, for a short while, and those who come meanwhile read the file instead.
-
-A copy without room for all of it would fill the disk, and make none: the log stays whole until its last page is
-copied. So it waits for room, and leaves what there is to commits.
+A copy that waits for nobody is enough as long as there are moments without readers, when the log
+starts over. With overlapping readers there are none, and the log would grow without limit. A log
+that is too large is therefore truncated: SQLite waits a short while for its readers, and new
+readers use the file. The log stays whole until its last page is copied, so a copy that doesn't fit
+completely would fill the disk and free nothing. Such a copy waits for room, and leaves the rest of
+the disk to commits.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ log = get_logger(__name__)
 
 PAGE_BYTES = 4_096
 PAGES_MAX = 4_000
-"""Pages written between two copies, about: 16 MiB of log. It starts over then, and is written in place from there on,
-which takes a small commit half the time that a growing file does."""
+"""About the number of pages written between two copies: 16 MiB of log. The log then starts over and
+is written in place, which halves the time of a small commit compared to a growing file."""
 PAGES_PER_TRANSACTION = 16
-"""Pages that the smallest commit of a step writes: of each table and index that it touches."""
+"""The pages that a step's smallest commit writes: some of each table and index that it touches."""
 CHANGES_PER_PAGE = 4
-"""Rows that a larger one changes for each page more, whether one run is at work or 60."""
+"""The number of changed rows for each further page, with one active run as with 60."""
 LOG_BYTES_MAX = 32 * 1024 * 1024
-"""The size of the log's file from which on it is emptied. That takes twice as long as a copy."""
+"""The size of the log's file at which it is truncated, which takes twice as long as a copy."""
 WAIT_MS = 50
-"""The time that commits wait for readers at the most while the log is emptied."""
+"""The most time that commits wait for readers while the log is truncated."""
 RETRY_SECONDS = 1.0
-"""After this a log that could not be emptied is tried again."""
+"""The pause before a log that could not be truncated is tried again."""
 
 
 class Checkpoints:
@@ -46,26 +47,26 @@ class Checkpoints:
         self._pages = 0
         self._log_bytes = files.log_bytes
         self._urgent = files.log_bytes > 0
-        """Empty the log whatever its size: it may be one that a killed process left."""
+        """True: truncate the log whatever its size, as a killed process may have left it."""
         self._again_at = runtime.monotonic()
         self._warn_at_bytes = 2 * LOG_BYTES_MAX
 
     def count(self, changes: int, payload_bytes: int) -> None:
-        """Add what a transaction wrote, and what the log's file has grown by."""
+        """Add the pages of a transaction, by its changes or by the growth of the log's file."""
         pages = PAGES_PER_TRANSACTION + changes // CHANGES_PER_PAGE + payload_bytes // PAGE_BYTES
         grown = (self._files.log_bytes - self._log_bytes) // PAGE_BYTES
         self._pages += max(pages, grown)
         self._log_bytes = self._files.log_bytes
 
     def disk_is_full(self) -> None:
-        """Empty the log as soon as that works: it makes room, and needs hardly any."""
+        """Truncate the log as soon as possible: that frees room, and needs hardly any."""
         self._urgent = True
 
     def due(self) -> Callable[[], None] | None:
-        """Return what is to be done now, if anything; it waits for the disk.
+        """Return the work that is due, if any; calling it waits for the disk.
 
         Raises, when called:
-            sqlite3.Error: it failed, and is due again.
+            sqlite3.Error: the work failed, and is due again.
         """
         is_large = self._urgent or self._log_bytes >= LOG_BYTES_MAX
         if is_large and self._runtime.monotonic() >= self._again_at:

@@ -1,8 +1,8 @@
 """Group commit: all writes that queued while a transaction ran go into the next one.
 
-At low load a commit doesn't wait; at high load one fsync serves hundreds. A group that fails is rolled
-back and its members are tried singly, so that a bad one fails alone. After an error that leaves unknown
-what is on disk, nothing is acknowledged any more until the store is opened again.
+At low load a commit doesn't wait; at high load one fsync serves hundreds. A failed group is rolled
+back and its members are tried singly, so that only bad ones fail. After an error that leaves the
+state on disk unknown, nothing is acknowledged until the store is opened again.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from stepwell_drivers.sql.writes import (
 log = get_logger(__name__)
 
 QUEUED_MAX = 20_000
-"""Writes that may wait; more are refused."""
+"""The most waiting writes; more are refused."""
 GROUP_ROWS = 768
-"""Rows in one transaction, about, but for the last work's."""
+"""The approximate number of rows in one transaction, not counting the last work's."""
 SWEEP_SECONDS = 60.0
 ROOM_BYTES = 4 * 1024 * 1024
-"""A disk that refused a commit is believed to have room again from so many free bytes on, or at the next commit."""
+"""A disk that refused a commit counts as usable again at this many free bytes, or after a successful commit."""
 
 
 class Job(NamedTuple):
@@ -65,7 +65,7 @@ Outcome = tuple[Job, Any, StepwellError | None]
 
 
 class Writer:
-    """Queues writes for one task, which alone uses the connection."""
+    """Queues writes for the one task that uses the connection."""
 
     def __init__(
         self,
@@ -89,16 +89,16 @@ class Writer:
         self._closing = False
         self._failed: StepwellError | None = None
         self._full: StoreFull | None = None
-        """Why a commit was refused, until one succeeds."""
+        """The reason why a commit was refused, until one succeeds."""
         self._swept = runtime.monotonic()
         self.groups = 0
-        """Transactions so far: tests count them."""
+        """The number of transactions, for tests."""
         self._task = runtime.spawn(self._run(), name="stepwell-write")
 
     async def do(self, work: Work) -> Any:
         """Queue a write and wait until it is durable.
 
-        It is done even if the caller is cancelled.
+        The write is done even if the caller is cancelled.
         """
         if self._failed is not None:
             raise StoreStopped(f"the store stopped: {self._failed.message}")
@@ -112,7 +112,7 @@ class Writer:
         return await done
 
     async def close(self) -> None:
-        """Finish what is queued and end."""
+        """Finish the queued writes and stop."""
         self._closing = True
         self._wake.set()
         await asyncio.shield(self._task)
@@ -124,7 +124,7 @@ class Writer:
                 while jobs := self._next_group():
                     self._resolve(await self._write(jobs))
                     await self._keep_house()
-                    # Those who were answered have their turn, and may ask for more.
+                    # Callers that were answered get a turn, in which they may queue more.
                     await self._runtime.sleep(0)
                 if self._closing:
                     break
@@ -134,7 +134,7 @@ class Writer:
             await self._end()
 
     def _next_group(self) -> list[Job]:
-        """Return the next works that go into one transaction; a long one goes alone."""
+        """Return the next works for one transaction; a long work goes alone."""
         jobs: list[Job] = []
         rows = 0
         while self._jobs and rows < GROUP_ROWS:
@@ -157,7 +157,7 @@ class Writer:
     # --- a group ---
 
     async def _write(self, jobs: list[Job]) -> list[Outcome]:
-        """Write a group; if that fails for a reason that may be one member's, each by itself."""
+        """Write a group; if it fails for a reason that may be one member's, write each singly."""
         answers, trouble = await self._attempt(jobs)
         if trouble is None:
             return [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
@@ -166,12 +166,12 @@ class Writer:
         return [outcome for job in jobs for outcome in await self._write([job])]
 
     async def _attempt(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
-        """Write a group in one transaction, unless it can't be acknowledged any more."""
+        """Write a group in one transaction, unless it could not be acknowledged."""
         if self._failed is not None:
             words = f"the store stopped: {self._failed.message}"
             return [], Trouble(StoreStopped(words), fatal=True)
         if self._full is not None and any(map(_asks_readiness, jobs)):
-            # Such a row may fit where no commit does.
+            # A presence row may fit where no commit does.
             has_room = self._files.free_bytes() >= ROOM_BYTES
             if not has_room:
                 return [], Trouble(self._full)
@@ -195,7 +195,7 @@ class Writer:
         return answers, None
 
     def _note(self, trouble: Trouble) -> None:
-        """Stop the store after a fatal error; remember a full disk, and make room."""
+        """Stop the store after a fatal error; after a full disk remember that, and make room."""
         if trouble.fatal and self._failed is None:
             self._failed = trouble.error
             log.error("the store stopped", why=trouble.error.message)
@@ -208,7 +208,7 @@ class Writer:
     # --- between groups ---
 
     async def _keep_house(self) -> None:
-        """Keep the log small, remove expired rows."""
+        """Keep the log small, and remove expired rows."""
         if self._failed is not None:
             return
         now = self._runtime.monotonic()
@@ -239,14 +239,14 @@ class Writer:
 
 
 def _asks_readiness(job: Job) -> bool:
-    """Return whether it is a replica's own presence, which has no tenant."""
+    """Return whether a job is a replica's own presence, which has no tenant."""
     return isinstance(job.work, PresenceWork) and any(
         not one.tenant_id for one in job.work.presences
     )
 
 
 def _size_of(work: Work) -> tuple[int, int]:
-    """Return about how many rows a work writes, and the bytes of its payloads; both are guessed from above."""
+    """Return upper estimates of a work's rows and payload bytes."""
     match work:
         case CommitWork(commits):
             payload_bytes = bytes_in(work)
@@ -264,7 +264,7 @@ def _size_of(work: Work) -> tuple[int, int]:
         case SwapWork(swaps=swaps):
             return len(swaps), 0
         case _:
-            # It removes rows, however many there are.
+            # It removes an unknown number of rows.
             return LONG_ROWS, 0
 
 
