@@ -103,10 +103,16 @@ def _least_width(rows: Table, rest: Column) -> int:
 def report(run: SyncRunHandle, sentence: str, *, json: bool) -> Exit:
     """Print a command's response as JSON, or what it did as a sentence."""
     if json:
-        put_json(run.response)
+        put_response(run)
     else:
         print(sentence)
     return Exit.DONE
+
+
+def put_response(run: SyncRunHandle) -> None:
+    """Print the response to the handle's start, fork or command as JSON."""
+    assert run.response is not None
+    put_json(run.response)
 
 
 def put_json(value: Message | Record | dict[str, Any], *, compact: bool = False) -> None:

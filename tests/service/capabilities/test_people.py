@@ -25,7 +25,7 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
-from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import NO_RUN
 from tests.support.patience import until
@@ -83,6 +83,7 @@ async def test_an_answer_is_given_once(served: Served) -> None:
     async with asking(served) as (run, question_id):
         await run.answer(question_id, 1, request_id="one")
         assert run.changed or not served.calm
+        assert isinstance(run.response, orchestrator_pb2.AnswerQuestionResponse)
         assert run.response.question.answered_by == "all"
         await run.answer(question_id, 1, request_id="one")
         assert not run.changed
@@ -106,6 +107,7 @@ async def test_one_of_two_concurrent_answers_counts(served_everywhere: Served) -
         (late,) = [one for one in said if isinstance(one, FailedPrecondition)]
         (first,) = [one.response for one in handles if one.response is not None]
         assert late.reason == "QUESTION_ANSWERED"
+        assert isinstance(first, orchestrator_pb2.AnswerQuestionResponse)
         assert await run.result() == {"a": int(first.question.answer.data)}
 
 

@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_384,
-    "clients/python/stepwell_client": 8_116,
+    "clients/python/stepwell_client": 8_187,
     "drivers/stepwell_drivers": 102,
     "drivers/stepwell_drivers/memory": 1_378,
     "drivers/stepwell_drivers/redis": 3_465,
@@ -29,7 +29,7 @@ BUDGET = {
     "scripts": 896,
     "service/stepwell": 295,
     "service/stepwell/app": 597,
-    "service/stepwell/cli": 5_743,
+    "service/stepwell/cli": 5_748,
     "service/stepwell/console": 920,
     "service/stepwell/core": 6_340,
     "service/stepwell/embedded": 1_537,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_737,
     "tests/frameworks": 2_766,
     "tests/mutants": 1_091,
-    "tests/service": 12_055,
+    "tests/service": 12_057,
     "tests/simulation": 4_986,
     "tests/support": 2_745,
-    "tests/unit": 14_640,
+    "tests/unit": 14_684,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -25,6 +25,7 @@ import grpc.aio
 from stepwell_client.calls.async_caller import AsyncCaller
 from stepwell_client.calls.base import RECONNECT_SECONDS, Caller
 from stepwell_client.calls.cursors import RunsCursor, WatchRunsOptions
+from stepwell_client.calls.options import takes
 from stepwell_client.calls.requests import (
     ListOptions,
     PurgeOptions,
@@ -51,6 +52,7 @@ class ServiceCalls:
         self.caller = caller
         """The way in which calls are made."""
 
+    @takes(StartOptions)
     async def start(self, goal: str = "", **options: Unpack[StartOptions]) -> RunHandle:
         """Start a run; return when its first commit is durable. Waits for a server that is coming up.
 
@@ -69,6 +71,7 @@ class ServiceCalls:
         """Return a handle of a run, without a call."""
         return RunHandle(self.caller, run_id)
 
+    @takes(ListOptions)
     def runs(self, **options: Unpack[ListOptions]) -> AsyncIterator[Run]:
         """Yield runs, newest first, page by page."""
         return self.caller.pages("ListRuns", list_request(options), "runs", reader(Run))
@@ -78,6 +81,7 @@ class ServiceCalls:
         request = pb.ListQuestionsRequest()
         return self.caller.pages("ListQuestions", request, "questions", reader(Question))
 
+    @takes(WatchRunsOptions)
     def watch(self, cursor: str = "", **options: Unpack[WatchRunsOptions]) -> Watch[RunUpdate, str]:
         """Return the changes of all runs since a cursor.
 
@@ -88,6 +92,7 @@ class ServiceCalls:
         found = RunsCursor(self.caller.retries, cursor, options)
         return Watch(self.caller, found, reader(RunUpdate))
 
+    @takes(PurgeOptions)
     async def purge(self, **options: Unpack[PurgeOptions]) -> Purged:
         """Remove ended runs; `complete` is false if there may be more of them."""
         return read(await self.caller.call("PurgeRuns", purge_request(options)), Purged)
@@ -125,6 +130,7 @@ class ServiceCalls:
 class Client(ServiceCalls):
     """A connection to the Orchestrator service, opened at the first call. Close it when done."""
 
+    @takes(Security)
     def __init__(
         self,
         target: str | None = None,

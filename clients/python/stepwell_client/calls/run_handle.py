@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, overload
+
+from google.protobuf.message import Message as ProtoMessage
 
 from stepwell_client.calls.base import CALL_SECONDS, Caller
 from stepwell_client.calls.cursors import LogCursor, LogOptions, RunCursor, WatchOptions
+from stepwell_client.calls.options import takes
 from stepwell_client.calls.requests import (
     CommandOptions,
     ForkOptions,
@@ -50,6 +53,8 @@ MESSAGES_PAGE_SIZE = 100
 JOURNAL_POLL_SECONDS = 0.5
 """The pause between two reads of a journal that is followed."""
 
+T = TypeVar("T")
+
 _NULL = types_pb2.Payload(data=b"null", media_type="application/json")
 _log = logging.getLogger("stepwell_client")
 
@@ -63,7 +68,11 @@ class RunHandle:
     """A run and the way to the server: what concerns one run stands here."""
 
     def __init__(
-        self, caller: Caller, run_id: str, snapshot: Run | None = None, response: Any = None
+        self,
+        caller: Caller,
+        run_id: str,
+        snapshot: Run | None = None,
+        response: ProtoMessage | None = None,
     ) -> None:
         self.caller = caller
         """The way in which calls are made."""
@@ -71,7 +80,9 @@ class RunHandle:
         self.snapshot = snapshot
         """The run as it was last read; None: not yet."""
         self.response = response
-        """The protocol's answer to the start, the fork or the last command of this handle; None: there was none."""
+        """The protocol's answer to the start, the fork or the last command of this handle; None: there was none.
+
+        Of a start a StartRunResponse, of `pause` a PauseRunResponse, and so on."""
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
@@ -241,6 +252,10 @@ class RunHandle:
                     payloads[item.execution_id] = read(item.payload, Payload)
         return payloads
 
+    @overload
+    async def result(self, kind: type[T]) -> T: ...
+    @overload
+    async def result(self, kind: Any = Any) -> Any: ...
     async def result(self, kind: Any = Any) -> Any:
         """Wait for the end and return the run's result, decoded as the type wants it.
 
@@ -325,6 +340,7 @@ class RunHandle:
     def _event(self, message: types_pb2.Event) -> Event:
         return read_event(message, self.id)
 
+    @takes(WatchOptions)
     def watch(self, after: int = 0, **options: Unpack[WatchOptions]) -> Watch[Event, int]:
         """Return the run's events from the one after `after`, each once, until it has ended.
 
@@ -333,6 +349,7 @@ class RunHandle:
         cursor = RunCursor(self.caller.retries, self.id, after, options)
         return Watch(self.caller, cursor, self._event)
 
+    @takes(LogOptions)
     def logs(
         self, cursor: str = "", *, follow: bool = False, **options: Unpack[LogOptions]
     ) -> Watch[LogEntry, str]:
@@ -347,12 +364,14 @@ class RunHandle:
 
     async def _command(self, method: str, request: Any, options: CommandOptions) -> Run:
         """Make a command's call; hold its answer and, unless it only validates, the run."""
-        self.response = await self.caller.command(method, request, self.id, options)
-        run = read(self.response.run, Run)
+        response = await self.caller.command(method, request, self.id, options)
+        self.response = response
+        run = read(response.run, Run)
         if not options.get("validate_only"):
             self.snapshot = run
         return run
 
+    @takes(CommandOptions)
     async def resume(self, *, retry_failed: bool = True, **options: Unpack[CommandOptions]) -> Run:
         """Make a PAUSED or FAILED run go on from its last checkpoint.
 
@@ -362,18 +381,22 @@ class RunHandle:
         request = pb.ResumeRunRequest(leave_failed=not retry_failed)
         return await self._command("ResumeRun", request, options)
 
+    @takes(CommandOptions)
     async def pause(self, **options: Unpack[CommandOptions]) -> Run:
         """Pause the run: it accepts outcomes of work in flight and dispatches nothing."""
         return await self._command("PauseRun", pb.PauseRunRequest(), options)
 
+    @takes(CommandOptions)
     async def cancel(self, **options: Unpack[CommandOptions]) -> Run:
         """Cancel the run for good."""
         return await self._command("CancelRun", pb.CancelRunRequest(), options)
 
+    @takes(CommandOptions)
     async def stop(self, **options: Unpack[CommandOptions]) -> Run:
         """End the run after the iteration in progress, as though it were the last."""
         return await self._command("StopRun", pb.StopRunRequest(), options)
 
+    @takes(CommandOptions)
     async def retry_task(
         self, task_id: str, *, fresh: bool = False, **options: Unpack[CommandOptions]
     ) -> Run:
@@ -384,6 +407,7 @@ class RunHandle:
         request = pb.RetryTaskRequest(task_id=task_id, fresh=fresh)
         return await self._command("RetryTask", request, options)
 
+    @takes(CommandOptions)
     async def skip_task(
         self, task_id: str, *, skip_dependents: bool = False, **options: Unpack[CommandOptions]
     ) -> Run:
@@ -391,6 +415,7 @@ class RunHandle:
         request = pb.SkipTaskRequest(task_id=task_id, skip_dependents=skip_dependents)
         return await self._command("SkipTask", request, options)
 
+    @takes(CommandOptions)
     async def raise_budget(
         self, budget: Budget, *, resume: bool = True, **options: Unpack[CommandOptions]
     ) -> Run:
@@ -398,6 +423,7 @@ class RunHandle:
         request = pb.RaiseBudgetRequest(budget=budget.message(), stay_paused=not resume)
         return await self._command("RaiseBudget", request, options)
 
+    @takes(CommandOptions)
     async def resolve(
         self,
         execution_id: str,
@@ -417,6 +443,7 @@ class RunHandle:
             options["reason"] = request.reason
         return await self._command("ResolveExecution", request, options)
 
+    @takes(CommandOptions)
     async def answer(
         self,
         question_id: str,
@@ -440,6 +467,7 @@ class RunHandle:
         request = pb.DeleteRunRequest(run_id=self.id, on_behalf_of=on_behalf_of)
         await self.caller.call("DeleteRun", request, repeat=False)
 
+    @takes(ForkOptions)
     async def fork(self, **options: Unpack[ForkOptions]) -> RunHandle:
         """Start a run from a version of this one; completed tasks are kept."""
         request = fork_request(self.id, options, self.caller.runtime.new_id())
@@ -448,6 +476,7 @@ class RunHandle:
         run = read(response.run, Run)
         return RunHandle(self.caller, run.id, run, response)
 
+    @takes(ForkOptions)
     async def check_fork(self, **options: Unpack[ForkOptions]) -> ForkCheck:
         """Return what a fork would keep and run again, or why it doesn't fit; start nothing."""
         request = fork_request(self.id, options, "", validate_only=True)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import grpc
+from google.protobuf.message import Message as ProtoMessage
 
 from stepwell_client.calls.base import RECONNECT_SECONDS
 from stepwell_client.calls.blocking import (
@@ -27,6 +28,7 @@ from stepwell_client.calls.blocking import (
     watching,
 )
 from stepwell_client.calls.client import ServiceCalls
+from stepwell_client.calls.options import takes
 from stepwell_client.calls.run_handle import RunHandle
 from stepwell_client.enums import RunStatus
 from stepwell_client.link.connect import Connection, Security
@@ -70,7 +72,7 @@ class SyncRunHandle:
         return self.calls.snapshot
 
     @property
-    def response(self) -> Any:
+    def response(self) -> ProtoMessage | None:
         """The protocol's answer to the start, the fork or the last command of this handle; None: there was none."""
         return self.calls.response
 
@@ -129,6 +131,7 @@ class SyncRunHandle:
 class SyncClient:
     """A connection to the Orchestrator service, without asyncio. Close it when done."""
 
+    @takes(Security)
     def __init__(
         self,
         target: str | None = None,

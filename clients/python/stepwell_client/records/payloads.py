@@ -17,10 +17,12 @@ import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Literal, Union, cast
+from typing import Any, Literal, TypeVar, Union, cast, overload
 
 from stepwell_client.errors import DecodeError, Violation
 from stepwell_client.v1 import types_pb2
+
+T = TypeVar("T")
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
@@ -43,6 +45,10 @@ class Payload:
         """The value: JSON loaded, text decoded, anything else as bytes."""
         return self.decode()
 
+    @overload
+    def decode(self, kind: type[T]) -> T: ...
+    @overload
+    def decode(self, kind: Any = Any) -> Any: ...
     def decode(self, kind: Any = Any) -> Any:
         """Return the value as the type wants it, such as a dataclass or a pydantic model.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from stepwell_client.enums import (
     ENDED,
@@ -34,6 +34,8 @@ from stepwell_client.records.parts import (
 from stepwell_client.records.payloads import Payload, decode
 from stepwell_client.records.plans import Budget, Retry, Task
 from stepwell_client.records.results import Results
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -389,6 +391,10 @@ class RunResults(Record):
         done = [one for one in self.results if one.status == TaskStatus.COMPLETED]
         return Results({one.task_id: one.payload and one.payload.message() for one in done})
 
+    @overload
+    def answer(self, kind: type[T]) -> T: ...
+    @overload
+    def answer(self, kind: Any = Any) -> Any: ...
     def answer(self, kind: Any = Any) -> Any:
         """Return the run's own result, decoded as the type wants it; else a dict of its tasks' results."""
         if self.run_result is None:

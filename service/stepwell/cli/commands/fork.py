@@ -15,6 +15,7 @@ from stepwell.cli.terminal import put_json
 from stepwell.cli.text import count, note, one_line, short_id
 from stepwell_client import ForkCheck, ForkIncompatible, ForkMode, Run, SyncClient, SyncRunHandle
 from stepwell_client.internal import ForkOptions
+from stepwell_client.v1 import orchestrator_pb2
 
 EXAMPLES = {"fork": "stepwell fork 3f2a9c1e --at 12 --goal 'the same, in French'"}
 
@@ -130,6 +131,7 @@ def fork(
 
 def _summary(fork: SyncRunHandle) -> str:
     name, did = short_id(fork.id), fork.response
+    assert isinstance(did, orchestrator_pb2.ForkRunResponse)
     if not fork.created:
         return f"this request has made fork {name} before"
     kept = count(did.kept, "result")
