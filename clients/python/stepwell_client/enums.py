@@ -10,6 +10,32 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Self
 
+__all__ = [
+    "ENDED",
+    "BlockedKind",
+    "Durability",
+    "Effect",
+    "EventType",
+    "ExecutionStatus",
+    "ExpiryAction",
+    "Finding",
+    "FinishReason",
+    "ForkMode",
+    "ForkViolationKind",
+    "JournalMark",
+    "LogKind",
+    "OnFailure",
+    "PauseReason",
+    "Phase",
+    "PlanTrigger",
+    "QuestionKind",
+    "QuestionStatus",
+    "RunStatus",
+    "StepKind",
+    "TaskStatus",
+    "WaitKind",
+]
+
 
 class Word(IntEnum):
     """The base of the enums: a number that prints as its name."""

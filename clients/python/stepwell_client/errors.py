@@ -41,6 +41,37 @@ from typing import NamedTuple
 
 import grpc
 
+__all__ = [
+    "CursorOutOfRange",
+    "DeadlineExceeded",
+    "DecodeError",
+    "FailedPrecondition",
+    "ForkIncompatible",
+    "InvalidRequest",
+    "JournalError",
+    "JournalMismatch",
+    "LeaseLost",
+    "Misconfigured",
+    "NotFound",
+    "NotLoaded",
+    "NotSecured",
+    "PermissionDenied",
+    "RequestIdReused",
+    "ResourceExhausted",
+    "RunFailed",
+    "RunNotFound",
+    "RunPurged",
+    "ServerError",
+    "StepwellClientError",
+    "Suspended",
+    "Unauthenticated",
+    "Unavailable",
+    "UnknownOutcome",
+    "VersionChanged",
+    "Violation",
+    "WorkerReplaced",
+]
+
 _NOBODY = re.compile("refused|No such file|Socket closed|reset|Broken pipe|GOAWAY", re.IGNORECASE)
 """The words of gRPC where nobody listens, or nobody does any more."""
 

@@ -17,6 +17,16 @@ from typing import NamedTuple, NoReturn
 
 import grpc
 
+__all__ = [
+    "ClientTls",
+    "FilesRefused",
+    "Pem",
+    "PemFiles",
+    "guess",
+    "handshake_trouble",
+    "validity",
+]
+
 _log = logging.getLogger("stepwell_client.tls")
 
 _Stamps = tuple[tuple[int, int, int] | None, ...]

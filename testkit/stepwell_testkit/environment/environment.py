@@ -14,8 +14,9 @@ from stepwell.embedded.arguments import kinds_of, start_command
 from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Budget, PlanLike, Worker, encode
+from stepwell_client import Agent, Budget, Worker, encode
 from stepwell_client import StepKind as ClientStepKind
+from stepwell_client.records import PlanLike
 from stepwell_client.v1 import types_pb2
 from stepwell_testkit.environment.run import HOPS_MAX, EnvironmentRun
 from stepwell_testkit.environment.runtime import SkippingRuntime

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from stepwell_client import Agent, LeaseLost, StepKind
+from stepwell_client import Agent, StepKind
+from stepwell_client.errors import LeaseLost
 from stepwell_client.internal import AgentRunner, StepServices
 from stepwell_client.v1 import types_pb2, worker_pb2
 

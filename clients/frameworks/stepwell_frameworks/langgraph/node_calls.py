@@ -18,7 +18,8 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from stepwell_client import StepContext, Suspended, decode
+from stepwell_client import StepContext, decode
+from stepwell_client.errors import Suspended
 from stepwell_client.internal import code_run, digest_of, journaled_step
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.langgraph.step_log import MEDIA_TYPE, SCOPE, packed, unpacked

@@ -27,7 +27,8 @@ from agents import (
 from agents.models.interface import Model
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
-from stepwell_client import Effect, Failure, JournalError, LeaseLost, NeedsAnswer, Release, Retry
+from stepwell_client import Effect, Failure, JournalError, NeedsAnswer, Release, Retry
+from stepwell_client.errors import LeaseLost
 from stepwell_client.internal import Reconcile, journaled_step
 from stepwell_frameworks.openai_agents.step_model import AGENT, StepProvider, step_model
 from stepwell_frameworks.openai_agents.step_session import step_session
