@@ -1,4 +1,4 @@
-"""Journal entries beside commits: races with the end of a lease, and what commits write and forget."""
+"""Journal entries and commits: races with the end of a lease, and entries that commits write and forget."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stepwell_testkit.conformance.journal_writes import accepts, journal, kept, 
 
 COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
 ROUNDS = 20
-"""Rounds of the cases that leave something to chance."""
+"""Rounds of cases that depend on chance."""
 
 
 def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
@@ -29,7 +29,7 @@ def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
 
 
 class TestRecordRaces(Cases):
-    """A recording beside the commit that ends its lease: before it, or not at all."""
+    """A recording concurrent with the commit that ends its lease: before it, or not at all."""
 
     @promises(
         "write_journal",
@@ -47,7 +47,7 @@ class TestRecordRaces(Cases):
             ends = ask.verdicts(store, end)
             before = recorded(door, b.recording(b.entry("a"), run_id=run_id))
             after = recorded(store, b.recording(b.entry("b"), run_id=run_id))
-            # Each has its rounds in which it is asked for first.
+            # Each is requested first in half of the rounds.
             if at % 2:
                 (verdict,), (one,), (two,) = await asyncio.gather(ends, before, after)
             else:
@@ -147,7 +147,7 @@ class TestRecordRaces(Cases):
 
 
 class TestCommitEntries(Cases):
-    """A commit itself writes entries into a journal, and removes some."""
+    """A commit itself writes journal entries, and removes some."""
 
     @promises("Commit.entries", "such as a person's answer; one of the same name stays.")
     async def test_J2_commit_writes_entries_unless_their_name_is_taken(
@@ -159,7 +159,7 @@ class TestCommitEntries(Cases):
         wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=7)
         writes = tuple(b.write(one) for one in (b.entry("a", b"other"), answer, wait))
         second = await ask.must(store, replace(b.step(first), entries=writes))
-        # Applied before, it writes nothing twice.
+        # A commit that was applied before writes nothing twice.
         assert await ask.verdicts(store, second) == [COMMITTED]
         for _ in range(2):
             one, two, three = await journal(store)
@@ -203,7 +203,7 @@ class TestCommitEntries(Cases):
             b.recording(b.entry("a", b"3"), journal="plan@0"),
         ):
             await recorded(store, recording)
-        # Only the names count; the one of no entry removes nothing.
+        # Only the names count; the name of no entry removes nothing.
         gone = (
             *(b.write(b.entry("a", None)), b.write(b.entry("c")), b.write(b.entry("unknown"))),
             *(b.write(b.entry("b"), generation=2), b.write(b.entry("b"), journal="plan@0")),
@@ -254,7 +254,7 @@ class TestCommitEntries(Cases):
                 assert (answer.live, answer.late) == (True, one is copy)
                 assert answer.written == (() if one is copy else (Written(),))
         assert await kept(store) == [other, new]
-        # What was written in between is dropped, and a copy of it is late as well.
+        # Entries written in between are dropped, and copies of them are late.
         await ask.must(store, dropping(second, new, number=2))
         for _ in range(2):
             answers = await recorded(store, copy, anew, replace(anew, token="t2"))
@@ -285,7 +285,7 @@ class TestCommitEntries(Cases):
         for _ in range(2):
             assert [one.late for one in await recorded(store, refused)] == [True]
             store = await open_store.reopen(store)
-        # Its other rows leave the number as it is; another attempt begins with none.
+        # Other rows of it leave the number unchanged; another attempt starts without it.
         await ask.must(store, b.step(third, tasks=[b.task("a")]))
         assert [one.late for one in await recorded(store, refused)] == [True]
         assert await accepts(store, replace(refused, forget_number=1)) == [True]
