@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from stepwell.core.port import CheckpointQuery, Commit, Page, Store
 from stepwell.core.records.checkpoints import Checkpoint
-from stepwell.core.records.states import Verdict
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.catalog import promises
@@ -76,19 +75,10 @@ class TestCheckpoints(Cases):
         assert await store.read_base(b.TENANT, "other", version=11) is None
         assert await store.read_base("other", b.RUN, version=11) is None
 
-    @promises("commit", "A commit that was refused left nothing behind and never will.")
-    async def test_S5_refused_commit_leaves_no_checkpoint(self, store: Store) -> None:
-        first = await ask.must(store, b.created())
-        await ask.must(store, b.step(first))
-        refused = b.named(b.step(first, commit_id="late"), b"late")
-        assert await ask.verdicts(store, refused) == [Verdict.CONFLICT]
-        assert await store.page(QUERY) == Page()
-        assert await store.read_base(b.TENANT, b.RUN, version=9) is None
-
     @promises("delete_run", "Remove a run with all that belongs to it")
     async def test_deleted_run_has_no_checkpoint(self, store: Store) -> None:
         await _run_of(store, named=(1, 4), based=(4,))
-        # Its family, and so its executions' outcomes, stay; its checkpoints don't.
+        # Its family stays, and with it what its executions left: its checkpoints don't.
         await ask.must(store, b.fork("fork"))
         assert await store.delete_run(b.TENANT, b.RUN, version=11)
         assert await store.page(QUERY) == Page()
@@ -96,7 +86,7 @@ class TestCheckpoints(Cases):
 
 
 async def _run_of(store: Store, *, named: tuple[int, ...], based: tuple[int, ...]) -> list[Commit]:
-    """Make a run of 11 commits, some of them named, and return them."""
+    """Let a run make 11 commits, some of them with a name, and return them."""
     commits: list[Commit] = []
     for version in range(1, 12):
         commit = b.step(commits[-1]) if commits else b.created()
@@ -104,7 +94,7 @@ async def _run_of(store: Store, *, named: tuple[int, ...], based: tuple[int, ...
             base = b"\x00\xff%d" % version * 1_000 if version in based else b""
             commit = b.named(commit, base)
         commits.append(commit)
-    # Also several commits of one run in one call.
+    # Several of one run in one call, too.
     await ask.must(store, *commits[:3])
     for commit in commits[3:]:
         await ask.must(store, commit)

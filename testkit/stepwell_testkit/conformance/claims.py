@@ -1,4 +1,4 @@
-"""Claims: the steps that may run now, for whom, in which order, and held from all other callers."""
+"""Claims: what may be done now, for whom, in which order, and held from everyone else."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import pytest
 
 from stepwell.core.port import FeedQuery, Store
 from stepwell.core.records.routing import TaskPattern, WorkerVersion, pin_of
-from stepwell.core.records.states import ExecutionStatus, RunStatus, StepKind, VersionMatch
+from stepwell.core.records.states import RunStatus, StepKind, VersionMatch
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.catalog import promises
@@ -15,7 +15,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
 
 
 class TestReady(Cases):
-    """The READY executions that a want gets."""
+    """Which READY executions a want is given."""
 
     @promises("claim", "For each want: READY executions of its tenant and queues that it `takes`")
     @promises("ReadyStep.version", "The run's version when this was read.")
@@ -39,26 +39,6 @@ class TestReady(Cases):
         waited = {found.run_id: found.waited_ms for found in await ask.ready_steps(store)}
         assert 5_000 <= waited["now"] < 6_000
         assert 3_000 <= waited["later"] < 4_000
-
-    @promises("claim", "READY executions of its tenant and queues that it `takes`")
-    async def test_only_the_wanted_queues_are_served(self, store: Store) -> None:
-        for queue in ("one", "two", "three"):
-            await ask.must(store, b.created(queue, executions=[b.ready(queue, queue=queue)]))
-        assert sorted(await ask.ready_ids(store, b.want(queues=["one", "three"]))) == [
-            "one",
-            "three",
-        ]
-        assert await ask.ready_ids(store, b.want(queues=["four"])) == []
-        assert await ask.ready_ids(store, b.want(queues=[])) == []
-
-    @promises("claim", "READY executions of its tenant and queues that it `takes`")
-    async def test_only_the_wanted_kinds_are_served(self, store: Store) -> None:
-        executions = [b.ready(kind, kind=kind) for kind in StepKind]
-        await ask.must(store, b.created(executions=executions))
-        wanted = b.want(kinds=[StepKind.PLAN, StepKind.REFLECT])
-        assert sorted(await ask.ready_ids(store, wanted)) == ["PLAN", "REFLECT"]
-        rest = sorted(kind for kind in StepKind if kind not in wanted.kinds)
-        assert sorted(await ask.ready_ids(store)) == rest
 
     @promises("Want.tasks", "The types and roles of its TASK and RECONCILE steps, where `*` is any")
     @promises("Want.tasks", "without a pattern, all.")
@@ -85,14 +65,6 @@ class TestReady(Cases):
         await ask.must(store, b.created(executions=executions))
         tasks = [TaskPattern(type=type_, role=role) for type_, role in patterns]
         assert sorted(await ask.ready_ids(store, b.want(tasks=tasks))) == found.split()
-
-    @promises("claim", "READY executions of its tenant and queues that it `takes`")
-    async def test_patterns_are_of_one_kind_and_leave_the_others_alone(self, store: Store) -> None:
-        executions = [b.ready(kind, kind=kind, type="a") for kind in StepKind]
-        await ask.must(store, b.created(executions=executions))
-        tasks = [TaskPattern(kind=StepKind.RECONCILE, type="a")]
-        found = await ask.ready_ids(store, b.want(tasks=tasks))
-        assert sorted(found) == ["PLAN", "RECONCILE", "REFLECT", "SYNTHESIZE"]
 
     @promises("Want.version", "The worker's version; steps that are pinned to others don't match")
     @pytest.mark.parametrize(
@@ -135,62 +107,6 @@ class TestReady(Cases):
             await open_store.advance(10)
         await open_store.advance(5_000)
         assert await ask.ready_ids(store) == ["b", "c", "a"]
-
-    @promises("claim", "higher priority first, then the longest available")
-    async def test_the_order_holds_over_queues_kinds_and_roles(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        parts = [
-            b.ready("3", queue="x", priority=1, role="r"),
-            b.ready("1", queue="y", priority=9, kind=StepKind.PLAN),
-            b.ready("4", queue="y", priority=0),
-            b.ready("2", queue="x", priority=5),
-        ]
-        for at, execution in enumerate(parts):
-            await ask.must(store, b.created(f"run-{at}", executions=[execution]))
-            await open_store.advance(10)
-        assert await ask.ready_ids(store, b.want(queues=["x", "y"])) == list("1234")
-
-    @promises("claim", "at most `limit`; none twice in one answer.")
-    async def test_a_want_is_given_no_more_than_its_limit(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        for at in range(5):
-            await ask.must(store, b.created(str(at), executions=[b.ready(str(at))]))
-            await open_store.advance(10)
-        assert await ask.ready_ids(store, b.want(limit=2)) == ["0", "1"]
-        assert await ask.ready_ids(store, b.want(limit=0)) == []
-        assert await ask.ready_ids(store, b.want(limit=2)) == ["2", "3"]
-        assert await ask.ready_ids(store, b.want(limit=2)) == ["4"]
-
-    @promises("claim", "at most `limit`; none twice in one answer.")
-    @promises("Claimed.ready", "For each want, in the order of the request.")
-    async def test_S10_no_execution_comes_twice_in_one_answer(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        for at in range(4):
-            await ask.must(store, b.created(str(at), executions=[b.ready(str(at))]))
-            await open_store.advance(10)
-        answer = await ask.claimed(
-            store,
-            b.want(limit=1),
-            b.want(queues=["elsewhere"]),
-            b.want(queues=["default", "default"], limit=2),
-            b.want(limit=9),
-            hold_ms=0,
-        )
-        found = [[step.execution_id for step in steps] for steps in answer.ready]
-        assert found == [["0"], [], ["1", "2"], ["3"]]
-
-    @promises("claim", "For each want: READY executions")
-    async def test_only_ready_executions_are_returned(self, store: Store) -> None:
-        for status in ExecutionStatus:
-            first = await ask.must(store, b.created(status, executions=[b.ready(status)]))
-            after = (
-                b.ended(status, status) if status is not ExecutionStatus.READY else b.ready(status)
-            )
-            await ask.must(store, b.step(first, executions=[after]))
-        assert await ask.ready_ids(store) == [ExecutionStatus.READY]
 
     @promises("claim", "Changes no run.")
     async def test_a_claim_changes_no_run(self, store: Store) -> None:
@@ -251,21 +167,6 @@ class TestHolds(Cases):
             answer = await ask.claimed(other, b.want(), hold_ms=5_000)
             assert (answer.ready, answer.due) == (((),), ())
 
-    @promises("claim", "What is held comes back when the hold is over, unless a commit changed it")
-    async def test_what_is_held_comes_back_when_the_hold_is_over(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(
-            store,
-            b.created_leased("l", lease_ms=1),
-            b.created(executions=[b.ready()], timers=[b.timer(1)]),
-        )
-        await open_store.advance(1_000)
-        for _ in range(3):
-            answer = await ask.claimed(store, b.want(), hold_ms=5_000)
-            assert (len(answer.ready[0]), len(answer.due)) == (1, 2)
-            await open_store.advance(5_000)
-
     @promises("claim", "unless a commit changed it")
     async def test_L3_what_a_commit_settled_does_not_come_back(
         self, store: Store, open_store: StoreFactory
@@ -280,22 +181,6 @@ class TestHolds(Cases):
         await open_store.advance(5_000)
         answer = await ask.claimed(store, b.want())
         assert (answer.ready, answer.due) == (((),), ())
-
-    @promises("claim", "a commit that makes something ready or due again is not held up")
-    async def test_L3_an_execution_made_ready_again_is_not_held_up(self, store: Store) -> None:
-        first = await ask.must(store, b.created(executions=[b.ready()]))
-        assert await ask.ready_ids(store) == [b.STEP]
-        taken = b.step(first, executions=[b.leased()], leases=[b.lease()])
-        again = b.step(taken, executions=[b.ready()])
-        await ask.must(store, taken, again)
-        assert await ask.ready_ids(store) == [b.STEP]
-
-    @promises("claim", "a commit that makes something ready or due again is not held up")
-    async def test_L3_a_timer_set_again_is_not_held_up(self, store: Store) -> None:
-        first = await ask.must(store, b.created(timers=[b.timer(0)]))
-        assert await ask.due_names(store) == ["timer"]
-        await ask.must(store, b.step(first, timers=[b.timer(0)]))
-        assert await ask.due_names(store) == ["timer"]
 
     @promises("claim", "a commit that makes something ready or due again is not held up")
     async def test_L3_a_lease_taken_again_is_not_held_up(
@@ -315,16 +200,6 @@ class TestHolds(Cases):
         assert await ask.ready_ids(store) == ["e1"]
         await ask.must(store, b.step(first, executions=[b.ready("e2")]))
         assert await ask.ready_ids(store) == ["e2"]
-
-    @promises("claim", "What is held comes back when the hold is over")
-    async def test_L3_a_hold_of_nothing_holds_nothing(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(store, b.created(executions=[b.ready()], timers=[b.timer(0)]))
-        for _ in range(2):
-            answer = await ask.claimed(store, b.want(), hold_ms=0)
-            assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
-            await open_store.advance(1)
 
     @promises("claim", "A restart may forget holds, and nothing else.")
     async def test_L2_a_claim_whose_answer_was_lost_loses_nothing_over_a_restart(

@@ -1,4 +1,4 @@
-"""Journal entries and commits: races with the end of a lease, and entries that commits write and forget."""
+"""Journal entries beside commits: races with the end of a lease, and what commits write and forget."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stepwell_testkit.conformance.journal_writes import accepts, journal, kept, 
 
 COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
 ROUNDS = 20
-"""Rounds of cases that depend on chance."""
+"""Rounds of the cases that leave something to chance."""
 
 
 def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
@@ -29,7 +29,7 @@ def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
 
 
 class TestRecordRaces(Cases):
-    """A recording concurrent with the commit that ends its lease: before it, or not at all."""
+    """A recording beside the commit that ends its lease: before it, or not at all."""
 
     @promises(
         "write_journal",
@@ -47,7 +47,7 @@ class TestRecordRaces(Cases):
             ends = ask.verdicts(store, end)
             before = recorded(door, b.recording(b.entry("a"), run_id=run_id))
             after = recorded(store, b.recording(b.entry("b"), run_id=run_id))
-            # Each is requested first in half of the rounds.
+            # Each has its rounds in which it is asked for first.
             if at % 2:
                 (verdict,), (one,), (two,) = await asyncio.gather(ends, before, after)
             else:
@@ -147,7 +147,7 @@ class TestRecordRaces(Cases):
 
 
 class TestCommitEntries(Cases):
-    """A commit itself writes journal entries, and removes some."""
+    """A commit itself writes entries into a journal, and removes some."""
 
     @promises("Commit.entries", "such as a person's answer; one of the same name stays.")
     async def test_J2_commit_writes_entries_unless_their_name_is_taken(
@@ -159,7 +159,7 @@ class TestCommitEntries(Cases):
         wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=7)
         writes = tuple(b.write(one) for one in (b.entry("a", b"other"), answer, wait))
         second = await ask.must(store, replace(b.step(first), entries=writes))
-        # A commit that was applied before writes nothing twice.
+        # Applied before, it writes nothing twice.
         assert await ask.verdicts(store, second) == [COMMITTED]
         for _ in range(2):
             one, two, three = await journal(store)
@@ -171,56 +171,6 @@ class TestCommitEntries(Cases):
         assert await accepts(store, b.recording(b.entry("ask#1", b"no"))) == [False]
         (row,) = (await ask.loaded(store)).executions
         assert row.recorded.entries == 1
-
-    @promises("commit", "A commit that was refused left nothing behind and never will.")
-    async def test_J1_refused_commit_neither_writes_entries_nor_removes_any(
-        self, store: Store
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        await recorded(store, b.recording(b.entry("a")))
-        journal_writes = {
-            "entries": (b.write(b.entry("b")),),
-            "forgotten": (b.write(b.entry("a")),),
-        }
-        for refused in (
-            b.step(first, version=7),
-            b.step(first, fences=[b.fence(token="t2")]),
-            b.step(first, fences=[b.fence(recorded=0)]),
-        ):
-            (verdict,) = await ask.verdicts(store, replace(refused, **journal_writes))
-            assert verdict in {CONFLICT, LEASE_LOST}
-        assert [entry.key for entry in await kept(store)] == ["a"]
-
-    @promises("Commit.forgotten", "by their names, in the generation given")
-    @promises("Commit.forgotten", "before `entries` are written.")
-    async def test_forgotten_entry_is_gone_and_its_name_is_free(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        for recording in (
-            b.recording(b.entry("a", b"1"), b.entry("b"), b.entry("c", b"1")),
-            b.recording(b.entry("a", b"2"), generation=2),
-            b.recording(b.entry("a", b"3"), journal="plan@0"),
-        ):
-            await recorded(store, recording)
-        # Only the names count; the name of no entry removes nothing.
-        gone = (
-            *(b.write(b.entry("a", None)), b.write(b.entry("c")), b.write(b.entry("unknown"))),
-            *(b.write(b.entry("b"), generation=2), b.write(b.entry("b"), journal="plan@0")),
-            b.write(b.entry("b", number=1)),
-        )
-        anew = (b.write(b.entry("c", b"2")),)
-        await ask.must(store, replace(b.step(first), forgotten=gone, entries=anew))
-        for _ in range(2):
-            found = [(one.journal, one.generation, one.entry) for one in await journal(store)]
-            assert found == [
-                (b.JOURNAL, 1, b.entry("b")),
-                (b.JOURNAL, 2, b.entry("a", b"2")),
-                ("plan@0", 1, b.entry("a", b"3")),
-                (b.JOURNAL, 1, b.entry("c", b"2")),
-            ]
-            store = await open_store.reopen(store)
-        assert await accepts(store, b.recording(b.entry("a", b"anew"))) == [True]
 
     @promises("Commit.forgotten", "by their names, in the generation given")
     async def test_forgotten_begin_of_an_earlier_generation_frees_its_name(
@@ -254,7 +204,7 @@ class TestCommitEntries(Cases):
                 assert (answer.live, answer.late) == (True, one is copy)
                 assert answer.written == (() if one is copy else (Written(),))
         assert await kept(store) == [other, new]
-        # Entries written in between are dropped, and copies of them are late.
+        # What was written in between is dropped, and a copy of it is late as well.
         await ask.must(store, dropping(second, new, number=2))
         for _ in range(2):
             answers = await recorded(store, copy, anew, replace(anew, token="t2"))
@@ -264,28 +214,3 @@ class TestCommitEntries(Cases):
             assert (now.late, now.totals.entries) == (False, 3)
             store = await open_store.reopen(store)
         assert await kept(store) == [other]
-
-    @promises(
-        "write_journal",
-        "One whose `forget_number` is below that of its execution, as the last commit left it, writes nothing:",
-    )
-    async def test_J3_copy_under_a_lease_that_only_dropped_a_call_writes_nothing(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        await recorded(store, b.recording(b.entry("a")))
-        again = b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")])
-        execution = replace(b.leased(), forget_number=1)
-        drop = replace(
-            b.step(await ask.must(store, again), executions=[execution]),
-            forgotten=(b.write(b.entry("a")),),
-        )
-        third = await ask.must(store, drop)
-        refused = b.recording(b.entry("a", b"refused once"), token="t2")
-        for _ in range(2):
-            assert [one.late for one in await recorded(store, refused)] == [True]
-            store = await open_store.reopen(store)
-        # Other rows of it leave the number unchanged; another attempt starts without it.
-        await ask.must(store, b.step(third, tasks=[b.task("a")]))
-        assert [one.late for one in await recorded(store, refused)] == [True]
-        assert await accepts(store, replace(refused, forget_number=1)) == [True]

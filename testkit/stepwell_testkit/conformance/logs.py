@@ -1,4 +1,4 @@
-"""Removal of logs: chunks that have become a result, and old entries."""
+"""Removal of logs: pieces that have become a result, and old entries."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -14,39 +14,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory
 
 
 class TestLogsRemoved(Cases):
-    """Entries are removed without disturbing readers."""
-
-    @promises("remove_logs", "Remove log entries and return how many.")
-    async def test_a_trim_removes_one_kind_of_one_execution(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(store, b.created(), b.created("other"))
-        lines = [
-            b.line(f"{name} {kind} {at}", name, kind)
-            for at in range(3)
-            for name in ("e1", "e2")
-            for kind in LogKind
-        ]
-        for run_id in (b.RUN, "other"):
-            await store.append_logs(b.TENANT, run_id, lines)
-        chunks = LogsOfExecution(
-            tenant_id=b.TENANT, run_id=b.RUN, execution_id="e1", kind=LogKind.CHUNK
-        )
-        assert await store.remove_logs(chunks) == 3
-        kept = [
-            line for line in lines if line.execution_id != "e1" or line.kind is not LogKind.CHUNK
-        ]
-        for _ in range(2):
-            assert (
-                list((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == kept
-            )
-            page = await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, execution_id="e1"))
-            assert list(page.items) == [line for line in kept if line.execution_id == "e1"]
-            assert (
-                list((await store.page(LogQuery(tenant_id=b.TENANT, run_id="other"))).items)
-                == lines
-            )
-            store = await open_store.reopen(store)
+    """Entries are removed, and who reads on notices nothing of it."""
 
     @promises("remove_logs", "Remove log entries and return how many.")
     async def test_T3_a_trim_where_nothing_is_removes_nothing(self, store: Store) -> None:
@@ -70,55 +38,6 @@ class TestLogsRemoved(Cases):
             assert await store.remove_logs(which) == removed
         assert (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
 
-    @promises("remove_logs", "Cursors stay good.")
-    @promises("LogQuery", "reading on from it later returns what was appended since.")
-    async def test_E3_a_cursor_stays_good_over_a_trim(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(store, b.created())
-        kinds = (LogKind.LINE, LogKind.CHUNK)
-        lines = [b.line(str(at), "e", kinds[at % 2]) for at in range(10)]
-        await store.append_logs(b.TENANT, b.RUN, lines)
-        cursors = [
-            (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, limit=many))).cursor
-            for many in range(1, 11)
-        ]
-        await store.remove_logs(
-            LogsOfExecution(tenant_id=b.TENANT, run_id=b.RUN, execution_id="e", kind=LogKind.CHUNK)
-        )
-        await store.append_logs(b.TENANT, b.RUN, [b.line("10", "e")])
-        for _ in range(2):
-            for read, cursor in enumerate(cursors, start=1):
-                expected = [str(at) for at in range(0, 11, 2) if at >= read]
-                assert await _texts(store, cursor) == expected, read
-                assert await _texts(store, cursor, limit=1) == expected, read
-            store = await open_store.reopen(store)
-
-    @promises("remove_logs", "Cursors stay good.")
-    async def test_E3_a_log_that_was_emptied_is_read_on(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(store, b.created())
-        cursors = [(await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor]
-        for at in range(4):
-            await store.append_logs(b.TENANT, b.RUN, [b.line(f"chunk {at}", "e", LogKind.CHUNK)])
-            cursors.append((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor)
-            if at % 2:
-                await store.remove_logs(
-                    LogsOfExecution(
-                        tenant_id=b.TENANT, run_id=b.RUN, execution_id="e", kind=LogKind.CHUNK
-                    )
-                )
-            else:
-                await open_store.advance(1_000)
-                assert await store.remove_logs(OldLogs(older_ms=0, limit=100)) == 1
-            cursors.append((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor)
-            store = await open_store.reopen(store)
-            assert await _texts(store) == []
-        await store.append_logs(b.TENANT, b.RUN, [b.line("last", "e")])
-        for cursor in cursors:
-            assert await _texts(store, cursor) == ["last"]
-
     @promises("remove_logs", "Remove log entries")
     @promises("OldLogs.older_ms", "by the store's clock.")
     async def test_C3_a_purge_goes_by_the_moment_of_appending(
@@ -128,7 +47,7 @@ class TestLogsRemoved(Cases):
             await ask.must(store, b.created(tenant=tenant))
         now_us = await ask.now_us(store)
         for at, tenant in enumerate(("a", "b", "a", "b")):
-            # The writers' times don't matter to the store.
+            # What their writers thought of the time is nothing to the store.
             written_us = now_us + (2 - at) * 3_600_000_000
             entry = replace(b.line(str(at)), written_us=written_us)
             await store.append_logs(tenant, b.RUN, [entry])
@@ -171,7 +90,7 @@ class TestLogsRemoved(Cases):
             for name in runs:
                 left = await _texts(store, run_id=name)
                 expected = [*texts[name], *(["fresh"] if name == "r0" else [])]
-                # The end of the log is left, without gaps.
+                # What is left is the end of the log, without holes.
                 assert left == expected[len(expected) - len(left) :]
                 read = await _texts(store, cursors[name], run_id=name, limit=2)
                 assert read == [text for text in expected[7:] if text in left]
@@ -180,20 +99,6 @@ class TestLogsRemoved(Cases):
             if many < 7:
                 break
         assert removed == 60
-
-    @promises("remove_logs", "return how many.")
-    async def test_what_was_trimmed_is_not_counted_by_a_purge(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(store, b.created())
-        entries = [b.line("x", "e", LogKind.CHUNK), b.line("y", "e"), b.line("z", "e")]
-        await store.append_logs(b.TENANT, b.RUN, entries)
-        await store.remove_logs(
-            LogsOfExecution(tenant_id=b.TENANT, run_id=b.RUN, execution_id="e", kind=LogKind.CHUNK)
-        )
-        await open_store.advance(1_000)
-        assert await store.remove_logs(OldLogs(older_ms=500, limit=100)) == 2
-        assert await store.remove_logs(OldLogs(older_ms=0, limit=100)) == 0
 
     @promises("remove_logs", "return how many.")
     async def test_lines_of_a_deleted_run_are_not_counted_by_a_purge(

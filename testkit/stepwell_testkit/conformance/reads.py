@@ -46,16 +46,6 @@ class TestByKey(Cases):
         ]
         assert list(await store.read_payloads(b.TENANT, b.RUN, [])) == []
 
-    @promises("read_payloads", "A key without bytes is left out")
-    async def test_a_key_without_bytes_is_left_out(self, store: Store) -> None:
-        first = await ask.must(store, b.created())
-        await ask.must(
-            store, b.step(first, outcomes=[Outcome(execution_id="e1"), b.outcome(b"", "e2")])
-        )
-        found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY, "e1", "unknown", "e2"])
-        assert [stored.key for stored in found] == ["e2"]
-        assert list(await store.read_payloads(b.TENANT, "missing", ["e2"])) == []
-
     @promises("read_payloads", "Bytes come back as they were written, empty ones too.")
     async def test_D2_empty_bytes_are_not_absent_ones(self, store: Store) -> None:
         empty = Payload(data=b"", media_type="text/plain")
@@ -88,15 +78,6 @@ class TestByKey(Cases):
             ("e3", "", ""),
             ("e1", "", ""),
         ]
-
-    @promises("read_plan", "Return one plan revision; None: there is none.")
-    async def test_each_plan_revision_can_be_read(self, store: Store) -> None:
-        first = await ask.must(store, b.created(plan=b.plan("a")))
-        second = await ask.must(store, b.step(first, plan=b.plan("b", "c", revision=2)))
-        assert await store.read_plan(b.TENANT, b.RUN, 1) == first.plan
-        assert await store.read_plan(b.TENANT, b.RUN, 2) == second.plan
-        for run_id, revision in ((b.RUN, 3), (b.RUN, 0), ("missing", 1)):
-            assert await store.read_plan(b.TENANT, run_id, revision) is None
 
 
 class TestPages(Cases):
@@ -188,16 +169,6 @@ class TestPages(Cases):
             found = await _execution_ids(store, limit, task_id="b")
             assert found == [f"task:b#{attempt}" for attempt in range(1, 6)]
         assert await _execution_ids(store, 100, task_id="c") == []
-
-    @promises("MessageQuery", "In the order of its commits.")
-    async def test_messages_come_in_the_order_of_their_commits(self, store: Store) -> None:
-        commit = await ask.must(store, b.created())
-        for at in range(5):
-            texts = [b.message(f"{at}.{part}") for part in range(3)]
-            commit = await ask.must(store, b.step(commit, messages=texts))
-        expected = [f"{at}.{part}" for at in range(5) for part in range(3)]
-        for limit in (1, 2, 15, 16):
-            assert await _texts(store, limit) == expected, limit
 
     @promises("MessageQuery.task_id", "Only this task's.", "Empty: every task's.")
     async def test_messages_of_one_task(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""A repeated commit is applied once; concurrent readers see a commit completely."""
+"""A commit sent again is applied once; a commit beside its readers is seen whole."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.L
 
 
 class TestSentAgain(Cases):
-    """An unknown outcome is resolved by sending the same commit again."""
+    """An outcome that was not heard is asked for by sending the same commit again."""
 
     @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
     @promises("commit", "OutcomeUnknown: each of them may or may not have been")
@@ -64,52 +64,6 @@ class TestSentAgain(Cases):
         assert page is not None
         assert [event.number for event in page.events] == [1, 2, 3, 4]
         assert await ask.ready_ids(store) == []
-
-    @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
-    async def test_S4_a_commit_twice_in_one_call_is_applied_once(self, store: Store) -> None:
-        first = b.created()
-        second = b.step(first, messages=[b.message("once")])
-        await ask.must(store, first, first, second, first, second)
-        assert len((await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == 1
-
-    @promises("commit", "OutcomeUnknown: each of them may or may not have been")
-    @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
-    async def test_S4_a_commit_is_recognised_after_a_restart(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        first = await ask.must(store, b.created())
-        second = await ask.must(store, b.step(first))
-        store = await open_store.reopen(store)
-        assert await ask.verdicts(store, first, second) == [COMMITTED, COMMITTED]
-        assert await ask.verdicts(store, replace(second, commit_id="other")) == [CONFLICT]
-
-    @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
-    async def test_S4_a_fenced_commit_sent_again_still_answers_committed(
-        self, store: Store
-    ) -> None:
-        first = await ask.must(store, b.created_leased())
-        done = b.step(first, executions=[b.ended()], fences=[b.fence()])
-        await ask.must(store, done)
-        assert await ask.verdicts(store, done) == [COMMITTED]
-
-    @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
-    async def test_S4_the_same_commit_id_of_another_run_or_version_means_nothing(
-        self, store: Store
-    ) -> None:
-        first = await ask.must(store, b.created(commit_id="same"))
-        await ask.must(store, b.created("run-2", commit_id="same"))
-        await ask.must(store, b.step(first, commit_id="same"))
-        assert await ask.version_of(store) == 2
-
-    @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
-    async def test_S4_a_commit_id_of_another_version_is_no_excuse_for_a_conflict(
-        self, store: Store
-    ) -> None:
-        first = await ask.must(store, b.created(commit_id="one"))
-        second = await ask.must(store, b.step(first, commit_id="two"))
-        for commit, used in ((first, "two"), (second, "one")):
-            assert await ask.verdicts(store, replace(commit, commit_id=used)) == [CONFLICT]
-        assert await ask.version_of(store) == 2
 
     @promises("commit", "The version is checked before the fences")
     async def test_late_and_fenced_commit_answers_conflict(self, store: Store) -> None:

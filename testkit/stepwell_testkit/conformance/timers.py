@@ -1,4 +1,4 @@
-"""Time: nothing is early, only the store's clock decides, and no clock orders anything."""
+"""Time: nothing is early, nobody's clock decides but the store's, and no clock orders anything."""
 # ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DAY_MS = 24 * 3_600 * 1_000
 
 
 class TestDue(Cases):
-    """Timers, delays and expired leases come when they are due."""
+    """Timers, delays and expired leases come when their time is over."""
 
     @promises(
         "claim", "Never early: nothing is returned before its delay is over by the store's clock."
@@ -32,24 +32,6 @@ class TestDue(Cases):
             Due(tenant_id=b.TENANT, run_id=b.RUN, kind=DueKind.TIMER, name="wake", version=1)
         ]
 
-    @promises("claim", "whose delay is over")
-    @promises("claim", "Never early")
-    async def test_C2_a_delayed_execution_is_never_early(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(store, b.created(executions=[b.ready(delay_ms=10_000)]))
-        await open_store.advance(10_000 - open_store.grain_ms)
-        assert await ask.ready_ids(store) == []
-        await open_store.advance(open_store.grain_ms)
-        assert await ask.ready_ids(store) == [b.STEP]
-
-    @promises("Timer.delay_ms", "below 0: the timer is removed.")
-    async def test_a_timer_may_be_taken_away(self, store: Store, open_store: StoreFactory) -> None:
-        first = await ask.must(store, b.created(timers=[b.timer(1_000, "x"), b.timer(1_000, "y")]))
-        await ask.must(store, b.step(first, timers=[b.timer(-1, "x"), b.timer(-1, "unknown")]))
-        await open_store.advance(1_000)
-        assert await ask.due_names(store) == ["y"]
-
     @promises(
         "Timer.name", "Unique within the run; a second one of the same name replaces the first."
     )
@@ -63,16 +45,6 @@ class TestDue(Cases):
         await open_store.advance(1_000)
         assert await ask.due_names(store) == ["timer"]
 
-    @promises("Timer.name", "Unique within the run")
-    async def test_timers_of_one_name_in_two_runs_are_two(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(
-            store, b.created("one", timers=[b.timer(0)]), b.created("two", timers=[b.timer(0)])
-        )
-        await open_store.advance(1)
-        assert sorted(due.run_id for due in await ask.due_now(store)) == ["one", "two"]
-
     @promises("Due.version", "The run's version when this was read.")
     async def test_what_is_due_tells_the_version_of_its_run(
         self, store: Store, open_store: StoreFactory
@@ -81,21 +53,6 @@ class TestDue(Cases):
         await ask.must(store, b.step(first))
         await open_store.advance(1_000)
         assert [due.version for due in await ask.due_now(store)] == [2]
-
-    @promises(
-        "claim", "Due: expired leases of LEASED executions, and timers that ran out, oldest first"
-    )
-    async def test_what_is_due_comes_oldest_first(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(
-            store,
-            b.created("a", timers=[b.timer(3_000, "third")]),
-            b.created("b", timers=[b.timer(1_000, "first"), b.timer(4_000, "fourth")]),
-            b.created_leased("c", lease_ms=2_000),
-        )
-        await open_store.advance(10_000)
-        assert await ask.due_names(store) == ["first", b.STEP, "third", "fourth"]
 
     @promises("claim", "at most `due_limit`, of every tenant.")
     @promises("Claim.due_limit", "The most expired leases and timers to return.")
@@ -128,15 +85,6 @@ class TestDue(Cases):
             assert until_ms - 1_000 < next_due_ms <= until_ms
         await open_store.advance(5_000)
         assert 4_000 < (await ask.claimed(store, b.want())).next_due_ms <= 5_000
-
-    @promises("Due.token", "The token of the lease that expired.")
-    async def test_L2_a_lease_closed_in_time_is_never_due(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        first = await ask.must(store, b.created_leased(lease_ms=1_000))
-        await ask.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
-        await open_store.advance(60_000)
-        assert await ask.due_now(store) == []
 
     @promises("claim", "expired leases of LEASED executions, and timers that ran out")
     async def test_L2_what_came_due_while_the_store_was_closed_is_due(

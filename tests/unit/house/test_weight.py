@@ -40,7 +40,7 @@ BUDGET = {
     "service/stepwell/watch": 570,
     "service/stepwell/wire": 1_470,
     "testkit/stepwell_testkit": 240,
-    "testkit/stepwell_testkit/conformance": 8_254,
+    "testkit/stepwell_testkit/conformance": 7_204,
     "testkit/stepwell_testkit/environment": 470,
     "tests": 23,
     "tests/bench": 222,

@@ -1,17 +1,15 @@
-"""A program's knowledge of its runs, which keeps its next calls relevant and legal.
+"""The runs as a program knows them: enough to make its next calls matter and keep them legal.
 
-It comes from applied commits, never from a driver, so that the same calls mean the same on every
-driver.
+It learns from what was committed, never from a driver: so the same calls mean the same on every one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepwell.core.port import NOBODY, Commit, Due, ReadyStep, Renewal, Reservation
 from stepwell.core.records.states import DueKind, ExecutionStatus
-from stepwell_testkit.conformance.drawn.names import RUNS, tenants_of
+from stepwell_testkit.conformance.drawn.names import tenants_of
 
 Key = tuple[str, str]
 Place = tuple[str, str, str]
@@ -32,11 +30,11 @@ class Sent(NamedTuple):
 
     commit: Commit
     base: str
-    """The `commit_id` of the version before, or ""."""
+    """The `commit_id` of the version before; "": none."""
 
 
 class Known:
-    """The commits of a program, and the moments at which their timers and leases are due."""
+    """The commits of a program, and the moments at which their timers and leases come due."""
 
     def __init__(self, number: int) -> None:
         self.tenants = tenants_of(number)
@@ -48,24 +46,24 @@ class Known:
         self.sent: list[Sent] = []
         self.granted: list[LeaseGrant] = []
         self.live: dict[tuple[Key, str], LeaseGrant] = {}
-        """The leases that are valid now."""
+        """The leases among them that hold now."""
         self.recorded: dict[str, int] = {}
-        """The number of journal entries that a lease recorded, by its token."""
+        """The number of journal entries that were recorded under a lease, by its token."""
         self.tasks: dict[Key, dict[str, int]] = {}
         self.plans: dict[Key, int] = {}
         self.results: dict[Key, set[str]] = {}
         self.families: dict[Key, str] = {}
         """The family that each run was created in."""
         self.reserved: dict[Place, Reservation] = {}
-        """The reservation of each reserved idempotency key."""
+        """The reservation under each idempotency key that isn't nobody's."""
         self.held: dict[Key, set[Place]] = {}
         """The idempotency keys that tasks of each run ever held."""
         self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}
-        """Each READY execution's rank, by priority and then by moment."""
+        """Maps each READY execution to its place among others, by priority and then by the moment."""
         self.moments: dict[tuple[str, str, str, str], int] = {}
-        """The end of each timer and each lease, in milliseconds; a timer's token is empty."""
+        """When each timer and each lease is over, in milliseconds; a timer's token is empty."""
         self.limits: dict[str, int] = {}
-        """The limit of renewals, by token."""
+        """Maps a token to the moment beyond which no renewal moves its lease."""
         self._numbers = 0
 
     def number(self) -> int:
@@ -77,23 +75,18 @@ class Known:
         """Return the names of a run of one of the two tenants."""
         return self.tenants[tenant], run
 
-    @property
-    def run_keys(self) -> Iterator[Key]:
-        """Return the names of all runs that a program may have."""
-        return ((tenant, run_id) for tenant in self.tenants for run_id in RUNS)
-
     def may_send(self, sent: Sent) -> bool:
-        """Return whether an earlier commit may be sent again now.
+        """Tell whether a commit sent before is legal now.
 
-        A commit that would be applied on another version than it was made for would leave a gap in
-        the event numbers, so no executor sends it.
+        One that would be applied on another version than it was made for would leave a gap in the
+        numbers of events: no executor sends that.
         """
         head = self.heads.get((sent.commit.tenant_id, sent.commit.run_id))
         at = head.version if head is not None else 0
         return at != sent.commit.version - 1 or sent.base == (head.commit_id if head else "")
 
     def learn(self, commit: Commit) -> None:
-        """Take over a commit that was just applied."""
+        """Take in a commit that was applied just now."""
         key = (commit.tenant_id, commit.run_id)
         if commit.version <= self.reached.get(key, 0):
             return
@@ -126,13 +119,13 @@ class Known:
             self.live[key, lease.execution_id] = grant
 
     def swapped(self, place: Place, stands: Reservation) -> None:
-        """Take over the reservation of an idempotency key."""
+        """Take in what stands under an idempotency key."""
         self.reserved[place] = stands
         if stands == NOBODY:
             del self.reserved[place]
 
     def not_held(self, key: Key) -> list[Place]:
-        """Return the keys that a run has reserved and that none of its tasks ever held."""
+        """Return the keys that a run has reserved and that no task of it ever held."""
         held = self.held.get(key, set())
         return [
             place
@@ -141,7 +134,7 @@ class Known:
         ]
 
     def renewed(self, beat: Renewal) -> None:
-        """Take over a heartbeat that was just accepted."""
+        """Apply a heartbeat that was accepted just now."""
         self._moves((beat.tenant_id, beat.run_id), beat.execution_id, beat.token, beat.lease_ms)
 
     def _moves(self, key: Key, name: str, token: str, lease_ms: int) -> None:
@@ -158,10 +151,10 @@ class Known:
         self.deleted.add(key)
 
     def place_of(self, step: ReadyStep) -> tuple[int, int]:
-        """Return the rank of a ready step; equal ranks come in any order."""
+        """Return where a ready step stands: those of one place come in any order."""
         return self.ranks[step.tenant_id, step.run_id, step.execution_id]
 
     def moment_of(self, due: Due) -> int:
-        """Return since when an item is due."""
+        """Return since when something is due."""
         token = "" if due.kind is DueKind.TIMER else due.token
         return self.moments[due.tenant_id, due.run_id, due.name, token]
