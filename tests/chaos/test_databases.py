@@ -12,6 +12,9 @@ import pytest
 
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.states import Verdict
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.journal_writes import kept
 from tests.chaos.load.chains import (
     SECRET,
     Chain,
@@ -185,6 +188,31 @@ async def test_S4_connection_lost_in_the_commit_leaves_it_unknown(
             assert (await chain.settle(store, commit)).verdict is Verdict.COMMITTED
         await chain.grow(store, 2)
         await chains_are_whole(other, [chain])
+
+
+@on("postgres", "redis")
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+async def test_J1_recording_whose_connection_is_cut_is_unknown_until_it_is_sent_again(
+    database: Database, done: bool
+) -> None:
+    async with (
+        Proxy(database.server.port) as proxy,
+        opened(database.url(port=proxy.port)) as store,
+    ):
+        await ask.must(store, b.created_leased())
+        # What the server keeps of a first call, a script, is there.
+        await store.write_journal([b.recording()])
+        recording = b.recording(b.entry("a"), b.entry("charge#1"))
+        cut = proxy.lose_reply_to if done else proxy.cut_before
+        cut(b"charge#1")
+        with pytest.raises(OutcomeUnknown):
+            await store.write_journal([recording])
+        await proxy.settled()
+        assert await kept(store) == (list(recording.entries) if done else [])
+        (answer,) = await store.write_journal([recording])
+        assert [one.accepted for one in answer.written] == [True, True]
+        assert answer.totals.entries == 2
+        assert await kept(store) == list(recording.entries)
 
 
 @on("postgres", "redis")

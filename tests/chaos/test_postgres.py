@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from stepwell.core.port import Claim, FeedQuery, Store
-from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.port import Claim, Store
+from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.sql.error_class import Trouble
 from stepwell_drivers.sql.postgres import links, writer
@@ -34,7 +33,6 @@ from tests.chaos.load.chains import (
 )
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
-from tests.support.backends.proxy import Proxy
 from tests.support.patience import PATIENCE_S, PAUSE_S, until
 from tests.support.proofs.record import happened
 
@@ -126,25 +124,6 @@ async def test_stranger_idle_in_a_transaction_stops_only_its_own_run(
             claimed = await store.claim(Claim(wants=(want(),)))
             assert [one.run_id for one in claimed.ready[0]] == ["waits"]
         await held.grow(store, 2)
-
-
-async def test_open_transaction_delays_the_feed_and_nothing_else(
-    server: Server, database: str
-) -> None:
-    chain = Chain("run-1")
-    async with opened(server.url(database)) as store, session(server, database) as stranger:
-        async with asyncio.timeout(PATIENCE_S), stranger.transaction():
-            await stranger.execute("SELECT pg_current_xact_id()")
-            await chain.grow(store, 3)
-            run = await store.get_run(TENANT, "run-1")
-            assert run is not None
-            assert run.version == 3
-            page = await store.read_events(TENANT, "run-1", after=0, limit=10)
-            assert page is not None
-            assert page.latest == 3
-            # It may not skip what somebody may still commit before them.
-            assert (await store.page(FeedQuery())).items == ()
-        await chains_are_whole(store, [chain])
 
 
 @pytest.mark.proof(meets=["serialization failure retried"])
@@ -261,33 +240,6 @@ async def _clash(server: Server, database: str, store: Store) -> None:
 # --- poolers ---
 
 
-async def test_store_works_behind_a_pooler_in_transaction_mode(
-    bouncer: PgBouncer, own: Postgres, database: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    chains = [Chain(f"run-{number}") for number in range(RUNS)]
-    url = bouncer.url(database, pooler="transaction")
-    with logs_without_secrets(caplog) as lines:
-        async with AsyncExitStack() as stack:
-            stores = [await stack.enter_async_context(opened(url)) for _ in range(2)]
-            async with asyncio.timeout(PATIENCE_S):
-                await asyncio.gather(
-                    *(chain.grow(stores[n % 2], 5) for n, chain in enumerate(chains))
-                )
-            await stores[0].commit([created_leased("led"), created("waits", executions=[ready()])])
-            assert await stores[1].renew([renewal("led")]) == [True]
-            asked = Claim(wants=(want(),), hold_ms=600_000)
-            claimed = await stores[1].claim(asked)
-            assert [one.run_id for one in claimed.ready[0]] == ["waits"]
-            again = await stores[0].claim(asked)
-            assert again.ready == ((),)
-            for chain in chains:
-                run = await stores[1].get_run(TENANT, chain.first.run_id)
-                assert run is not None
-                assert run.version == chain.version == 5
-    assert not any(chain.errors for chain in chains)
-    assert [line for line in lines if line["log_level"] != "info"] == []
-
-
 async def test_listen_url_past_the_pooler_brings_hints(
     bouncer: PgBouncer, own: Postgres, database: str
 ) -> None:
@@ -331,27 +283,6 @@ async def test_timeouts_hold_behind_a_pooler(
 
 
 # --- one server ---
-
-
-@pytest.mark.parametrize("arrives", [True, False], ids=["arrives", "is lost"])
-async def test_commit_whose_connection_is_cut_is_unknown_until_it_is_sent_again(
-    arrives: bool, own: Postgres, database: str
-) -> None:
-    async with (
-        Proxy(own.port) as proxy,
-        opened(own.url(database, port=proxy.port)) as store,
-    ):
-        commit = created()
-        chain = Chain("warm")
-        await chain.grow(store)
-        cut = proxy.lose_reply_to if arrives else proxy.cut_before
-        cut(commit.commit_id.encode())
-        with pytest.raises(OutcomeUnknown):
-            await store.commit([commit])
-        await proxy.settled()
-        assert (await store.get_run(TENANT, commit.run_id) is not None) == arrives
-        (result,) = await store.commit([commit])
-        assert result.verdict is Verdict.COMMITTED
 
 
 async def test_database_turned_read_only_is_reported_and_comes_back(

@@ -11,7 +11,6 @@ from stepwell.core.records.errors import OutcomeUnknown, StoreFull
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from tests.chaos.load.chains import opened
-from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
 from tests.support.patience import insisting
 
@@ -26,26 +25,6 @@ async def keys_in(store: Store, run_id: str = b.RUN) -> list[str]:
     """Return the keys of all entries of the run."""
     page = await store.page(JournalQuery(tenant_id=b.TENANT, run_id=run_id))
     return [stored.entry.key for stored in page.items]
-
-
-async def test_J1_entries_whose_answer_was_lost_are_written_once(server: Redis) -> None:
-    async with Proxy(server.port) as proxy:
-        url = server.url(port=proxy.port, prefix="lost", connections="1")
-        async with opened(url) as store:
-            await ask.must(store, b.created_leased())
-            recording = b.recording(b.entry("a"), b.entry("last-one"))
-            proxy.cut_before(b"last-one")
-            with pytest.raises(OutcomeUnknown):
-                await store.write_journal([recording])
-            assert await keys_in(store) == []
-            proxy.lose_reply_to(b"last-one")
-            with pytest.raises(OutcomeUnknown):
-                await store.write_journal([recording])
-            await proxy.settled()
-            (answer,) = await store.write_journal([recording])
-            assert [one.accepted for one in answer.written] == [True, True]
-            assert answer.totals.entries == 2
-            assert await keys_in(store) == ["a", "last-one"]
 
 
 async def test_D4_full_memory_refuses_entries_until_there_is_room(backends: None) -> None:

@@ -103,17 +103,13 @@ async def test_recordings_on_the_stream_are_answered_there(client: Client) -> No
 
 
 async def test_J2_first_value_stays_and_the_same_one_is_accepted_again(client: Client) -> None:
-    run = await client.start_tasks("a", queue="q")
+    await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         assert statuses(await write(client, got, entry("k"))) == [KEPT]
         resent = await write(client, got, entry("k"), entry("k", b'"other"'), entry("l"))
-        assert statuses(resent) == [KEPT, MISMATCH, KEPT]
-        assert resent.entries[1].failure.kind == "JOURNAL_MISMATCH"
-        got = await again(worker, got)
-
-    assert [one.entry.value.data for one in got.journal.entries] == [b'"v"', b'"v"']
-    assert [one.entry.key for one in await listed(client, run.spec.run_id)] == ["k", "l"]
+    assert statuses(resent) == [KEPT, MISMATCH, KEPT]
+    assert resent.entries[1].failure.kind == "JOURNAL_MISMATCH"
 
 
 async def test_J4_stale_lease_writes_nothing(client: Client) -> None:
@@ -135,75 +131,6 @@ async def test_J4_stale_lease_writes_nothing(client: Client) -> None:
         True,
     ]
     assert await listed(client, run_id) == []
-
-
-async def test_J5_open_begin_makes_the_step_unknown_until_a_person_settles_it(
-    client: Client,
-) -> None:
-    run = await client.start_tasks("a", queue="q")
-    run_id = run.spec.run_id
-    resolve = partial(client.ask, "ResolveExecution", run_id=run_id, call="pay")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        assert statuses(await write(client, got, begin("pay"))) == [KEPT]
-        got = await again(worker, got)
-        unknown = wpb.Outcome.UnknownCall(call="pay", reason="its worker died")
-        assert (await worker.report(outcome(got, unknown_call=unknown))).status == 1
-        name = got.execution.execution_id
-        await resolve(execution_id=name, finding=types_pb2.FINDING_NOT_DONE)
-        await worker.call.write(wpb.WorkRequest(credits=1))
-        got = await worker.assignment()
-        assert keys(got) == [], "the begin is removed, so that it may run"
-        assert statuses(await write(client, got, begin("pay"))) == [KEPT]
-        got = await again(worker, got)
-        await worker.report(outcome(got, unknown_call=unknown))
-        paid = types_pb2.Payload(data=b'"paid"')
-        name = got.execution.execution_id
-        effect = client.ask(
-            "ResolveExecution", run_id=run_id, execution_id=name, finding=types_pb2.FINDING_DONE
-        )
-        assert (await refusal(effect)).reason == "OUTCOME_NOT_UNKNOWN"
-        await resolve(execution_id=name, finding=types_pb2.FINDING_DONE, result=paid)
-        await worker.call.write(wpb.WorkRequest(credits=1))
-        got = await worker.assignment()
-        marks = [(one.entry.mark, one.entry.value.data) for one in got.journal.entries]
-        assert marks == [(BEGIN, b""), (END, b'"paid"')]
-        await worker.complete(got)
-    assert (await client.wait(run_id)).status == types_pb2.RUN_STATUS_SUCCEEDED
-
-
-async def test_usage_and_messages_of_entries_are_added_once_whatever_ends_the_attempt(
-    client: Client,
-) -> None:
-    run = await client.start_tasks("a", queue="q")
-    run_id = run.spec.run_id
-    spent = entry(
-        "k",
-        usage=types_pb2.Usage(input_tokens=7),
-        messages=[types_pb2.Message(role="assistant", content="hello")],
-    )
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        for _ in range(2):
-            await write(client, got, spent)
-        got = await again(worker, got)
-        assert not got.journal.entries[0].entry.messages
-        await worker.complete(got)
-    run = await client.wait(run_id)
-    messages = (await client.ask("ListMessages", run_id=run_id)).messages
-    assert run.usage.input_tokens == 7
-    assert [one.content for one in messages] == ["hello"]
-
-
-async def test_recorded_usage_counts_against_the_budget_at_once(client: Client) -> None:
-    await client.start_tasks("a", queue="q", budget=types_pb2.Budget(input_tokens=10))
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        used = partial(entry, usage=types_pb2.Usage(input_tokens=6))
-        first = await write(client, got, used("one"))
-        second = await write(client, got, used("two"))
-    assert (first.remaining_budget.input_tokens, first.budget_spent) == (4, False)
-    assert second.budget_spent
 
 
 async def test_entry_that_breaks_a_limit_is_refused_alone(
@@ -342,21 +269,6 @@ async def test_forgotten_call_is_gone_and_one_that_has_begun_stays(client: Clien
     }
 
 
-async def test_repeated_forget_leaves_what_was_recorded_since(client: Client) -> None:
-    run = await client.start_tasks("a", queue="q")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        await write(client, got, entry("k"))
-        first = await forget(client, got, "k")
-        await write(client, got, entry("k", b'"new"'), forget_number=1)
-        assert await forget(client, got, "k") == first
-        (kept,) = await listed(client, run.spec.run_id, view=types_pb2.VIEW_FULL)
-        assert kept.entry.value.data == b'"new"'
-        await forget(client, got, "k", number=2)
-        assert not (await forget(client, got, "k")).HasField("failure")
-        assert await listed(client, run.spec.run_id) == []
-
-
 @pytest.mark.parametrize(
     ("calls", "number", "field"),
     [(["k"] * 101, 1, "forget"), (["k"], 0, "forget_number"), (["k"], -1, "forget_number")],
@@ -374,21 +286,6 @@ async def test_forget_that_breaks_a_limit_is_refused_in_its_answer(
     assert (refused.failure.kind, refused.failure.retryable) == ("INVALID_ENTRY", False)
     assert {one.field for one in refused.failure.violations} == {field}
     assert len(await listed(client, run.spec.run_id)) == 1
-
-
-async def test_entries_that_were_sent_before_a_forget_are_refused_after_it(client: Client) -> None:
-    run = await client.start_tasks("a", queue="q")
-    used = types_pb2.Usage(input_tokens=7)
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        await write(client, got, entry("k", usage=used))
-        await forget(client, got, "k", "l")
-        late = await write(client, got, entry("k", usage=used), entry("l"))
-        assert (late.lease.status, statuses(late)) == (LIVE, [REJECTED, REJECTED])
-        assert late.entries[0].failure.kind == "RECORDING_LATE"
-        assert await listed(client, run.spec.run_id) == []
-        await worker.complete(got)
-    assert (await client.wait(run.spec.run_id)).usage.input_tokens == 7
 
 
 async def test_recording_that_drops_calls_and_has_entries_changes_nothing(client: Client) -> None:
@@ -425,67 +322,3 @@ async def test_messages_of_a_forgotten_call_go_unless_the_conversation_has_them(
     messages = (await client.ask("ListMessages", run_id=run.spec.run_id)).messages
     assert run.usage.input_tokens == 7
     assert [one.content for one in messages] == (["of k", "of l"] if later else ["of l"])
-
-
-async def test_fresh_retry_begins_the_journal_anew(client: Client) -> None:
-    tasks = [
-        types_pb2.TaskSpec(task_id="a", on_failure=types_pb2.ON_FAILURE_CONTINUE),
-        types_pb2.TaskSpec(task_id="b"),
-    ]
-    run = await client.start(plan=types_pb2.PlanDraft(tasks=tasks), queue="q", max_parallel=2)
-    run_id = run.spec.run_id
-    failed = wpb.Outcome.Failed(failure=types_pb2.Failure(message="no", retryable=False))
-    async with client.worker(queues=["q"]) as worker:
-        both = [await worker.assignment() for _ in range(2)]
-        got = next(one for one in both if one.execution.task_id == "a")
-        for fresh, expected in ((False, ["k", "pay", "pay"]), (True, ["pay", "pay"])):
-            await write(client, got, entry("k"), begin("pay"), entry("pay", effect=ONCE))
-            await worker.report(outcome(got, failed=failed))
-            await client.ask("RetryTask", run_id=run_id, task_id="a", fresh=fresh)
-            await worker.call.write(wpb.WorkRequest(credits=1))
-            got = await worker.assignment()
-            assert keys(got) == expected
-
-
-async def test_sleep_is_stamped_once_and_its_rest_comes_with_the_next_attempt(
-    client: Client,
-) -> None:
-    await client.start_tasks("a", queue="q")
-    nap = entry("nap", None, mark=WAIT)
-    nap.sleep.FromSeconds(3_600)
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        first = (await write(client, got, nap)).entries[0].remaining.ToMilliseconds()
-        assert 0 < first <= 3_600_000
-        assert 0 < (await write(client, got, nap)).entries[0].remaining.ToMilliseconds() <= first
-        got = await again(worker, got)
-    assert 0 < got.journal.entries[0].remaining.ToMilliseconds() <= first
-
-
-async def test_answer_is_the_value_of_the_call_that_asked(client: Client) -> None:
-    run = await client.start_tasks("a", queue="q")
-    run_id = run.spec.run_id
-    ask = wpb.Outcome.NeedsAnswer(prompt="may I?")
-    bad = wpb.Outcome.NeedsAnswer(prompt="may I?", schema="no schema")
-    waiting = partial(wpb.Outcome.SuspendedCall, call="ask#1")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        suspended = wpb.Outcome.Suspended(waits=[waiting(ask=ask), waiting(call="2", ask=bad)])
-        refused = await worker.report(outcome(got, suspended=suspended))
-        assert refused.status == wpb.ACK_STATUS_REJECTED
-        await client.ask("RetryTask", run_id=run_id, task_id="a")
-        await worker.call.write(wpb.WorkRequest(credits=1))
-        got = await worker.assignment()
-        suspended = wpb.Outcome.Suspended(waits=[waiting(ask=ask)])
-        taken = await worker.report(outcome(got, suspended=suspended))
-        assert taken.status == wpb.ACK_STATUS_ACCEPTED
-        (asked,) = (await client.ask("ListQuestions", run_id=run_id)).questions
-        assert (asked.question.call, asked.question.prompt) == ("ask#1", "may I?")
-        payload = types_pb2.Payload(data=b'"yes"')
-        await client.ask(
-            "AnswerQuestion", run_id=run_id, question_id=asked.question.question_id, answer=payload
-        )
-        await worker.call.write(wpb.WorkRequest(credits=1))
-        got = await worker.assignment()
-    (held,) = got.journal.entries
-    assert (held.entry.key, held.entry.value.data) == ("ask#1", b'"yes"')

@@ -30,8 +30,7 @@ from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Worker
-from stepwell_client.errors import WorkerReplaced
+from stepwell_client import Agent, Worker, WorkerReplaced
 
 log = get_logger(__name__)
 

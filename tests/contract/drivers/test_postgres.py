@@ -21,9 +21,6 @@ from stepwell.core.port import (
     OldLogs,
     Reservation,
 )
-from stepwell.core.records.errors import (
-    StoreUnavailable,
-)
 from stepwell.core.records.states import LogKind, Verdict
 from stepwell_drivers.sql import schema, views
 from stepwell_drivers.sql.error_class import Trouble
@@ -262,23 +259,6 @@ async def test_two_that_remove_log_entries_at_once_do_not_wait_for_ever(place: P
 
 
 # --- bad days ------------------------------------------------------------------------------------
-
-
-async def test_a_holder_idle_in_a_transaction_holds_up_one_run_and_no_other(place: Place) -> None:
-    store = await place.open(lock_timeout_ms="100")
-    first, other = b.created("held"), b.created("free")
-    await ask.must(store, first, other)
-    client = await place.client()
-    async with client.transaction():
-        await client.execute("SELECT 1 FROM run_rows WHERE run_id = 'held' FOR UPDATE")
-        answers = await asyncio.gather(
-            store.commit([b.step(first)]), store.commit([b.step(other)]), return_exceptions=True
-        )
-        assert isinstance(answers[0], StoreUnavailable)
-        assert not isinstance(answers[1], BaseException)
-        assert await ask.version_of(store, "held") == 1
-    await client.close()
-    assert await ask.verdicts(store, b.step(first)) == [Verdict.COMMITTED]
 
 
 # --- the schema ----------------------------------------------------------------------------------

@@ -13,9 +13,7 @@ import pytest
 from stepwell_client import (
     RunStatus,
     SyncClient,
-    Task,
     Unavailable,
-    decode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.client.fakes import FastRuntime, a_run, events, watch_end
@@ -73,17 +71,6 @@ def rig() -> Iterator[Rig]:
     made.close()
 
 
-def test_start_shapes_the_same_request_as_the_other_client(rig: Rig) -> None:
-    started = rig.do(lambda client: client.start("goal", input=[1], plan=[Task("a")]))
-    run = a_run(types_pb2.RUN_STATUS_QUEUED)
-    request = rig.answer("StartRun", orchestrator_pb2.StartRunResponse(run=run, created=True))
-
-    assert started.result(PATIENCE_S).created
-    assert decode(request.input) == [1]
-    assert request.plan.tasks[0].task_id == "a"
-    assert request.request_id
-
-
 def test_a_call_is_repeated_while_the_server_is_unavailable(rig: Rig) -> None:
     got = rig.do(lambda client: client.run(RUN_ID).get())
     rig.answer("GetRun", code=grpc.StatusCode.UNAVAILABLE)
@@ -100,42 +87,6 @@ def test_it_gives_up_after_five_attempts(rig: Rig) -> None:
 
     with pytest.raises(Unavailable, match="said the server"):
         got.result(PATIENCE_S)
-
-
-def test_every_other_command_answers(rig: Rig) -> None:
-    run = a_run(types_pb2.RUN_STATUS_CANCELLED)
-    calls: list[tuple[Callable[[SyncClient], Any], str, Any]] = [
-        (
-            lambda c: c.run(RUN_ID).cancel(),
-            "CancelRun",
-            orchestrator_pb2.CancelRunResponse(run=run, changed=True),
-        ),
-        (
-            lambda c: c.run(RUN_ID).resume(retry_failed=False),
-            "ResumeRun",
-            orchestrator_pb2.ResumeRunResponse(run=run),
-        ),
-        (lambda c: c.run(RUN_ID).delete(), "DeleteRun", orchestrator_pb2.DeleteRunResponse()),
-        (
-            lambda c: c.info(),
-            "GetServerInfo",
-            orchestrator_pb2.GetServerInfoResponse(version="1"),
-        ),
-        (
-            lambda c: c.run(RUN_ID).wait(5),
-            "WaitRun",
-            orchestrator_pb2.WaitRunResponse(run=run, ended=True),
-        ),
-        (
-            lambda c: list(c.runs(queue="q")),
-            "ListRuns",
-            orchestrator_pb2.ListRunsResponse(runs=[run]),
-        ),
-    ]
-    for work, method, response in calls:
-        future = rig.do(work)
-        rig.answer(method, response)
-        future.result(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("scripted_server")

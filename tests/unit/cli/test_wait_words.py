@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from stepwell.cli import describe
-from stepwell_client import Question, Run, RunStatus, RunTask, RunView
-from stepwell_client.enums import PauseReason, WaitKind
-from stepwell_client.records import Wait
+from stepwell_client import (
+    PauseReason,
+    Question,
+    Run,
+    RunStatus,
+    RunTask,
+    RunView,
+    Wait,
+    WaitKind,
+)
 
 QUESTION = Wait(kind=WaitKind.QUESTION, question_id="question:1")
 SLEEP = Wait(kind=WaitKind.SLEEP)

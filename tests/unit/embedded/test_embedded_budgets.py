@@ -6,8 +6,14 @@ import pytest
 
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.embedded import Orchestrator
-from stepwell_client import Agent, Budget, RunStatus, Task, TaskContext
-from stepwell_client.enums import PauseReason
+from stepwell_client import (
+    Agent,
+    Budget,
+    PauseReason,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 
 CHAIN = [Task("a"), Task("b", depends_on=["a"])]
 

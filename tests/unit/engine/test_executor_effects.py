@@ -11,7 +11,6 @@ from stepwell.core.records.states import Effect, ExecutionStatus, RunStatus
 from stepwell.engine.executor import Heartbeat, HeldLease
 from tests.unit.engine.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker
 
-RECONCILED = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE, reconcile=True)
 CHARGE = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE)
 
 

@@ -4,7 +4,7 @@
         run = client.start("count words", input={"text": "a b a"})
         print(run.result())
 
-It has the methods of `Client`, without `await`.
+It has the words of `Client`, without `await`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _starting(
 
 
 class SyncRunHandle:
-    """A run, with the calls that concern it."""
+    """A run and the way to the server: what concerns one run stands here."""
 
     def __init__(self, handle: RunHandle) -> None:
         self.calls = handle
@@ -68,32 +68,32 @@ class SyncRunHandle:
 
     @property
     def snapshot(self) -> Run | None:
-        """The run as last read, or None."""
+        """The run as it was last read; None: not yet."""
         return self.calls.snapshot
 
     @property
     def response(self) -> ProtoMessage | None:
-        """The protocol's answer to this handle's start, fork or last command, or None."""
+        """The protocol's answer to the start, the fork or the last command of this handle; None: there was none."""
         return self.calls.response
 
     @property
     def status(self) -> RunStatus:
-        """The run's status as last read."""
+        """The run's status as it was last read."""
         return self.calls.status
 
     @property
     def created(self) -> bool:
-        """True if this start or fork created the run; False if an earlier request did, or it was only validated."""
+        """True: this start or fork made it; False: the request came before, or was only validated."""
         return self.calls.created
 
     @property
     def changed(self) -> bool:
-        """True if the last command changed the run; False if the run was in that state already."""
+        """True: the last command changed the run; False: the run was so already."""
         return self.calls.changed
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about a fork that this call made."""
+        """Notes on what the caller of a fork may not expect of it; empty but for a fork that this call made."""
         return self.calls.warnings
 
     get = blocking(RunHandle.get)
@@ -144,7 +144,7 @@ class SyncClient:
         runtime: Runtime | None = None,
         **security: Unpack[Security],
     ) -> None:
-        """Take the arguments of Client, and for tests a channel."""
+        """Take the same as Client, and for tests a channel of the caller's."""
         self.connection = Connection(
             target, token=token, token_file=token_file, credentials=credentials, **security
         )
@@ -170,7 +170,7 @@ class SyncClient:
         self._caller.close()
 
     def run(self, run_id: str) -> SyncRunHandle:
-        """Return a handle of a run, without a call to the server."""
+        """Return a handle of a run, without a call."""
         return SyncRunHandle(self.calls.run(run_id))
 
     start = _starting(ServiceCalls.start)

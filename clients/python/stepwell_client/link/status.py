@@ -1,4 +1,4 @@
-"""Converts a failed call into an error of the client's error tree.
+"""Conversion of a failed call into an error of the client's error tree.
 
 A server sends the details as a `google.rpc.Status` in the trailing metadata.
 """
@@ -65,8 +65,7 @@ def parse_status(data: bytes) -> Details:
             else:
                 detail.Unpack(info)
     except DecodeError:
-        # From another kind of server, or changed by a proxy: only code and message are used.
-        return Details()
+        return Details()  # Another peer's, or changed by a proxy: code and message must do.
     return Details(info.reason, dict(info.metadata), tuple(violations))
 
 
@@ -78,14 +77,14 @@ _BY_CODE: dict[grpc.StatusCode, type[StepwellClientError]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
     grpc.StatusCode.UNAVAILABLE: Unavailable,
-    # Sent by a server that shuts down, or by a proxy: a reason to retry.
+    # A server that goes down or a proxy sends it: a reason to call again.
     grpc.StatusCode.CANCELLED: Unavailable,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
 }
 
 
 def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellClientError:
-    """Return the error of the tree for a failed call."""
+    """Return the error of the tree that stands for a failed call."""
     reason = details.reason
     message = message or code.name
     if code is grpc.StatusCode.INVALID_ARGUMENT:
@@ -97,7 +96,7 @@ def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellC
     if code is grpc.StatusCode.NOT_FOUND:
         kind = RunNotFound if reason == "RUN_NOT_FOUND" else NotFound
         return kind(message, reason=reason, status=code)
-    if reason == "TOO_MANY_CALLS":  # Nothing was done: a reason to retry.
+    if reason == "TOO_MANY_CALLS":  # Nothing was done: a reason to call again.
         return Unavailable(message, reason=reason, status=code)
     if reason == ForkIncompatible.reason:
         return ForkIncompatible(message, details.violations, reason=reason, status=code)

@@ -1,8 +1,7 @@
 """The base of the records that the clients return, and the small records within others.
 
-Enums are enums, points in time are datetimes in UTC, spans are timedeltas. Absent values are None
-or empty. `repr` shows the fields that differ from their defaults, with long texts cut. A record's
-own id is `id`; references to others are `task_id` and so on.
+Enums are enums, points in time are datetimes in UTC, spans are timedeltas. What is absent is None, or empty. `repr`
+shows what differs from the defaults, with long texts cut. A record's own id is `id`; others are `task_id` and so on.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Record:
 
     @property
     def source(self) -> Any:
-        """The protocol's message that it was read from; None if it was made here, or copied."""
+        """The protocol's message that it was read from; None: it was made here, or copied."""
         return getattr(self, "_source", None)
 
     def __repr__(self) -> str:
@@ -68,18 +67,18 @@ class FailureRecord(Record):
     message: str = ""
     """The mistake in words."""
     details: str = field(default="", repr=False)
-    """The traceback, or other details from the worker."""
+    """The traceback, or what else the worker sent."""
     retryable: bool | None = None
-    """False: there is no further attempt. None: the worker didn't say, and there may be one."""
+    """False: the attempt is not made again. None: the worker didn't say, and it may be."""
     violations: tuple[Violation, ...] = ()
-    """The mistakes by field, if fields are at fault."""
+    """The mistakes by field, where fields are at fault."""
     retry_after: datetime.timedelta | None = None
-    """The earliest time for the next attempt."""
+    """The attempt is made again no sooner than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Usage(Record):
-    """Used tokens and cost."""
+    """Tokens and cost that were used up."""
 
     input_tokens: int = 0
     """Tokens that a model read."""
@@ -88,7 +87,7 @@ class Usage(Record):
     cost_micros: int = 0
     """Millionths of the currency unit that you bill in."""
     model: str = ""
-    """The models of an attempt. Empty for a run."""
+    """The model, or the models, of an attempt. Empty for a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -109,7 +108,7 @@ class Counts(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AttemptCounts(Record):
-    """The ended attempts of a run, counted by their status."""
+    """The attempts of a run that are over, counted by their status."""
 
     completed: int = 0
     """Attempts that are COMPLETED."""
@@ -141,7 +140,7 @@ class Session(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Wait(Record):
-    """A wait of a suspended step."""
+    """A thing that a suspended step waits for."""
 
     call: str = ""
     """The call that waits, by its key within the step's journal."""
@@ -153,7 +152,7 @@ class Wait(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WaitingStep(Record):
-    """A step that no connected worker does."""
+    """The step that no connected worker does."""
 
     queue: str = ""
     """The queue that its worker must serve."""
@@ -166,4 +165,4 @@ class WaitingStep(Record):
     worker_version: str = ""
     """The version that its worker must have, as in `start`. Empty: any."""
     alone: bool = False
-    """True if its worker must hold no other step, because this step may be what kills its workers."""
+    """Its worker must hold nothing else, since it may be what ends its workers."""

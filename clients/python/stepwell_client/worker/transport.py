@@ -1,7 +1,7 @@
-"""The transport of a worker: carries the Worker service's calls to the server.
+"""The transport of a worker: how the calls of the Worker service reach the server's side of them.
 
-`GrpcTransport` calls a server. An embedded run passes a transport that calls the same functions in
-its own process. Every transport raises the client's errors for failed calls.
+`GrpcTransport` calls a server. An embedded run passes a transport that calls the same functions in its own process.
+A failed call raises an error of the client's error tree, whatever the transport.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 
 
 class Receiver(NamedTuple):
-    """Callbacks for a stream's messages that need not be read. Called on the event loop."""
+    """The worker's side of a stream that needs not be read. Called on the event loop."""
 
     accept: Callable[[worker_pb2.WorkResponse], None]
     assign: Callable[[worker_pb2.Assignment], None]
@@ -28,27 +28,27 @@ class WorkStream(Protocol):
 
     @property
     def take(self) -> Callable[[worker_pb2.WorkRequest], None] | None:
-        """Return a function that takes a message after the Hello at once, or None if `write` must be awaited."""
+        """Take a message after the Hello at once; None: this stream has to be waited for, by `write`."""
         ...
 
     async def write(self, request: worker_pb2.WorkRequest) -> bool:
-        """Send a message; return False if the stream is broken, in which case `read` raises the reason."""
+        """Send a message. False: the stream is broken, and `read` raises the reason."""
         ...
 
     async def read(self) -> worker_pb2.WorkResponse | None:
-        """Return the server's next message, or None at the end of the stream."""
+        """Return the server's next message; None: the stream has ended."""
         ...
 
     async def half_close(self) -> None:
-        """Send nothing more; the server answers what it has received, and then ends the stream."""
+        """Send nothing more; the server still answers what it has, and ends the stream then."""
         ...
 
     def cancel(self) -> None:
-        """End the stream; a running `read` returns None or raises."""
+        """End the stream; a `read` under way returns None or raises."""
         ...
 
     async def close(self) -> None:
-        """Release the stream's resources. Called once, after the last `read`."""
+        """Give back what the stream holds. Called once, after the last `read`."""
         ...
 
 
@@ -56,19 +56,19 @@ class Background(Protocol):
     """The place where a worker sends heartbeats, or log entries: a thread, or the event loop."""
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start the work, which awaits only methods of this object."""
+        """Begin the work, which awaits the methods of this object and nothing else."""
         ...
 
     def stop(self) -> None:
-        """End the work: `wait` returns False from now on. Blocks only for a moment."""
+        """End the work: `wait` returns False from now on. Waits for a moment at most."""
         ...
 
     def wake(self) -> None:
-        """End the running `wait`, or else the next one. Any thread may call."""
+        """End a `wait`, or the next one where none is under way. Any thread may call."""
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait for `wake`, at most this many seconds (None: without limit); return False if the work must end."""
+        """Wait for `wake`, so many seconds at most; None: without end. False: the work is to end."""
         ...
 
     async def heartbeat(
@@ -89,30 +89,30 @@ class Transport(Protocol):
 
     @property
     def runtime(self) -> WorkerRuntime:
-        """The worker's clock, ids, random numbers and tasks."""
+        """The clock, ids, chance and tasks of the worker."""
         ...
 
     @property
     def target(self) -> str:
-        """The server's name for people."""
+        """The server, for people."""
         ...
 
     @property
     def progress_seconds(self) -> float:
-        """The longest that progress waits for a heartbeat, even if the interval is longer."""
+        """The longest that progress waits for a heartbeat, though the interval may be longer."""
         ...
 
     @property
     def outlived(self) -> bool:
-        """True if a function in a thread can outlive the worker, so its step is lost instead of handed back."""
+        """True: a function in a thread can outlive the worker, so its step is left to be lost, not handed back."""
         ...
 
     def work(self, receiver: Receiver) -> WorkStream:
-        """Open a Work stream. After the Welcome, messages passed to the receiver are not returned by `read`."""
+        """Open a Work stream. What it passes to the receiver after the Welcome, `read` doesn't return."""
         ...
 
     def background(self, name: str) -> Background:
-        """Return a background, not started yet, for heartbeats or log entries."""
+        """Return a place for heartbeats or log entries, which has not started yet."""
         ...
 
     async def complete(
@@ -150,7 +150,7 @@ class Transport(Protocol):
         ...
 
     def renews(self, error: StepwellClientError) -> bool:
-        """Return whether the error was about an outdated token, and there is a new one now."""
+        """Return whether the error was an outdated token, in whose place there is another one now."""
         ...
 
     def may_return(self, error: StepwellClientError) -> bool:
@@ -158,7 +158,7 @@ class Transport(Protocol):
         ...
 
     async def wait_to_return(self, stopping: asyncio.Event, failures: int) -> None:
-        """Back off after `failures` failed streams in a row, or until the worker stops."""
+        """Back off after so many failed streams in a row, or until the worker stops."""
         ...
 
     async def close(self) -> None:

@@ -19,8 +19,13 @@ from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Payload, Question, QuestionKind, SyncClient
-from stepwell_client.enums import QuestionStatus
+from stepwell_client import (
+    Payload,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    SyncClient,
+)
 
 EXAMPLES = {
     "questions": "stepwell questions",
