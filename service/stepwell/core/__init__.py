@@ -1,1 +1,1 @@
-"""The core: what a run is and how it moves, with no I/O, no clock and no randomness in it."""
+"""The core: the state of a run and its transitions, without I/O, clock or randomness."""

@@ -873,7 +873,7 @@ class WorkerPort(Protocol):
 
     @property
     def stages(self) -> tuple[StepKind, ...]:
-        """Which of REFLECT and SYNTHESIZE its runs have."""
+        """The stages (REFLECT, SYNTHESIZE) of its runs."""
         ...
 
     def assign(self, assignment: Assignment) -> None:
@@ -881,31 +881,31 @@ class WorkerPort(Protocol):
         ...
 
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
-        """Tell it that an execution of its is not wanted any more."""
+        """Notify it that one of its executions is no longer wanted."""
         ...
 
     def replaced(self) -> None:
-        """Tell it that a newer instance of the same worker is here; it is detached."""
+        """Notify it that a newer instance of the same worker has connected; it is detached."""
         ...
 
 
 class DependencyResult(Record, frozen=True, kw_only=True):
-    """The end of a task that was depended on (or reflected on)."""
+    """The end of a task that a step depends on (or reflects on)."""
 
     task_id: str
     execution_id: str = ""
     payload: Payload | None = None
-    """Absent: there are no bytes, or they are sent by reference (`by_reference`)."""
+    """Absent if there are no bytes, or they are sent by reference (`by_reference`)."""
     by_reference: bool = False
-    """The bytes are to be had by ReadResults."""
+    """The bytes can be read by ReadResults."""
     failure: Failure | None = None
     skipped: bool = False
     run_id: str = ""
-    """The run of the family that `execution_id` is of. Empty: this one."""
+    """The run of the family that owns `execution_id`. Empty: this run."""
 
 
 class AssignedRun(Record, frozen=True, kw_only=True):
-    """A run as the worker of one of its steps is told of it, as of the lease."""
+    """A run as the worker of one of its steps sees it, as of the lease."""
 
     tenant_id: str
     run_id: str
@@ -919,7 +919,7 @@ class AssignedRun(Record, frozen=True, kw_only=True):
 
 
 class AssignedExecution(Record, frozen=True, kw_only=True):
-    """An execution as its worker is told of it."""
+    """An execution as its worker sees it."""
 
     execution_id: str
     kind: StepKind
@@ -929,23 +929,23 @@ class AssignedExecution(Record, frozen=True, kw_only=True):
 
 
 class HeldEntry(Record, frozen=True, kw_only=True):
-    """A journal entry, for the worker that has its step."""
+    """A journal entry, for the worker of its step."""
 
     entry: Entry
     remaining_ms: int = 0
-    """The rest of a WAIT's sleep; 0: it is over."""
+    """The rest of a WAIT's sleep; 0 if it is over."""
 
 
 class JournalPage(Record, frozen=True, kw_only=True):
-    """A part of a step's journal, in the order in which it was written."""
+    """A part of a step's journal, in the order of writing."""
 
     entries: tuple[HeldEntry, ...] = ()
     cursor: str = ""
-    """The place after which there are more entries; empty: there are none."""
+    """The position after which there are more entries, or empty."""
 
 
 class Assignment(Record, frozen=True, kw_only=True):
-    """A leased step with all that its worker needs."""
+    """A leased step with everything that its worker needs."""
 
     run: AssignedRun
     execution: AssignedExecution
@@ -953,31 +953,31 @@ class Assignment(Record, frozen=True, kw_only=True):
     task: TaskSpec | None = None
     run_input: Payload | None = None
     results: tuple[DependencyResult, ...] = ()
-    """The last of those that the step is shown, as far as they find room."""
+    """The last of the results that the step is shown, as far as they fit."""
     results_before: int = 0
-    """The number of tasks before them, which found none: ReadResults lists them."""
+    """The number of tasks before them, which didn't fit; ReadResults lists them."""
     lease_ms: int = 0
     limit_ms: int = 0
     previous_progress: Payload | None = None
-    """The last that the attempts before it reported."""
+    """The last progress that earlier attempts reported."""
     previous_session: Session = Session()
     previous_failure: Failure | None = None
     previous_messages: tuple[Message, ...] = ()
-    """The newest of the task's conversation so far, as far as they find room."""
+    """The newest messages of the task's conversation, as far as they fit."""
     conversation: int = 0
     """The number of messages in the task's conversation; ListMessages returns those that are not in
     `previous_messages`."""
     answer: Payload | None = None
-    """To the question that the attempt before it made."""
+    """The answer to the question of the attempt before it."""
     answered: Question | None = None
-    """That request, without its answer."""
+    """That question, without its answer."""
     idempotency_key: str = ""
     unknown_execution_id: str = ""
     """With RECONCILE: the execution whose outcome is unknown."""
     remaining_budget: Budget = Budget()
-    """The budget that is left. 0: no limit, so that a part that is used up shows as 1."""
+    """The rest of the budget. 0: no limit, so a spent part is 1."""
     journal: JournalPage | None = None
-    """The first part of the step's journal. None: there is nothing in it."""
+    """The first part of the step's journal, or None if it is empty."""
     tries_from: int = 0
     """Tries in the journal count from this attempt on."""
 
@@ -991,22 +991,22 @@ class Principal(NamedTuple):
 
 
 class Authenticator(Protocol):
-    """Tells who calls."""
+    """Identifies callers."""
 
     def authenticate(self, metadata: Mapping[str, str]) -> Principal:
         """Return the caller.
 
         Raises:
-            Unauthenticated: no credential, or not a valid one.
+            Unauthenticated: the credential is missing or invalid.
         """
         ...
 
 
 class Runtime(Protocol):
-    """Time, ids, chance and tasks: everything that a simulation must be able to hold in its hand."""
+    """Time, ids, random numbers and tasks: everything that a simulation must control."""
 
     def now_us(self) -> int:
-        """Return the wall clock, for people's eyes and for a store that has no clock of its own."""
+        """Return the wall clock, for people and for a store without its own clock."""
         ...
 
     def monotonic(self) -> float:
@@ -1026,7 +1026,7 @@ class Runtime(Protocol):
         ...
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Run it in the background, strongly referenced until it ends."""
+        """Run a coroutine in the background, strongly referenced until it ends."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -1,8 +1,8 @@
-"""Carry: the tasks that a fork takes over from its parent as they stood at a version.
+"""Carry: the tasks that a fork takes over from its parent, in their state at a version.
 
-A settled task carries over if none of its dependencies runs again. It carries over as a reference to the
-execution, and to the run of the family, that has its result. Sessions, progress and conversations don't
-carry over: a fork never continues another run's.
+A settled task carries over if none of its dependencies runs again. It carries over as a reference
+to the execution with its result, and to that execution's run. Sessions, progress and conversations
+don't carry over: a fork never continues another run's.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FAILURE_BYTES_MAX = 512 * 1024
 """Limit of all carried failures together: one event holds them. Beyond it, only the kind and the beginning
 of the message carry over."""
 ANSWER_BYTES_MAX = 512 * 1024
-"""Limit of all carried answers together; an answer that finds no room is asked for again."""
+"""Limit of all carried answers together; an answer that doesn't fit is asked for again."""
 _MESSAGE_CHARS = 200
 
 
 class Changes(NamedTuple):
-    """The changes of a fork inheriteds its spec."""
+    """The changes of a fork to the spec that it inherits."""
 
     mode: ForkMode = ForkMode.STRICT
     plan: tuple[TaskSpec, ...] | None = None
@@ -39,7 +39,7 @@ class Changes(NamedTuple):
 
 
 class Parent:
-    """The parent's tasks as they stood: those of all its plans, later definitions last."""
+    """The parent's tasks in their state at the version: those of all its plans, later definitions last."""
 
     def __init__(self, rows: Rows, plans: Mapping[int, Plan]) -> None:
         self.run: Run = rows.run
@@ -80,7 +80,7 @@ class Parent:
         return {task_id: spec for task_id, spec in specs.items() if task_id not in dropped}
 
     def is_dropped(self, task_id: str) -> bool:
-        """Return whether a later plan had dropped the task; it stays as the dependency of another."""
+        """Return whether a later plan had dropped the task, which stays as the dependency of another."""
         return task_id not in self.in_force and self.status(task_id) is TaskStatus.CANCELLED
 
 
@@ -104,7 +104,7 @@ class Carry:
         standing = before.standing()
         if changes.plan is None or changes.mode is ForkMode.STRICT:
             self.inherited = frozenset(standing.keys() - before.in_force.keys())
-            # Another plan is refused. An equal one may list its tasks in another order.
+            # A different plan is refused. An equal plan may list its tasks in another order.
             self.specs = standing
             self.carried = frozenset(k for k in standing if self._may_carry(k))
             return
@@ -120,7 +120,7 @@ class Carry:
         self.specs = {k: spec for k, spec in whole.items() if k in given or k in self.carried}
 
     def _may_carry(self, task_id: str) -> bool:
-        """Return whether a task by itself carries over: it is settled and is not repeated."""
+        """Return whether a task, regardless of its dependencies, carries over: it is settled and is not repeated."""
         before = self._before
         status = before.status(task_id)
         if status is TaskStatus.CANCELLED:
@@ -146,14 +146,14 @@ class Carry:
         return frozenset(specs.keys() - gone)
 
     def path(self, task_id: str) -> str:
-        """Return the path of a task in the request; empty: the request doesn't name it."""
+        """Return the path of a task in the request; empty if the request doesn't name it."""
         for index, spec in enumerate(self.given or ()):
             if spec.task_id == task_id:
                 return f"plan.tasks[{index}]"
         return ""
 
     def tasks(self, parent_run_id: str) -> Iterator[Task]:
-        """Yield the rows of tasks that carry over, or whose attempt numbers go on."""
+        """Yield the rows of tasks that carry over, or whose attempt numbers continue."""
         room = FAILURE_BYTES_MAX
         for task_id, spec in self.specs.items():
             task = self._before.tasks.get(task_id)
@@ -174,7 +174,7 @@ class Carry:
                 yield row
 
     def _answer_of(self, task: Task) -> str:
-        """Return the question whose answer the task has yet to receive; empty: none."""
+        """Return the question whose answer the task has yet to receive; empty if there is none."""
         question = self._before.questions.get(task.question_id)
         waits = task.status not in SETTLED or task.status is TaskStatus.CANCELLED
         if question is None or question.status is not QuestionStatus.ANSWERED or not waits:

@@ -30,7 +30,7 @@ class Misfit(NamedTuple):
     kind: MisfitKind
     task_id: str
     field: str
-    """The path from the request's root; empty where nothing of the request is at fault."""
+    """The path from the request's root; empty if no part of the request is at fault."""
     description: str
 
 

@@ -1,7 +1,7 @@
-"""Forks: runs that begin from a version of another run, with something changed.
+"""Forks: runs that begin from a version of another run, with changes.
 
-`base_of` computes what the fork carries over and what forbids it; it reads nothing and writes nothing.
-The loop applies the `Fork` command that it returns.
+`base_of` computes what the fork carries over and what forbids it, without reading or writing. The
+loop applies the `Fork` command that it returns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ID_TAIL_CHARS = 12
 
 
 def fork_id(parent_run_id: str, fresh_id: str) -> str:
-    """Return an id for a fork. It ends as the parent's does, by which drivers keep a family together."""
+    """Return an id for a fork. It ends like the parent's id, by which drivers keep a family together."""
     return fresh_id[:-_ID_TAIL_CHARS] + parent_run_id[-_ID_TAIL_CHARS:]
 
 
@@ -47,7 +47,7 @@ class Base(NamedTuple):
     rerun: tuple[str, ...] = ()
     """Tasks that the parent completed and the fork runs again."""
     pending: tuple[str, ...] = ()
-    """Tasks that the parent had not completed and that are still to do."""
+    """Tasks that the parent had not completed and that the fork runs."""
     journals: tuple[tuple[StepJournal, str], ...] = ()
     """The parent's journals of the steps that the fork runs, each with its task's path in the request."""
 
@@ -97,12 +97,12 @@ def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Chang
 
 
 def sources_of(base: Base) -> list[Source]:
-    """Return the journals whose AT_MOST_ONCE calls decide on a fork: read those for `with_calls`."""
+    """Return the journals whose AT_MOST_ONCE calls decide on a fork; read them for `with_calls`."""
     return [source for step, _ in base.journals for source in step.journal.sources]
 
 
 def with_calls(base: Base, calls: Calls) -> Base:
-    """Return the base with the incompatibilities that the calls in its journals are."""
+    """Return the base with the incompatibilities that come from calls in its journals."""
     misfits = [
         Misfit(MisfitKind.EFFECT_REPEATED, step.task_id, path, repeated)
         for step, path in base.journals
@@ -156,7 +156,7 @@ def _run(spec: RunSpec, parent: Parent, phase: Phase, changes: Changes) -> Run:
 
 
 def _check_plan(carry: Carry, changes: Changes) -> None:
-    """Refuse a plan that no run could have."""
+    """Refuse an invalid plan."""
     inherited = carry.inherited if changes.plan is not None else frozenset[str]()
     if changes.plan is not None:
         violations = graph.violations_of(changes.plan, inherited.__contains__)

@@ -1,8 +1,9 @@
-"""Journals of a fork: the unfinished steps that go on from what their parent's recorded, and what forbids it.
+"""Journals of a fork: which unfinished steps continue from their parent's entries, and what forbids a fork.
 
-A step goes on from its parent's journal, as it was written at the fork's version, if it is the same step: of the same
-definition, goal and input, built on the same results. Its entries are read where they are. Any other step begins
-with nothing, and then no AT_MOST_ONCE call of the parent's may be among what it does again.
+A step continues from its parent's journal, as of the fork's version, if it is the same step: with
+the same definition, goal and input, and based on the same results. The entries are read from the
+parent's journal. Any other step begins with an empty journal, and then must not repeat an
+AT_MOST_ONCE call of the parent's.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class StepJournal(NamedTuple):
     """The parent's journals of one step that the fork runs."""
 
     task_id: str
-    """Empty: it is the PLAN, REFLECT or SYNTHESIZE step."""
+    """The task's id; empty for the PLAN, REFLECT or SYNTHESIZE step."""
     journal: Journal
-    """The state with which the fork's step begins, if it goes on from them."""
+    """The state with which the fork's step begins, if it continues from the parent's journals."""
     goes_on: bool
-    """False: what was done there is done again."""
+    """False: the work recorded there is done again."""
 
 
 def journals_of(
@@ -44,7 +45,7 @@ def journals_of(
     }
 
     def taken(name: str, before: Journal, task_id: str) -> Journal:
-        """Return the state with which a step begins that goes on from this journal."""
+        """Return the state of a step that continues from this journal."""
         if before.is_empty and task_id not in running:
             return Journal()
         own = Source(
@@ -73,7 +74,7 @@ def journals_of(
 
 
 def repeated_call(step: StepJournal, calls: Calls) -> str:
-    """Return a sentence on a call that the fork would make again, or might; empty: there is none."""
+    """Return a sentence on a call that the fork would, or might, repeat; empty if there is none."""
     entries = [one.entry for source in step.journal.sources for one in calls.get(source, ())]
     ended = {one.key for one in entries if one.mark is JournalMark.END}
     tried = {(one.key, one.number) for one in entries if one.mark is JournalMark.TRY}

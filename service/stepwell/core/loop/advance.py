@@ -1,9 +1,9 @@
 """The loop: `advance(state, signals, context) -> Transition`, a pure function.
 
-It reads no clock, draws no random number, waits for nothing and changes nothing that it was given. The
-tables of `table.py` hold the legal moves; the other modules of this package hold the rules that make
-them. The shell around it reads a state, calls `advance`, commits the transition, and only then notifies
-anybody. To resume a run is to load and to advance it: there is no other recovery.
+It reads no clock, draws no random number, waits for nothing and changes nothing that it was given.
+The tables of `table.py` hold the legal moves; the other modules of this package hold the rules that
+make them. The shell around it reads a state, calls `advance`, commits the transition, and only then
+notifies anybody. A run is resumed by loading and advancing it, and there is no other recovery.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
 
 
 def _apply_once(draft: Draft, command: AnyCommand) -> Reply:
-    """Apply a command with a request id, unless the run has carried out that request before."""
+    """Apply a command with a request id, unless the run has executed that request before."""
     known = draft.state.requests.get(command.request_id)
     if known is not None:
         if hmac.compare_digest(known.fingerprint, command.fingerprint):

@@ -1,8 +1,8 @@
-"""Attempts at a step: begin, append messages, end, be released, be repeated, and what each leaves.
+"""Attempts at a step: their begin, messages, end, release and repetition, and what they leave to the next.
 
-Session, last progress and failure are carried over to the next attempt. The task's row holds them (the
-run's for PLAN, REFLECT and SYNTHESIZE), so that the next attempt has them wherever it is leased, and no
-other step does.
+Session, last progress and failure are carried over to the next attempt. The task's row holds them
+(the run's for PLAN, REFLECT and SYNTHESIZE), so that the next attempt gets them wherever it is
+leased.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CARRIES_OVER = frozenset(
         ExecutionStatus.UNKNOWN_OUTCOME,
     }
 )
-"""Ends of attempts after which another one may follow, and is given what they left."""
+"""Ends of attempts that may be followed by another one, which gets what they left."""
 
 
 def leased_by(
@@ -60,19 +60,19 @@ def leased_by(
 ) -> Execution | None:
     """Return the execution, and fence the commit, if this is the token of its current lease.
 
-    `ends`: the caller ends the lease, by which the commit is fenced.
+    `ends` says that the caller ends the lease, which fences the commit.
     """
     held = draft.held(execution_id)
     if draft.run.ended:
-        # A FAILED run may still have an unknown outcome open: it waits for the resume.
+        # The unknown outcome of a FAILED run waits for the resume.
         return None
     if held is None or not held.token or not hmac.compare_digest(held.token, token):
         return None
     if held.execution.unknown_call:
-        # Its worker has ended it: only a person goes on with it.
+        # Its worker has ended it, so only a person can continue it.
         return None
     if not ends or held.execution.status is not ExecutionStatus.LEASED:
-        # Where this transition has ended the lease, its fence knows what was recorded.
+        # If this transition has ended the lease, its fence has the number of recorded entries.
         draft.fences.setdefault(execution_id, Fence(execution_id=execution_id, token=token))
     return held.execution
 
@@ -119,9 +119,10 @@ def end_attempt(
     report: Delivery | LeaseExpired | None,
     failure: Failure | None = None,
 ) -> None:
-    """Close the execution and keep all that its worker reported; usage counts once per attempt.
+    """Close the execution and keep its worker's report; usage counts once per attempt.
 
-    `report` is the delivery that ends it, or the lease's end with the progress of its last heartbeat.
+    `report` is the delivery that ends the execution, or the lease's end with the last heartbeat's
+    progress.
     """
     end_execution(draft, execution, status, keep_report(draft, execution, status, report, failure))
 
@@ -133,7 +134,7 @@ def keep_report(
     report: Delivery | LeaseExpired | None,
     failure: Failure | None = None,
 ) -> ReportFields:
-    """Keep all that a worker reported with the end of its lease; return the execution's changed fields."""
+    """Keep a worker's report at the end of its lease; return the execution's changed fields."""
     fields: ReportFields = {} if failure is None else {"failure": failure}
     if execution.status is ExecutionStatus.LEASED:
         end_lease(draft, execution, status, fields)
@@ -157,9 +158,9 @@ def keep_report(
 def _keep_delivered(
     draft: Draft, execution: Execution, delivery: Delivery, fields: ReportFields
 ) -> None:
-    """Keep the usage, messages and result of a delivery; adds to the execution's changed fields."""
+    """Keep the usage, messages and result of a delivery; add to the execution's changed fields."""
     if delivery.usage != _NO_USAGE:
-        # A lease that is over left the usage of its entries with the execution.
+        # A lease that has ended added the usage of its entries to the execution.
         usage = fields.get("usage", execution.usage)
         fields["usage"] = delivery.usage if usage == _NO_USAGE else _sum(usage, delivery.usage)
         draft.change_run(usage=draft.run.usage + delivery.usage)
@@ -202,7 +203,7 @@ def release(
 def offer_again(draft: Draft, execution: Execution, delay_ms: int) -> None:
     """Offer the next attempt after `delay_ms`.
 
-    A paused run offers it when it resumes, and a run that plans again when it has the new plan.
+    A paused run offers it when it resumes, and a run that is planning once it has the new plan.
     """
     paused = draft.run.status is RunStatus.PAUSED or bool(budgets.used_up(draft.run))
     if execution.kind is StepKind.RECONCILE:
@@ -217,8 +218,8 @@ def offer_again(draft: Draft, execution: Execution, delay_ms: int) -> None:
         or execution.status is ExecutionStatus.UNKNOWN_OUTCOME
         or draft.waiting(execution.task_id)
     ):
-        # An unknown outcome takes no place within max_parallel, so that another task may have it by now;
-        # and a plan that carried the task over may have defined its dependencies anew.
+        # An unknown outcome takes no place within max_parallel, so another task may have the place
+        # by now. A plan that carried the task over may also have redefined its dependencies.
         draft.change_task(execution.task_id, status=TaskStatus.PENDING)
     else:
         offer_task(draft, execution.task_id, delay_ms=delay_ms)

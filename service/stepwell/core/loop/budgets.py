@@ -1,9 +1,9 @@
-"""Budgets: limits of a run's usage, and the parts of a budget that are used up.
+"""Budgets: limits of a run's usage, and which parts of a budget are used up.
 
-Usage is counted once per attempt, when the attempt ends (`end_attempt`); this module only compares it.
-`settle` checks the budget before it offers anything, so a run exceeds it by no more than was in flight.
-The store decides about wall time: a timer runs from the first lease on, and `Tally.wall_over_ms` holds
-the limit that passed.
+Usage is counted once per attempt, when the attempt ends (`end_attempt`); this module only compares
+it. `settle` checks the budget before it offers anything, so a run exceeds it by at most what was in
+flight. The store measures wall time: a timer runs from the first lease on, and `Tally.wall_over_ms`
+has the limit that passed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def describe(parts: tuple[UsedUp, ...]) -> str:
 def used_up(run: Run) -> tuple[UsedUp, ...]:
     """Return the used-up parts of the budget that forbid any further dispatch.
 
-    `tasks` isn't among them: that limit forbids new tasks only.
+    `tasks` isn't among them, because it forbids new tasks only.
     """
     budget = run.budget
     if budget == _NO_BUDGET:
@@ -64,7 +64,7 @@ def used_up(run: Run) -> tuple[UsedUp, ...]:
 
 
 def with_open_leases(run: Run, held: Iterable[OpenExecution]) -> Run:
-    """Return a run's row with the usage that is recorded under open leases, which isn't in it yet."""
+    """Return a run's row with the usage recorded under open leases, which the row doesn't include yet."""
     usage = run.usage
     for row in held:
         if row.recorded.entries and row.execution.status is ExecutionStatus.LEASED:
@@ -73,14 +73,14 @@ def with_open_leases(run: Run, held: Iterable[OpenExecution]) -> Run:
 
 
 def used_of(run: Run) -> Budget:
-    """Return the usage in the shape of a budget; of wall time, the limit that is known to have passed."""
+    """Return the usage in the form of a budget; for wall time, the limit that has passed."""
     return Budget(
         input_tokens=run.usage.input_tokens,
         output_tokens=run.usage.output_tokens,
         cost_micros=run.usage.cost_micros,
         tasks=run.tally.tasks,
         wall_ms=run.tally.wall_over_ms,
-        # The iteration after the last allowed one is entered, but nothing of it is dispatched.
+        # The iteration after the last allowed one is entered, but none of its steps is dispatched.
         iterations=min(_iteration(run), run.budget.iterations or _iteration(run)),
     )
 
@@ -90,7 +90,7 @@ def _iteration(run: Run) -> int:
 
 
 def allows_task(run: Run, task: Task) -> bool:
-    """Return whether a task may be offered: it was counted before, or one more is allowed."""
+    """Return whether a task may be offered: it was counted before, or the budget allows one more."""
     limit = run.budget.tasks
     return not limit or is_counted(task) or run.tally.tasks < limit
 
@@ -101,7 +101,7 @@ def no_more_tasks(run: Run) -> tuple[UsedUp, ...]:
 
 
 def is_counted(task: Task) -> bool:
-    """Return whether the task was offered since it was defined: then it has an allowance of attempts."""
+    """Return whether the task was offered since it was defined, and so has an allowance of attempts."""
     return task.allowance > 0
 
 
@@ -135,15 +135,15 @@ def remaining(run: Run, now_us: int) -> Budget:
 
 
 def wall_used_ms(run: Run, now_us: int) -> int:
-    """Return the milliseconds since the run's first lease; 0: it had none yet."""
+    """Return the milliseconds since the run's first lease, or 0 before it."""
     since_ms = (now_us - run.started_us) // 1_000 if run.started_us else 0
     return max(since_ms, run.tally.wall_over_ms)
 
 
 def arm_wall(draft: Draft) -> None:
-    """Set the timer of the wall time's rest.
+    """Set the timer for the rest of the wall time.
 
-    The store's clock decides when it is over; a limit that passed long ago is due at once.
+    The store's clock decides when it is over; a limit that has passed is due at once.
     """
     run = draft.run
     limit_ms = run.budget.wall_ms

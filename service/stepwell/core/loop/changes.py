@@ -1,8 +1,8 @@
 """The changes that an event of a draft collects, typed by row.
 
-The fields are keyword arguments of `Draft.change_run` and so on. They are dictionaries and not records,
-because a draft makes several of them for each event and merges those of one row: as dictionaries they
-cost nothing. The names and types are those of the deltas in `records/events.py`.
+The fields are keyword arguments of `Draft.change_run` and so on. They are dictionaries instead of
+records, because a draft makes several for each event and merges those of one row, which
+dictionaries do cheaply. Names and types are those of the deltas in `records/events.py`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class ExecutionFields(ReportFields, total=False):
 
 
 class ExecutionDelta(ExecutionFields, total=False):
-    """All that an event changes in an execution; the kind stands in that which creates it."""
+    """An event's changes in an execution; the event that creates the execution has its kind."""
 
     kind: StepKind
 
@@ -156,7 +156,7 @@ class EventFields(TypedDict, total=False):
 
 
 class EventDraft:
-    """An event whose delta still grows."""
+    """An event whose delta is still growing."""
 
     __slots__ = ("executions", "fields", "kind", "questions", "run", "tasks")
 
@@ -170,7 +170,7 @@ class EventDraft:
 
     @property
     def is_empty(self) -> bool:
-        """True: it has no delta."""
+        """True if the delta is empty."""
         return not (self.run or self.tasks or self.executions or self.questions)
 
     def finish(self, number: int, version: int, time_us: int) -> Event:

@@ -1,7 +1,7 @@
-"""Makes the checkpoint of a commit that has a name, and decides when one has a base.
+"""Makes the checkpoints of named commits, and decides which of them have a base.
 
-A base costs as much as its rows, and saves the folding of the events before it. So there is one where the
-events since the last base outweigh it, counted in events and rows: every replica counts the same.
+A base costs as much as its rows, and saves folding the events before it. A checkpoint therefore has
+one if the events since the last base outnumber the rows, which every replica counts alike.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from stepwell.core.records.fold import Rows
 from stepwell.core.records.model import Run
 
 BASE_EVENTS_MIN = 512
-"""Events since the last base below which there is no other: one read returns so many."""
+"""The fewest events between two bases: as many as one read returns."""
 
 
 def made(
     run: Run, events: Sequence[Event], before: Checkpoint | None, rows: Callable[[], Rows]
 ) -> Checkpoint | None:
-    """Return the checkpoint of the commit with these events; None: it has no name.
+    """Return the checkpoint of the commit with these events, or None if the commit has no name.
 
-    `before` is the run's checkpoint before, `rows` returns those that can still change after the commit.
+    `before` is the run's previous checkpoint; `rows` returns the rows that can still change after
+    the commit.
     """
     named = [event for event in events if event.type in NAMED]
     if not named:

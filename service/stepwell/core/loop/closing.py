@@ -1,4 +1,4 @@
-"""Closes executions and runs: what is open ends, and its workers are notified."""
+"""Closes executions and runs: ends everything that is open, and notifies its workers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def close(
 ) -> None:
     """End an execution and its lease; with a `reason`, the worker that still holds it is notified.
 
-    It may be closed already where several executions are closed together.
+    The execution may be closed already if several are closed together.
     """
     now = draft.executions.get(execution.execution_id, execution)
     if now.status not in OPEN:
@@ -63,7 +63,7 @@ def close(
 def end_execution(
     draft: Draft, execution: Execution, status: ExecutionStatus, report: ReportFields
 ) -> None:
-    """End an open execution, whose lease is ended; if its outcome was unknown, its RECONCILE step ends, too."""
+    """End an open execution whose lease has ended; if its outcome was unknown, also end its RECONCILE step."""
     fields: ExecutionFields = {**report, "status": status, "ended_us": draft.context.now_us}
     draft.change_execution(execution, **fields)
     if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
@@ -74,7 +74,7 @@ def end_execution(
 
 
 def revoke(draft: Draft, execution: Execution, reason: str) -> None:
-    """Have the worker notified that its lease is over."""
+    """Notify the worker that its lease has ended."""
     draft.revoked.append(
         Revoked(execution_id=execution.execution_id, worker_id=execution.worker_id, reason=reason)
     )
@@ -111,7 +111,7 @@ def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, r
     """Close every open execution, question and wait; their tasks go to `task_status`."""
     for execution in tuple(draft.open_executions()):
         if execution.begun and task_status is TaskStatus.PENDING:
-            # It may have taken effect, so it must not run again when the run is resumed.
+            # It may have taken effect, so a resume must not run it again.
             make_unknown(draft, execution)
             revoke(draft, execution, reason)
             continue
@@ -150,7 +150,7 @@ def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
         ended_us=draft.context.now_us,
     )
     if draft.state.questions or draft.changed_questions:
-        # Calls of it may have asked what it did without.
+        # Its calls may have asked questions without waiting for the answers.
         withdraw_questions(draft, task_id)
     drop_total_timer(draft, task_id)
 
@@ -161,12 +161,12 @@ def skip_dependents(draft: Draft, task_id: str) -> None:
         if draft.task(dependent).status is TaskStatus.PENDING:
             draft.change_task(dependent, status=TaskStatus.SKIPPED, ended_us=draft.context.now_us)
             if draft.task(dependent).attempts or draft.spec(dependent).idempotency_key:
-                # It was offered, or waited for its key, before a plan defined its dependencies anew.
+                # It was offered, or waited for its key, before a plan redefined its dependencies.
                 drop_total_timer(draft, dependent)
 
 
 def failed_for_the_run(draft: Draft, task_id: str) -> bool:
-    """Return whether a task is FAILED and its policy is that the run fails with it."""
+    """Return whether a task is FAILED with a policy that fails the run."""
     failed = draft.task(task_id).status is TaskStatus.FAILED
     return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
 
@@ -189,14 +189,14 @@ def pause_run(draft: Draft, why: PauseReason, reason: str) -> None:
 
 
 def fail_run(draft: Draft, failure: Failure) -> None:
-    """End the run as FAILED and revoke its leases; a resume runs the cut-off steps again."""
+    """End the run as FAILED and revoke its leases; a resume runs the interrupted steps again."""
     draft.event(EventType.RUN_FAILED, message=failure.message)
     close_open(draft, ExecutionStatus.CANCELLED, TaskStatus.PENDING, "the run failed")
     end_run(draft, RunStatus.FAILED, {"failure": failure})
 
 
 def end_run(draft: Draft, status: RunStatus, fields: RunFields) -> None:
-    """End the run within the current event: it has no timers any more and is blocked on nothing."""
+    """End the run within the current event, with its timers and what it is blocked on."""
     now_us = draft.context.now_us
     fields = {**fields, "status": status, "ended_us": now_us, "pause_reason": PauseReason.NONE}
     if draft.run.blocked_on is not BlockedKind.NONE:

@@ -1,4 +1,4 @@
-"""The circumstances of a decision: all that it depends on besides the run and its signals."""
+"""The circumstances of a decision: everything that it depends on besides the run and its signals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stepwell.core.records.states import StepKind
 
 
 class KeyState(StrEnum):
-    """The state of an idempotency key of the tenant and pipeline, as it was found."""
+    """The state of an idempotency key of the tenant and pipeline, as read from the store."""
 
     FREE = "FREE"
-    """No run has it. It isn't reserved, so nothing may be leased under it."""
+    """No run has the key. It isn't reserved, so nothing may be leased under it."""
     OURS = "OURS"
-    """The run has reserved it: this decision's commit may lease a task under it."""
+    """The run has reserved the key, so this decision's commit may lease a task under it."""
     TAKEN = "TAKEN"
-    """Another run has a task under way with it, or is about to lease one."""
+    """Another run is executing a task with the key, or is about to lease one."""
     DONE = "DONE"
     """Another run has completed a task with it."""
     UNKNOWN = "UNKNOWN"
@@ -25,15 +25,15 @@ class KeyState(StrEnum):
 
 
 class KeyFound(Record, frozen=True, kw_only=True):
-    """The finding about one idempotency key."""
+    """The state found for one idempotency key."""
 
     state: KeyState
     run_id: str = ""
-    """With TAKEN and DONE: the other run."""
+    """With TAKEN or DONE: the other run."""
     execution_id: str = ""
     """With DONE: the execution that completed the task."""
     result: Payload | None = None
-    """With DONE: its result. Absent: it has no bytes."""
+    """With DONE: the result. Absent: it has no bytes."""
 
 
 class FreeWorker(Record, frozen=True, kw_only=True):
@@ -45,12 +45,12 @@ class FreeWorker(Record, frozen=True, kw_only=True):
     tasks: tuple[TaskPattern, ...] = ()
     version: str = ""
     stages: tuple[StepKind, ...] = ()
-    """REFLECT and SYNTHESIZE, if its agent has them; for a run without stages of its own."""
+    """The stages (REFLECT, SYNTHESIZE) that its agent has; for a run without stages of its own."""
     credits: int = 1
-    """The number of steps it may be assigned now."""
+    """The number of steps that it may be assigned now."""
 
     def takes(self, kind: StepKind, type_: str, role: str, pin: str) -> bool:
-        """Return whether it does such steps."""
+        """Return whether the worker does such steps."""
         return (
             kind in self.kinds
             and does(self.tasks, kind, type_, role)
@@ -59,32 +59,32 @@ class FreeWorker(Record, frozen=True, kw_only=True):
 
 
 class Grants(Record, frozen=True, kw_only=True):
-    """The leases that a decision may grant to workers which are free at this replica."""
+    """The leases that a decision may grant to free workers of this replica."""
 
     workers: tuple[FreeWorker, ...] = ()
     """Free workers, the next one first."""
     tokens: tuple[str, ...] = ()
-    """Unused lease tokens, at least as many as may be granted."""
+    """Unused lease tokens, at least as many as there may be leases."""
     room: int | None = None
-    """The number of steps that a limit of the run's queue still allows; None: no limit."""
+    """The number of further steps that the queue's limit allows; None: no limit."""
     counted: frozenset[str] = frozenset()
-    """Executions of the run that count against that limit: each one that ends makes room."""
+    """Executions of the run that count against that limit, each of which frees a place when it ends."""
 
 
 class Context(Record, frozen=True, kw_only=True):
-    """All that a decision depends on besides the run and its signals."""
+    """Everything that a decision depends on besides the run and its signals."""
 
     commit_id: str = ""
     """The id of the commit that the decision makes."""
     now_us: int = 0
-    """The store's time, for the moments that people read; it decides nothing."""
+    """The store's time, for moments that people read; no decision depends on it."""
     seed: int = 0
     """The seed of the jitter in back-offs."""
     lease_ms: int = 30_000
-    """The length of a lease if its task names none."""
+    """The length of a lease if its task sets none."""
     keys: dict[str, KeyFound] = {}
-    """The findings by idempotency key; `Transition.asked_keys` has those that are missing."""
+    """The state of each idempotency key; `Transition.asked_keys` has missing ones."""
     messages: dict[tuple[str, int], tuple[Message, ...]] = {}
-    """The messages of journal entries by the execution that recorded them, and the number of its entries that were known
-    before they were read; `Transition.asked_messages` has those that are missing."""
+    """Messages of journal entries, by the execution that recorded them and the number of entries
+    known when they were read; `Transition.asked_messages` has missing ones."""
     grants: Grants = Grants()

@@ -19,7 +19,7 @@ _NO_SESSION = Session()
 
 
 def new_of(messages: Sequence[Message], after: int, appended: int) -> Sequence[Message]:
-    """Return those of a worker's messages that come after the `appended` ones; `after` precede the first of these."""
+    """Return the messages that come after the `appended` ones; `after` precede the first of them."""
     return messages[max(0, appended - after) :]
 
 
@@ -30,9 +30,9 @@ def append(
     session: Session,
     fields: ReportFields,
 ) -> None:
-    """Append messages within the current event; adds to the execution's changed fields.
+    """Append messages within the current event; add to the execution's changed fields.
 
-    `session` is the session of messages that name none.
+    `session` is for messages that name no session.
     """
     if not messages:
         return

@@ -1,4 +1,4 @@
-"""Deliveries: what each kind of step does with the result that its worker sends."""
+"""Deliveries: applies the result that a worker sends, by kind of step."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from stepwell.core.records.states import (
 
 
 def deliver(draft: Draft, delivery: Delivery) -> Reply:
-    """Apply a worker's delivery, if the worker still holds the execution's lease, and keep its receipt."""
+    """Apply a worker's delivery if the worker still holds the lease, and keep its receipt."""
     execution = leased_by(draft, delivery.execution_id, delivery.token, ends=True)
     if execution is None:
         return LEASE_LOST

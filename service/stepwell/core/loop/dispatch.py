@@ -1,7 +1,7 @@
-"""Dispatch: offers the steps that can run now, and keeps the run's status in line with what is open.
+"""Dispatch: offers the steps that can run now, and updates the run's status.
 
-`settle` and `update_status` end every transition. They may be called on any state and change nothing if
-there is nothing to do; so a resume needs no code of its own.
+`settle` and `update_status` end every transition. They may be called on any state and change
+nothing if there is nothing to do, so a resume needs no separate code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from stepwell.core.records.states import (
 
 
 def settle(draft: Draft) -> None:
-    """Move the phase on while it can move; offer the steps that can run, and lease those that can be at once."""
+    """Advance the phase as far as possible; offer the steps that can run, and lease as many as possible at once."""
     if not draft.run.ended:
         if draft.suspended or draft.run.step_waits:
             wake_by_budget(draft)
@@ -111,7 +111,7 @@ def _add(
     task: TaskSpec | None = None,
     task_fields: TaskFields | None = None,
 ) -> bool:
-    """Create an execution; return whether it is leased at once, and its task's `task_fields` changed with that."""
+    """Create an execution; return whether it is leased at once, which also changes its task's `task_fields`."""
     spec = draft.run.spec
     fields: ExecutionFields = {
         "iteration": draft.run.iteration,
@@ -132,7 +132,7 @@ def _add(
 
 
 def _offer(draft: Draft, turns: Turns | None) -> bool:
-    """Offer the steps that find a place; return whether tasks were settled by their keys instead."""
+    """Offer the steps that fit; return whether tasks were settled by their keys instead."""
     run = draft.run
     delay_ms = run.spec.start_delay_ms if run.version == 0 else 0
     is_open = list(draft.open_executions())
@@ -150,14 +150,14 @@ def _offer(draft: Draft, turns: Turns | None) -> bool:
 
 
 def _running(executions: Iterable[Execution]) -> list[Execution]:
-    """Return the executions that take a place: all but those whose outcome is unknown."""
+    """Return the executions that take a place, which all do except those with an unknown outcome."""
     unknown = ExecutionStatus.UNKNOWN_OUTCOME
     return [one for one in executions if one.status is not unknown]
 
 
 def _wants_step(draft: Draft, is_open: Sequence[Execution], running: Sequence[Execution]) -> bool:
-    """Return whether the phase's step is neither open nor suspended, and finds a place."""
-    # After an answer that asked for a plan, tasks may still be leased while the PLAN step runs.
+    """Return whether the phase's step is neither open nor suspended, and fits."""
+    # After an answer that asks for a plan, tasks may still be leased while the PLAN step runs.
     kind = STEP_OF_PHASE[draft.run.phase]
     has_place = len(running) < draft.run.spec.max_parallel
     waits = bool(draft.run.step_waits)
@@ -178,7 +178,7 @@ def _has_more(draft: Draft, is_open: Sequence[Execution], running: Sequence[Exec
 def _offer_reconciles(
     draft: Draft, running: Sequence[Execution], turns: Turns | None
 ) -> Sequence[Execution]:
-    """Offer RECONCILE steps while there are places; return the executions that take a place then."""
+    """Offer RECONCILE steps while there are places; return the executions that then take a place."""
     places = draft.run.spec.max_parallel - len(running)
     for task_id in list(islice(reconcile.wanted(draft), max(0, places))):
         offer_reconcile(draft, task_id, turns=turns)
@@ -190,8 +190,8 @@ def _offer_tasks(
 ) -> bool:
     """Fill the free places with tasks; pause the run if only tasks beyond its task budget remain.
 
-    A task that takes a result by its key, or waits for its key, takes no place. Returns whether one took
-    a result.
+    A task that reuses a result by its key, or waits for its key, takes no place. Returns whether
+    any task reused a result.
     """
     places = draft.run.spec.max_parallel - len(running)
     idle, one_too_many, known = not running, False, 0
@@ -234,7 +234,7 @@ def _run_out(draft: Draft, used_up: tuple[budgets.UsedUp, ...]) -> None:
 
 
 def update_status(draft: Draft) -> None:
-    """Bring the run's `status` and `blocked_on` in line with its open executions, unless it has ended."""
+    """Update the run's `status` and `blocked_on` from its open executions, unless it has ended."""
     if draft.run.ended:
         return
     leased = False
@@ -242,18 +242,18 @@ def update_status(draft: Draft) -> None:
     for execution in draft.open_executions():
         if execution.status is ExecutionStatus.LEASED:
             leased = True
-            break  # Whatever else is open, the run goes on and is blocked on nothing.
+            break  # Whatever else is open, the run continues and is blocked on nothing.
         if execution.status is ExecutionStatus.READY:
             known = draft.is_new(execution) or draft.run.blocked_on is not BlockedKind.WORKER
             delay = execution.delay_ms if known else 0
             delay_ms = delay if delay_ms is None else min(delay, delay_ms)
     run = draft.run
     if leased and run.status is RunStatus.RUNNING and run.blocked_on is BlockedKind.NONE:
-        return  # Most transitions of a run end like this, and both stand already.
+        return  # Most transitions end like this, with both fields already correct.
     if run.status is not RunStatus.PAUSED:
         started = RunStatus.RUNNING if run.started_us else RunStatus.QUEUED
         going = leased or delay_ms is not None or idempotency.continues(draft.timers.values())
-        # Before its first lease a run can wait only for a key, and is QUEUED all the same.
+        # Before its first lease a run can wait only for a key, and still counts as QUEUED.
         status = started if going or not run.started_us else RunStatus.WAITING
         if status is not run.status:
             draft.change_run(status=status)

@@ -1,7 +1,7 @@
 """A draft of a transition: an overlay over a `RunState` that `advance` writes to.
 
-Rows change only through `change_run`, `change_task`, `change_execution` and `put_question`; each of them
-changes the row *and* the delta of the current event. So no event can miss a change (S20).
+Rows change only through `change_run`, `change_task`, `change_execution` and `put_question`; each
+changes both the row and the delta of the current event, so no event can miss a change (S20).
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ _OF_A_DEFINITION = (
     *("revision", "result_id", "result_run_id", "deduplicated_from", "failure", "question_id"),
     *("previous", "losses", "messages", "started_us", "ended_us", "held_key", "key_run_id"),
 )
-"""Fields of a task that are reset when a plan defines it anew. Attempt numbers never are."""
+"""Fields of a task that are reset when a plan redefines it. Attempt numbers never are."""
 
 
 class Draft:
-    """The run as the transition will leave it: its changes, on top of a state that stays as it is."""
+    """The run after the transition: changes on top of a state that stays unchanged."""
 
     def __init__(self, state: RunState, context: Context) -> None:
         self.state = state
@@ -89,7 +89,7 @@ class Draft:
         self.input: Payload | None = None
         self.request: RequestRecord | None = None
         self.called = False
-        """A command was applied."""
+        """True if a command was applied."""
         self._caller: Called | None = None
         self.outcomes: dict[str, Outcome] = {}
         self.leases: list[Lease] = []
@@ -99,7 +99,7 @@ class Draft:
         self.entries: tuple[JournalWrite, ...] = ()
         self.forgotten: tuple[JournalWrite, ...] = ()
         self.suspended: Set[str] = state.suspended
-        """Tasks that wait in a call."""
+        """Tasks that are suspended."""
         self.asked_keys: dict[str, bool] = {}
         self.asked_messages: tuple[tuple[str, int], ...] = ()
         self.revoked: list[Revoked] = []
@@ -111,7 +111,8 @@ class Draft:
         self._events: list[EventDraft] = []
         self._runnable = Runnable(state, self.tasks)
 
-    # --- events and the rows they change ----------------------------------------------------------
+    # --- events and the rows that they change
+    # ----------------------------------------------------------
 
     @property
     def changed(self) -> bool:
@@ -127,7 +128,7 @@ class Draft:
 
     @contextmanager
     def called_by(self, caller: Called) -> Generator[None]:
-        """Let the events of this command name its caller, and the run its last one."""
+        """Name the caller of a command in its events and in the run."""
         self.called = True
         before, self._caller = len(self._events), caller
         yield
@@ -147,8 +148,9 @@ class Draft:
     def change_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
         """Change fields of a task's row; the run's counts and the task's dependents follow.
 
-        A task that moves on waits for its key no more, and one that ends without a result gives it up. So does
-        one whose dependency is to run again: that one may wait for the same key.
+        A task that changes its status no longer waits for its key, and releases it if it ends
+        without a result. A task whose dependency runs again also releases its key, because the
+        dependency may wait for it.
         """
         before = self.task(task_id)
         status = fields.get("status", before.status)
@@ -178,7 +180,7 @@ class Draft:
     def add_execution(
         self, execution_id: str, kind: StepKind, **fields: Unpack[ExecutionFields]
     ) -> Execution:
-        """Create an execution; the event holds those of its fields that are not empty."""
+        """Create an execution; the event has its non-empty fields."""
         given = cast("ExecutionFields", {name: value for name, value in fields.items() if value})
         execution = Execution(execution_id=execution_id, kind=kind, **given)
         self.executions[execution_id] = execution
@@ -207,18 +209,18 @@ class Draft:
         self._events[-1].questions[question.question_id] = question
 
     def put_outcome(self, outcome: Outcome) -> None:
-        """Keep what an execution leaves behind."""
+        """Keep the results of an execution."""
         self.outcomes[outcome.execution_id] = outcome
 
     def put_receipt(self, execution_id: str, receipt: str) -> None:
-        """Keep the receipt of the delivery that ended an execution, beside its outcome if it left one."""
+        """Keep the receipt of the delivery that ended an execution, with its outcome if it left one."""
         outcome = self.outcomes.get(execution_id) or Outcome(execution_id=execution_id)
         self.outcomes[execution_id] = replace(outcome, receipt=receipt)
 
     def adopt_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
-        """Let a task of a fork's plan stand as it stood in the parent.
+        """Take over a task of a fork's plan with its state in the parent.
 
-        This is no move of the loop: nothing happened to the task here.
+        This is no move of the loop, because nothing happened to the task here.
         """
         before = self.task(task_id)
         after = self.tasks[task_id] = replace(before, **fields)
@@ -228,11 +230,12 @@ class Draft:
             self._runnable.task_moved(task_id, before.status, after.status)
 
     def put_plan(self, plan: Plan) -> None:
-        """Put a plan in force; its PLAN_ACCEPTED event is the current one.
+        """Put a plan in force; the current event is its PLAN_ACCEPTED.
 
-        New tasks, changed ones, and ones that an earlier plan had dropped start anew. Equal tasks carry
-        over. Unsettled tasks that the plan doesn't name are CANCELLED. The caller has closed the open
-        executions of all that don't carry over (`plans.close_dropped`).
+        New tasks, changed tasks, and tasks that an earlier plan had dropped start from the
+        beginning. Equal tasks carry over. Unsettled tasks that the plan doesn't name are CANCELLED.
+        The caller has closed the open executions of tasks that don't carry over
+        (`plans.close_dropped`).
         """
         self.plan = plan
         self.graph = self.graph.with_plan(plan.tasks)
@@ -277,7 +280,7 @@ class Draft:
         return self.graph.specs[task_id]
 
     def held(self, execution_id: str) -> OpenExecution | None:
-        """Return an open execution with its lease; None: it is not open."""
+        """Return an open execution with its lease, or None if it is not open."""
         row = self.state.open.get(execution_id)
         changed = self.executions.get(execution_id)
         if changed is not None:
@@ -325,7 +328,7 @@ class Draft:
                 yield one
 
     def open_question(self, question_id: str) -> Question | None:
-        """Return a question that waits for an answer; None: it does not."""
+        """Return a question that waits for an answer, or None if it doesn't."""
         one = self.changed_questions.get(question_id) or self.state.questions.get(question_id)
         return one if one is not None and one.status is QuestionStatus.OPEN else None
 
@@ -334,7 +337,7 @@ class Draft:
         return self._runnable.waiting(task_id)
 
     def pop_runnable(self) -> str | None:
-        """Return the next PENDING task that waits for nothing, each once; None: none is left."""
+        """Return the next PENDING task that waits for nothing, each task once; None if none is left."""
         return self._runnable.pop()
 
     # --- counting ------------------------------------------------------------------------------------
@@ -368,7 +371,7 @@ class Draft:
         return [one for one in made if one.status is ExecutionStatus.READY and one.delay_ms == 0]
 
     def _granted(self) -> tuple[Lease, ...]:
-        """Return the leases, but for those that were granted and ended in this same transition."""
+        """Return the leases, except those that were granted and ended in this same transition."""
         leased = ExecutionStatus.LEASED
         rows = self.executions
         return tuple([one for one in self.leases if rows[one.execution_id].status is leased])
@@ -377,7 +380,7 @@ class Draft:
         """Return the transition."""
         if not self._events:
             return Transition(run=self.state.run, replies=replies, asked_keys=self.asked_keys)
-        # A wait that ends in the commit of the lease that ends it: EXECUTION_LEASED tells all of it.
+        # A wait that ends with a lease in the same commit is told by EXECUTION_LEASED alone.
         blocked = EventType.RUN_BLOCKED
         events = [one for one in self._events if one.kind is not blocked or not one.is_empty]
         events = events or self._events

@@ -1,4 +1,4 @@
-"""Expiries by the store's clock: leases that end, and timers, each of whose names has its rule."""
+"""Expiries by the store's clock: leases that end, and timers, with a rule for each name."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def lease_expired(draft: Draft, one: LeaseExpired) -> Reply:
         else f"worker {execution.worker_id!r} was not heard of for the length of the lease"
     )
     why = one.reason or why
-    # A worker that has begun may go on without a lease: its late delivery settles the outcome. A worker
-    # that never received the assignment needs no notification of its end.
+    # A worker that has begun may continue without a lease: its late delivery settles the outcome. A
+    # worker that never got the assignment needs no notice of its end.
     if one.timed_out or not (execution.begun or one.undelivered):
         revoke(draft, execution, why)
     if execution.begun:
@@ -112,7 +112,7 @@ def timer_due(draft: Draft, one: TimerDue) -> Reply:
 
 
 def _wall_over(draft: Draft, limit_ms: int) -> None:
-    """Pause a run whose wall time is over, unless that limit was raised meanwhile."""
+    """Pause a run whose wall time is over, unless the limit was raised meanwhile."""
     run = draft.run
     if limit_ms != run.budget.wall_ms or run.tally.wall_over_ms >= limit_ms:
         return
@@ -128,7 +128,8 @@ def _wall_over(draft: Draft, limit_ms: int) -> None:
 def _total_over(draft: Draft, task_id: str) -> None:
     """Fail a task whose total time-out passed, whatever it is doing.
 
-    A replica that is behind may not know the task yet: the run is read before nothing is done.
+    A replica that is behind may not know the task yet, so the run is read before the timer is
+    ignored.
     """
     if task_id not in draft.graph.specs or draft.task(task_id).status in SETTLED:
         return

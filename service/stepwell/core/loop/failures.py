@@ -43,7 +43,8 @@ def fail_attempt(
 ) -> None:
     """End an attempt that failed or timed out; then retry it or let its step fail.
 
-    `report` is the worker's last one; `has_event`: the current event is about this failure already.
+    `report` is the worker's last report; `has_event` says that the current event is already about
+    this failure.
     """
     if not has_event:
         _report_end(draft, execution, status, failure)
@@ -62,7 +63,7 @@ def lose_attempt(
 ) -> Reply:
     """End an attempt that was lost with this worker instance; then retry it or let its step fail.
 
-    The reply's reason is POISON where the step was found to be that.
+    The reply's reason is POISON if the step was found to be poison.
     """
     _report_end(draft, execution, ExecutionStatus.LOST, failure)
     end_attempt(draft, execution, ExecutionStatus.LOST, expired, failure)
@@ -77,7 +78,7 @@ def lose_attempt(
         )
         _fail_step(draft, execution, poison)
         return Reply(reason=POISON, message=poison.message)
-    # A step that is never to run twice doesn't, whoever is to blame.
+    # A step that must never run twice doesn't, whatever caused the loss.
     if losses.count <= policy.max_losses > 0 and retry.may_retry(policy, failure):
         _try_again(draft, execution, policy, losses.count)
     else:
@@ -97,7 +98,7 @@ def _report_end(
 
 
 def _fail_step(draft: Draft, execution: Execution, failure: Failure) -> None:
-    """Let a step fail whose last attempt has ended."""
+    """Fail a step whose last attempt has ended."""
     if execution.kind is StepKind.TASK:
         fail_task(draft, execution.task_id, failure, execution.execution_id)
     elif execution.kind is StepKind.RECONCILE:
@@ -110,9 +111,9 @@ def _fail_step(draft: Draft, execution: Execution, failure: Failure) -> None:
 def _try_again(
     draft: Draft, execution: Execution, policy: RetryPolicy, count: int, least_ms: int = 0
 ) -> None:
-    """Offer the next attempt after the back-off that follows the `count`-th failure, or loss.
+    """Offer the next attempt after the back-off of the `count`-th failure or loss.
 
-    `least_ms`: no sooner than this.
+    The back-off is at least `least_ms`.
     """
     chance = retry.chance_of(draft.context.seed, execution.execution_id)
     is_task = execution.kind is StepKind.TASK
@@ -127,7 +128,7 @@ def _policy_of(draft: Draft, execution: Execution) -> RetryPolicy:
 
 
 def _spend(draft: Draft, execution: Execution) -> int:
-    """Count a failed attempt, within the current event; return their number in this allowance."""
+    """Count a failed attempt, within the current event; return the number of failed attempts in this allowance."""
     run = draft.run
     if execution.kind is StepKind.RECONCILE:
         return reconcile.spend(draft, execution.task_id)
@@ -141,16 +142,16 @@ def _spend(draft: Draft, execution: Execution) -> int:
 
 
 def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = "") -> None:
-    """Settle a task as FAILED; its failure policy decides what follows for the run."""
+    """Settle a task as FAILED; its failure policy decides the consequence for the run."""
     draft.event(
         EventType.TASK_FAILED, task_id=task_id, execution_id=execution_id, message=failure.message
     )
     now_us = draft.context.now_us
     fields: TaskFields = {"status": TaskStatus.FAILED, "failure": failure, "ended_us": now_us}
     if draft.task(task_id).allowance != draft.run.allowance:
-        # Its time is over, or a person decided, before any attempt in this allowance was spent.
+        # It timed out or was stopped by a person before it used an attempt of this allowance.
         fields |= {"spent": 0, "allowance": draft.run.allowance}
-    # An answered question stays for the attempts that a resume or a retry may bring.
+    # An answered question stays for the attempts of a later resume or retry.
     if withdraw_questions(draft, task_id):
         fields["question_id"] = ""
     draft.change_task(task_id, **fields)

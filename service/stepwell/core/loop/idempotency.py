@@ -1,19 +1,19 @@
-"""Idempotency keys: the one that every step has, and those that a planner set.
+"""Idempotency keys: the key that every step has, and keys that a planner set.
 
-A step's key is for the systems that its function calls. It is the same in all its attempts and differs from
-that of every other step, so that none of them is answered with another step's result.
+A step's key is for the systems that its function calls. It is the same in all its attempts and
+differs from every other step's key, so that no system returns another step's result. Of a tenant's
+and pipeline's tasks with the same planner's key only one runs at a time, and once one is COMPLETED
+the others reuse its result. Within a run `Draft.pop_runnable` passes over the others. Across runs
+the store has one reservation for each key:
 
-Of the tasks of a tenant and pipeline with the same planner's key only one is under way at a time, and once
-one is COMPLETED the others take its result. Within a run `Draft.pop_runnable` passes over the others.
-Across runs the store has one reservation for each key:
-
-1. Before a task is offered, the store is asked who has its key (`turn_of`). Another run: the task waits.
+1. Before a task is offered, the store is asked who has its key (`turn_of`). If another run has it,
+   the task waits.
 2. Before its first lease, the run reserves the key; the commit of the lease sets `Task.held_key`.
 3. The task holds the key until it is settled, and as long as it is COMPLETED.
 
-A reservation names the run's commit on which it was decided. So whoever finds one reads that run: a task
-holds the key; or that commit is still the last one, and the lease may come with the next; or the
-reservation came to nothing, and is replaced (`engine/keys.py`).
+A reservation names the run's commit on which it was decided. Another run that finds a reservation
+reads the named run: a task there holds the key; or that commit is still its last, so the lease may
+come with the next; or the reservation is void, and is replaced (`engine/keys.py`).
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from stepwell.core.records.step_journal import journal_of
 MORE_TIMER = "deduplicate"
 """Due at once: this commit could not decide on all tasks with keys."""
 KEY_TIMER = "key"
-"""Due when the store is asked anew for the keys that tasks wait for, if nobody says before that one is free."""
+"""Due when the store is asked again for the keys that tasks wait for, unless one is reported free before."""
 KEY_FREED = "key freed"
-"""Named like a timer and never set: a run that has had a key, for which tasks wait here, has it no more."""
+"""Named like a timer and never set: a run that had a key, for which tasks wait here, no longer has it."""
 LOOK_AGAIN_MS = 30_000
 ASK_AGAIN_MS = 2_000
-"""After the store could not be asked."""
+"""The pause after the store could not be asked."""
 TOTAL_TIMER = "total:"
 """Prefix of a task's total time-out; the task's id follows."""
 
 
 def key_of(state: RunState, execution: Execution) -> str:
-    """Return the idempotency key of an execution's step: the planner's, or one that names the step.
+    """Return the idempotency key of an execution's step: the planner's, or a key that names the step.
 
-    It names the run and, of a task, the id and the plan revision that defined it; of PLAN, the revision that
-    it follows; of REFLECT and SYNTHESIZE, the iteration. A RECONCILE step has the key of its task.
+    The latter names the run and, for a task, its id and the plan revision that defined it; for
+    PLAN, the revision before it; for REFLECT and SYNTHESIZE, the iteration. A RECONCILE step has
+    its task's key.
     """
     run, task_id = state.run, execution.task_id
     if task_id:
@@ -58,20 +59,20 @@ def key_of(state: RunState, execution: Execution) -> str:
 
 
 class Turn(Enum):
-    """The way of a task that nothing in its run holds up."""
+    """The next move of a task that nothing in its run holds up."""
 
     RUN = auto()
-    """It may be offered."""
+    """The task may be offered."""
     SETTLED = auto()
-    """It has taken the result of another task of its key."""
+    """The task has reused the result of another task with its key."""
     ASK = auto()
-    """The store must be asked for its key first, here or in the next commit; it may take a place then."""
+    """The store must be asked for the key first, here or in the next commit; the task may then take a place."""
     WAIT = auto()
-    """It may not be offered in this commit."""
+    """The task may not be offered in this commit."""
 
 
 def turn_of(draft: Draft, task_id: str) -> Turn:
-    """Decide on a task by its key; settle it where another of its key has COMPLETED.
+    """Decide on a task by its key; settle it if another task with the key has COMPLETED.
 
     A key that the store must be asked for is added to `asked_keys`.
     """
@@ -120,14 +121,14 @@ def _turn_by(draft: Draft, task_id: str, found: KeyFound) -> Turn:
 def may_reserve(draft: Draft) -> bool:
     """Return whether this decision's commit may lease a task under a key that it has reserved.
 
-    A reservation that came to nothing is known by the run's next commit. A run that isn't there yet, or has
-    ended, may never have one.
+    The run's next commit shows that a reservation is void. A run that doesn't exist yet, or has
+    ended, may never make another commit.
     """
     return draft.state.run.version > 0 and not draft.state.run.ended
 
 
 def reserved(draft: Draft, task_id: str) -> KeyFound | None:
-    """Return who has the key under which a task is to be leased; None: the task may be leased.
+    """Return who has the key of a task that is about to be leased, or None if it may be leased.
 
     A key that isn't reserved yet is added to `asked_keys`.
     """
@@ -141,7 +142,7 @@ def reserved(draft: Draft, task_id: str) -> KeyFound | None:
 
 
 def wait(draft: Draft, task_id: str, run_id: str) -> None:
-    """Let a PENDING task wait for its key, which this other run has. Its total time-out runs meanwhile."""
+    """Make a PENDING task wait for its key, which this other run has. Its total time-out continues."""
     spec, before = draft.spec(task_id), draft.state.tasks.get(task_id)
     draft.change_task(task_id, key_run_id=run_id)
     draft.timers[KEY_TIMER] = Timer(name=KEY_TIMER, delay_ms=LOOK_AGAIN_MS)
@@ -154,21 +155,22 @@ def wait(draft: Draft, task_id: str, run_id: str) -> None:
 
 
 def waiting(draft: Draft) -> Iterator[str]:
-    """Yield the tasks that wait for a key which another run has."""
+    """Yield the tasks that wait for a key of another run."""
     for task_ids in draft.graph.keys.values():
         yield from (one for one in task_ids if draft.task(one).key_run_id)
 
 
 def ask_again(draft: Draft) -> None:
-    """Have the store asked anew for the keys that tasks wait for, within the current event."""
+    """Have the store asked again for the keys that tasks wait for, within the current event."""
     for task_id in tuple(waiting(draft)):
         draft.change_task(task_id, key_run_id="")
 
 
 def give_up(draft: Draft) -> None:
-    """Give up keys and waits within the event that ends the run.
+    """Release keys and end waits within the event that ends the run.
 
-    A task whose outcome is unknown keeps its key: it may have taken effect, and a resume takes it up again.
+    A task whose outcome is unknown keeps its key, because it may have taken effect and a resume
+    continues it.
     """
     ask_again(draft)
     for task_ids in draft.graph.keys.values():
@@ -179,7 +181,7 @@ def give_up(draft: Draft) -> None:
 
 
 def _copy_result(draft: Draft, task_id: str, found: KeyFound) -> None:
-    """Settle a task with another run's result. Its bytes are copied: that run may be deleted."""
+    """Settle a task with another run's result. The bytes are copied, because that run may be deleted."""
     execution_id = _next_id(draft, task_id)
     if found.result is not None:
         draft.put_outcome(Outcome(execution_id=execution_id, result=found.result))
@@ -232,10 +234,10 @@ def _next_id(draft: Draft, task_id: str) -> str:
 
 
 def continue_in_next_commit(draft: Draft) -> None:
-    """Have the next commit follow by itself: this one could not decide on all tasks with keys."""
+    """Make another commit follow at once, because this one could not decide on all tasks with keys."""
     draft.timers[MORE_TIMER] = Timer(name=MORE_TIMER, delay_ms=0)
 
 
 def continues(timers: Iterable[Timer]) -> bool:
-    """Return whether the next commit follows by itself, by the timers of this one."""
+    """Return whether another commit follows at once, by the timers of this one."""
     return any(one.name == MORE_TIMER and one.delay_ms >= 0 for one in timers)

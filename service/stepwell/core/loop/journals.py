@@ -1,9 +1,8 @@
-"""Journals of steps: the rows that tell of them, and what a lease's entries add to the run when it ends.
+"""Journals of steps: their state in the run's rows, and what a lease's entries add to the run at its end.
 
-Entries are written without the loop, under a lease. The commit that ends the lease, however it ends, adds the
-usage and the messages of its entries, each once: it is refused if the store has further entries by then.
-
-A step is named by its task's id; an empty one names the PLAN, REFLECT or SYNTHESIZE step of the run's phase.
+Entries are written under a lease, without the loop. The commit that ends the lease adds the usage
+and the messages of its entries once; the store refuses the commit if it has further entries. A step
+is named by its task's id; "" names the PLAN, REFLECT or SYNTHESIZE step of the run's phase.
 """
 
 from __future__ import annotations
@@ -71,14 +70,14 @@ def execution_of(draft: Draft, task_id: str) -> str:
 def end_lease(
     draft: Draft, execution: Execution, status: ExecutionStatus, fields: ReportFields
 ) -> None:
-    """Add what was recorded under a lease that ends within the current event, once.
+    """Add a lease's recorded usage and messages once, as it ends within the current event.
 
-    Adds to the execution's changed fields. `status` is that with which the lease ends.
+    Adds to the execution's changed fields. `status` is the status at the end of the lease.
     """
     execution_id = execution.execution_id
     held = draft.state.open.get(execution_id)
     if held is None or held.execution.status is not ExecutionStatus.LEASED:
-        return  # This very transition granted the lease.
+        return  # This same transition granted the lease.
     totals = held.recorded
     draft.fences[execution_id] = Fence(
         execution_id=execution_id, token=held.token, recorded=totals.entries
@@ -93,23 +92,23 @@ def end_lease(
         messages = _messages_of(draft, execution_id, totals.entries)
         conversations.append(draft, execution, messages, _NO_SESSION, fields)
     if status is ExecutionStatus.COMPLETED and execution.kind is not StepKind.TASK:
-        return  # The run's row tells of the next step by now.
+        return  # The run's row already describes the next step.
     journal = journal_at(draft, execution.task_id)
     _put_larger(draft, execution.task_id, journal, totals.entries, totals.bytes)
 
 
 def own_messages(draft: Draft, execution: Execution) -> int:
-    """Return how many messages the worker of an execution has appended, apart from those of its entries."""
+    """Return the number of messages that an execution's worker has appended, without those of its entries."""
     if not execution.recorded:
-        return execution.messages  # Its lease hasn't ended yet, or nothing was recorded under it.
+        return execution.messages  # Its lease hasn't ended yet, or recorded nothing.
     recorded = _messages_of(draft, execution.execution_id, execution.recorded)
     return execution.messages - len(recorded)
 
 
 def _messages_of(draft: Draft, execution_id: str, entries: int) -> Sequence[Message]:
-    """Return the messages of an execution's entries; none, and ask for them, where they aren't read yet.
+    """Return the messages of an execution's entries; if they aren't read yet, ask for them and return none.
 
-    Those that were read when fewer entries were known may lack some.
+    Messages that were read when fewer entries were known may be incomplete.
     """
     asked = (execution_id, entries)
     messages = draft.context.messages.get(asked)
@@ -136,7 +135,7 @@ def _put_larger(draft: Draft, task_id: str, journal: Journal, entries: int, size
 
 
 def count_tries_anew(draft: Draft, task_id: str) -> None:
-    """Let the tries of a step's calls so far count no more, within the current event."""
+    """Stop counting the tries of a step's calls so far, within the current event."""
     journal = journal_at(draft, task_id)
     tries_from = attempt_of(draft, task_id) + 1
     if journal.entries and journal.tries_from != tries_from:

@@ -1,7 +1,7 @@
 """Grants leases: to the worker that claimed a step, and to free workers for steps that become ready.
 
-A step that becomes ready is leased in the very commit that makes it so, if a worker is free: it is born LEASED.
-The claim finds all other steps, suspect ones among them: it leases them by `GrantLease`.
+If a worker is free, a step is leased in the same commit that makes it ready, so it is created
+LEASED. A claim finds all other steps, including suspect ones, and leases them by `GrantLease`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stepwell.core.records.states import (
 )
 
 SUSPECT = "SUSPECT"
-"""The reason for which a lease of a suspect step is refused to a worker that holds something else."""
+"""The reason why a suspect step is not leased to a worker that holds another step."""
 
 
 def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
@@ -74,9 +74,9 @@ def _put_lease(
     token: str,
     fields: TaskFields,
 ) -> None:
-    """Write the lease of an execution that this event leases, and what it changes in task and run.
+    """Write the lease of an execution that this event leases, with its changes in task and run.
 
-    `fields` are what else changes in the task of a TASK step.
+    `fields` are other changes in the task of a TASK step.
     """
     now_us = draft.context.now_us
     lease_ms, limit_ms = draft.context.lease_ms, draft.run.spec.step_timeout_ms
@@ -107,7 +107,7 @@ def _put_lease(
 
 
 def _withdraw(draft: Draft, execution: Execution, found: KeyFound) -> Reply:
-    """Take back a READY step whose key another run has: it spends no attempt, and its task waits."""
+    """Withdraw a READY step whose key another run has: it spends no attempt, and its task waits."""
     if found.state in (KeyState.TAKEN, KeyState.DONE):
         draft.event(
             EventType.EXECUTION_RELEASED,
@@ -126,7 +126,7 @@ def _withdraw(draft: Draft, execution: Execution, found: KeyFound) -> Reply:
 
 
 class Turns:
-    """Leases steps to free workers in turns, as far as credits, tokens and the room of the queue go."""
+    """Leases steps to free workers in turns, within credits, tokens and the queue's limit."""
 
     def __init__(self, draft: Draft) -> None:
         grants = draft.context.grants
@@ -135,14 +135,14 @@ class Turns:
         self._tokens = iter(grants.tokens)
         self._room = grants.room
         if grants.room is not None:
-            # Executions that end here leave their place to others.
+            # Executions that end here free their places.
             counted = [one for one in draft.executions.values() if one.status not in OPEN]
             self._room = grants.room + sum(one.execution_id in grants.counted for one in counted)
         self._used: dict[int, int] = {}
         self._next = 0
 
     def lease_offered(self) -> None:
-        """Lease steps that the signals have offered, and that may be leased at once."""
+        """Lease steps that the signals have offered and that may be leased at once."""
         for step in self._draft.offered():
             if (
                 turn := self._turn(step.kind, step.task_id, step.type, step.role, step.pin)
@@ -163,9 +163,9 @@ class Turns:
     def lease_new(
         self, kind: StepKind, execution_id: str, fields: ExecutionFields, task_fields: TaskFields
     ) -> bool:
-        """Create an execution that is leased at once; return False, and create none, if no worker takes it.
+        """Create an execution that is leased at once; if no worker takes it, return False and create none.
 
-        `fields` are its own, `task_fields` what changes in its task, if it is a TASK step.
+        `fields` are the execution's, `task_fields` the changes in the task of a TASK step.
         """
         draft, task_id = self._draft, fields.get("task_id", "")
         type_, role = fields.get("type", ""), fields.get("role", "")
@@ -182,13 +182,13 @@ class Turns:
     def _turn(
         self, kind: StepKind, task_id: str, type_: str, role: str, pin: str
     ) -> tuple[FreeWorker, str] | None:
-        """Return the worker whose turn it is, and a token; None: no free worker takes such a step now."""
+        """Return the worker whose turn it is, and a token; None if no free worker takes such a step now."""
         if self._room is not None and self._room <= 0:
             return None
         if losses_at(self._draft, kind, task_id).suspect:
             return None
         if kind is StepKind.TASK and reserved(self._draft, task_id) is not None:
-            return None  # A lease that is refused would use up a token, and the turn of its worker.
+            return None  # A refused lease would use up a token, and its worker's turn.
         count = len(self._workers)
         for step in range(count):
             place = (self._next + step) % count

@@ -1,16 +1,15 @@
-"""Losses: attempts whose worker was not heard of again. They have an allowance apart from failures.
+"""Losses: attempts whose worker disappeared.
 
-A lost attempt says little about its step: machines are taken away, processes are killed. So a step may be
-lost more often than it may fail. But a step may also be what ends its workers, and all that they hold with
-them. Two workers that were lost with it and not heard of again make it *suspect*: from then on it runs only
-on a worker that holds nothing else. A third loss there shows that it is *poison*, and it is not tried again.
-
-A worker may be away for a moment when its lease is lost, and come back. So each later loss, and each lease of
-a suspect step, brings the worker instances that are connected by then: those are not counted any more. And
-a lease whose loss would show poison goes on until its worker was waited for.
-
-A step of many calls may outlive many workers. An attempt that recorded calls went further than those before it, so the
-workers that were lost with these are not counted any more.
+Their allowance is separate from that of failures. A lost attempt says little about its step,
+because machines are taken away and processes are killed. A step may therefore be lost more often
+than it may fail. But a step may also be what kills its workers, with everything that they hold. Two
+workers that were lost with it and did not come back make it *suspect*: from then on it runs only on
+a worker that holds nothing else. A third such loss shows that it is *poison*, and it is not
+retried. A worker may come back after its lease is lost. Each later loss, and each lease of a
+suspect step, therefore brings the worker instances that are connected by then, and these no longer
+count. A lease whose loss would show poison is extended until its worker was waited for. A step with
+many calls may outlive many workers. An attempt that recorded calls got further than those before
+it, so the workers lost with these no longer count.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ _NONE = Losses()
 
 POISON = "POISON"
 AWAITED = "AWAITED"
-"""The reason for which an expired lease goes on: its loss would show poison, and its worker may come back."""
+"""The reason why an expired lease is extended: its loss would show poison, and its worker may come back."""
 
 
 def name_of(worker_id: str, instance_id: str) -> str:
-    """Return the name of a worker instance: its own id need not be unique among workers."""
+    """Return the name of a worker instance, whose own id need not be unique among workers."""
     return f"{worker_id} {instance_id}" if instance_id else ""
 
 
 def losses_of(draft: Draft, execution: Execution) -> Losses:
-    """Return the losses of the execution's step in the run's present allowance, as far as they count against it."""
+    """Return the losses that count against the execution's step in the run's present allowance."""
     losses = losses_at(draft, execution.kind, execution.task_id)
     held = draft.state.open.get(execution.execution_id)
     went_further = held is not None and held.recorded.entries > 0
@@ -97,7 +96,7 @@ def count_loss(
     before = losses_of(draft, execution)
     if expired.blameless:
         return before, None
-    # An instance that was given the step again was heard of in between: it counts once.
+    # An instance that got the step again came back in between, so it counts once.
     gone = without(before, {*expired.connected, instance}).gone
     if instance and instance not in expired.connected:
         gone = (*gone, instance)

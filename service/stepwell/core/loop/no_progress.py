@@ -1,8 +1,8 @@
 """Detects iterations that repeat the same plan and the same results.
 
-Each task that settles adds the digest of its result to the iteration's digest. So the order in which
-tasks settle makes no difference, and no walk over them is needed at the end. A plan equal to the one
-before keeps that one's digest: its tasks carry over with their results.
+Each task that settles adds its result's digest to the iteration's digest, so the order doesn't
+matter and the tasks need not be read at the end. A plan equal to the previous one keeps its digest,
+because its tasks carry over with their results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_watched(run: Run) -> bool:
 def settled(tally: Tally, task: Task, result: Payload | None) -> Tally:
     """Return the tally with a settled task's result added."""
     if task.status is TaskStatus.CANCELLED:
-        return tally  # It has no result: a later plan left it out.
+        return tally  # It has no result, because a later plan left it out.
     digest = (tally.digest + _digest_of(task, result)) & _MASK
     return replace(tally, digest=digest)
 
@@ -41,21 +41,21 @@ def _digest_of(task: Task, result: Payload | None) -> int:
 
 
 def planned(tally: Tally, plan_fingerprint: str) -> Tally:
-    """Return the tally as the tasks of this plan begin."""
+    """Return the tally at the start of this plan's tasks."""
     last_plan, _, last_digest = tally.fingerprint.partition(":")
     same = last_plan == plan_fingerprint
     return replace(tally, digest=int(last_digest, 16) if same and last_digest else 0)
 
 
 def iteration_ended(tally: Tally, plan_fingerprint: str) -> Tally:
-    """Return the tally after an iteration: it repeats the one before, or is the first of its kind."""
+    """Return the tally after an iteration, which repeats the one before or is new."""
     fingerprint = f"{plan_fingerprint}:{tally.digest:x}"
     equal = tally.repeats + 1 if fingerprint == tally.fingerprint else 1
     return replace(tally, fingerprint=fingerprint, repeats=equal)
 
 
 def is_over_limit(run: Run) -> bool:
-    """Return whether as many iterations in a row were equal as pause the run."""
+    """Return whether enough equal iterations followed each other to pause the run."""
     return is_watched(run) and run.tally.repeats >= run.spec.no_progress_limit
 
 

@@ -17,7 +17,7 @@ _NO_JOURNAL = Journal()
 
 
 def enter_phase(draft: Draft, trigger: Trigger, **fields: Unpack[RunFields]) -> None:
-    """Make the phase move of `trigger`; the next phase's step has its attempts from the start."""
+    """Make the phase move of `trigger`; the next phase's step starts with fresh attempts."""
     if draft.run.previous != Previous():
         fields["previous"] = Previous()
     if draft.run.step_journal != _NO_JOURNAL:
@@ -32,7 +32,7 @@ def enter_phase(draft: Draft, trigger: Trigger, **fields: Unpack[RunFields]) -> 
 
 
 def leave_finished_phase(draft: Draft) -> None:
-    """Leave EXECUTING once all tasks are settled; the run fails with a failure that a resume kept."""
+    """Leave EXECUTING once all tasks are settled; a failure that a resume kept then fails the run."""
     run = draft.run
     if run.phase is Phase.EXECUTING and run.counts.unsettled == 0:
         if (kept := _kept_failure(draft)) is not None:
@@ -45,7 +45,7 @@ def leave_finished_phase(draft: Draft) -> None:
 
 
 def _kept_failure(draft: Draft) -> Failure | None:
-    """Return the failure of a task of the plan in force with which the run fails; None: there is none."""
+    """Return the failure of a planned task that fails the run, or None."""
     if not draft.run.counts.failed:
         return None
     for task_id in draft.graph.specs:
@@ -55,7 +55,7 @@ def _kept_failure(draft: Draft) -> Failure | None:
 
 
 def finish_iteration(draft: Draft, trigger: Trigger, reason: FinishReason) -> None:
-    """Leave the last iteration: enter SYNTHESIZING, or end the run if it has no such stage."""
+    """Leave the last iteration: enter SYNTHESIZING, or end a run without that stage."""
     draft.event(EventType.ITERATION_COMPLETED)
     enter_phase(draft, trigger, finish_reason=reason)
     if StepKind.SYNTHESIZE not in draft.run.stages:

@@ -1,8 +1,9 @@
-"""Puts plans in force: checks them, carries tasks over, and closes what a new plan drops.
+"""Puts plans in force: checks them, carries tasks over, and closes tasks that a new plan drops.
 
-A plan may come while tasks of the one before are in flight, as when a person's answer asks for another
-plan. Unchanged tasks carry over: they run on, and their results count. Dropped and changed ones are
-closed before the new plan is in force: their workers are notified, and later deliveries are LEASE_LOST.
+A plan may come while tasks of the previous plan are in flight, for example after an answer that
+asks for another plan. Unchanged tasks carry over: they continue, and their results count. Dropped
+and changed tasks are closed before the new plan is in force: their workers are notified, and later
+deliveries are LEASE_LOST.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ def accept_plan(
     draft.put_plan(plan)
     for task_id in carried:
         if failed_for_the_run(draft, task_id):
-            # A resume kept the failure while this plan was made.
+            # A resume kept the failure while this plan was being made.
             skip_dependents(draft, task_id)
 
 
 def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
-    """Return the plan's tasks that the run has already, with an equal definition and not dropped."""
+    """Return the plan's tasks that the run already has, with an equal definition and not dropped."""
     known = draft.graph.specs
     if not known:
         return ()
@@ -88,7 +89,7 @@ def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
 
 
 def close_dropped(draft: Draft, tasks: Sequence[TaskSpec], carried: Sequence[str]) -> None:
-    """Close all that is open of tasks that a new plan drops or defines anew, within the current event."""
+    """Close everything open of tasks that a new plan drops or redefines, within the current event."""
     stays = set(carried)
     dropped = [one for one in draft.open_executions() if one.task_id and one.task_id not in stays]
     named = {spec.task_id for spec in tasks} if dropped else frozenset[str]()

@@ -1,11 +1,11 @@
 """Questions: a task asks, a person answers, or the question expires.
 
-A question is a row of its own, named after the attempt that asked: so the ids of a run are unique, however
-many tasks ask at once. An answer lets its own task continue and no other; all further attempts at that
-task receive it.
+A question is a separate row, named after the asking attempt, so that a run's ids are unique however
+many tasks ask at once. An answer lets its own task continue and no other; all further attempts at
+that task receive it.
 
-An answer may ask for another plan. Then only the PLAN step is dispatched until that plan is in force:
-READY steps are withdrawn, leased ones may end, and their results count.
+An answer may ask for another plan. Then only the PLAN step is dispatched until that plan is in
+force: READY steps are withdrawn, and leased steps may end with results that count.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from stepwell.core.records.states import (
 )
 
 NOT_OPEN = "QUESTION_NOT_OPEN"
-"""The reason of a refused answer. The loop knows open questions only; callers read others in the store."""
+"""The reason for refusing an answer. The loop knows open questions only; callers read others from the store."""
 
 
 def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsAnswer) -> Reply:
@@ -90,7 +90,7 @@ def answer(draft: Draft, command: Answer) -> Reply:
 
 
 def _is_last_iteration(draft: Draft) -> bool:
-    """Return whether another plan would begin an iteration beyond the run's last."""
+    """Return whether another plan would begin an iteration beyond the run's last one."""
     run = draft.run
     if run.phase is Phase.PLANNING:
         return False
@@ -102,9 +102,9 @@ def _is_last_iteration(draft: Draft) -> bool:
 def _replan(draft: Draft, reason: str) -> None:
     """Return to PLANNING before anything else is dispatched.
 
-    The iteration in progress is not completed: it has no checkpoint of its own, and leased steps count
-    for the next one. If the run plans already, its PLAN step starts anew, because its assignment doesn't
-    hold this answer; its journal, too, for what it has recorded was asked without this answer. A REFLECT step ends.
+    The iteration in progress is not completed: it gets no checkpoint, and leased steps count for
+    the next iteration. If the run is already planning, its PLAN step starts again with a new
+    journal, because its assignment and its recorded calls lack this answer. A REFLECT step ends.
     """
     draft.event(EventType.REPLAN_REQUESTED, message=reason)
     _end_step(draft)
@@ -128,7 +128,7 @@ def _end_step(draft: Draft) -> None:
 
 
 def _joined(before: str, reason: str) -> str:
-    """Return both reasons for the planner, the newer one last; it alone if both are too long."""
+    """Return both reasons for the planner, the newer one last, or only the newer one if both are too long."""
     both = "\n".join(part for part in (before, reason) if part)
     if len(both.encode()) <= limits.REASON_BYTES_MAX:
         return both

@@ -1,9 +1,9 @@
 """Receipts: an outcome that is sent again after its commit gets its first answer again.
 
-A worker that never had the answer sends its outcome again, when its lease is over because the outcome was
-accepted. The receipt stands beside the outcome in the store: a digest of token and outcome, and the answer where
-the outcome was rejected. Another outcome of the same lease, or the same one under another token, has another
-digest: its lease is lost.
+A worker that missed the answer sends its outcome again, although its lease has ended because the
+outcome was accepted. The store keeps the receipt with the outcome: a digest of token and outcome,
+and the answer if the outcome was rejected. Another outcome of the same lease, or the same outcome
+with another token, has another digest: its lease is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def receipt_of(delivery: Delivery, reply: Reply) -> str:
 
 
 def first_answer(delivery: Delivery, receipt: str) -> Reply | None:
-    """Return the answer that this delivery had before; None: the receipt is another delivery's."""
+    """Return the first answer to this delivery, or None if the receipt is another delivery's."""
     if not hmac.compare_digest(receipt[:_DIGEST_CHARS].encode(), _digest(delivery).encode()):
         return None
     answer = receipt[_DIGEST_CHARS:]
@@ -36,6 +36,7 @@ def first_answer(delivery: Delivery, receipt: str) -> Reply | None:
 
 
 def _digest(delivery: Delivery) -> str:
-    # The token is among the fields. The same message makes an equal record with equal bytes. Processors have
-    # instructions for SHA-256: a large result takes a third of the time that Python's BLAKE2 does.
+    # The token is among the fields. Equal messages make equal records with equal bytes. Processors
+    # have instructions for SHA-256, which takes a third of the time of Python's BLAKE2 for large
+    # results.
     return hashlib.sha256(_encode(delivery)).hexdigest()[:_DIGEST_CHARS]

@@ -1,8 +1,8 @@
 """RECONCILE steps: an agent checks whether an AT_MOST_ONCE task, whose worker was lost, took effect.
 
-Such a step is no attempt at the task. It is offered as soon as there is a place, while the execution with
-the unknown outcome stays open, and it is retried as the run's other steps are. If it ends without a
-finding, the outcome is left to a person.
+Such a step is no attempt at the task. It is offered as soon as there is a place, while the
+execution with the unknown outcome stays open, and it is retried like the run's other steps. If it
+ends without a finding, the outcome is left to a person.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEFT_TO_A_PERSON = -1
 
 
 def wanted(draft: Draft) -> Iterator[str]:
-    """Yield the tasks that need a RECONCILE step now: their outcome is unknown, and none is open."""
+    """Yield the tasks that need a RECONCILE step now: their outcome is unknown, and they have no open one."""
     executions = tuple(draft.open_executions())
     reconciling = {one.task_id for one in executions if one.kind is StepKind.RECONCILE}
     for one in executions:
@@ -33,12 +33,12 @@ def wanted(draft: Draft) -> Iterator[str]:
 
 
 def open_step_of(draft: Draft, task_id: str) -> Execution | None:
-    """Return the task's open RECONCILE step; None: it has none."""
+    """Return the task's open RECONCILE step, or None."""
     return _open_one(draft, task_id, lambda one: one.kind is StepKind.RECONCILE)
 
 
 def unknown_of(draft: Draft, task_id: str) -> Execution | None:
-    """Return the task's execution with an unknown outcome; None: it has none."""
+    """Return the task's execution with an unknown outcome, or None."""
     return _open_one(draft, task_id, lambda one: one.status is ExecutionStatus.UNKNOWN_OUTCOME)
 
 
@@ -55,7 +55,7 @@ def spend(draft: Draft, task_id: str) -> int:
 
 
 def leave_to_a_person(draft: Draft, task_id: str, message: str) -> None:
-    """Offer no further RECONCILE step for the task: a person has to settle the outcome."""
+    """Offer no further RECONCILE step for the task, so a person has to settle the outcome."""
     unknown = unknown_of(draft, task_id)
     assert unknown is not None, "a RECONCILE step ends with the unknown outcome that it is for"
     draft.event(

@@ -1,6 +1,6 @@
-"""Generations of journals: a new one begins where what was recorded must not come back.
+"""Generations of journals: a new generation begins when recorded values must not be reused.
 
-Calls of an earlier generation are made again, except AT_MOST_ONCE ones, whose entries stay visible.
+Calls of an earlier generation are repeated, except AT_MOST_ONCE calls, whose entries stay visible.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stepwell.core.records.step_journal import Journal
 REFUSED_OUTCOMES = frozenset(
     {INVALID_OUTCOME, "INVALID_RESULT", "PLAN_INVALID", "RESULT_TOO_LARGE"}
 )
-"""Kinds of failures of outcomes that can't be used: the same calls would bring the same outcome again."""
+"""Kinds of failures of unusable outcomes, which the same calls would bring again."""
 
 
 def renew(draft: Draft, task_id: str, why: str) -> None:
-    """Begin a step's journal anew, if there is anything in it; its questions and waits end."""
+    """Begin a new generation of a step's journal, unless it is empty; end its questions and waits."""
     journal = journal_at(draft, task_id)
     if not journal.entries and not journal.sources:
         return
@@ -37,7 +37,7 @@ def renew(draft: Draft, task_id: str, why: str) -> None:
 
 
 def _next_generation(journal: Journal) -> Journal:
-    # Of a generation that a source doesn't have, only the AT_MOST_ONCE calls before it are read.
+    # From the next generation, only the AT_MOST_ONCE calls of earlier ones are read.
     sources = tuple(replace(one, generation=one.generation + 1) for one in journal.sources)
     return Journal(
         generation=journal.generation + 1, tries_from=journal.tries_from, sources=sources
@@ -45,7 +45,7 @@ def _next_generation(journal: Journal) -> Journal:
 
 
 def attempt_failed(draft: Draft, execution: Execution, failure: Failure) -> None:
-    """Begin anew what an attempt that failed, or timed out, makes worthless: its calls' tries, or its whole journal."""
+    """After a failed or timed-out attempt, reset what is no longer valid: its calls' tries, or its whole journal."""
     if execution.kind is StepKind.RECONCILE:
         return
     count_tries_anew(draft, execution.task_id)

@@ -1,7 +1,7 @@
 """Settles unknown outcomes of AT_MOST_ONCE steps, by the finding of a RECONCILE step or of a person.
 
-A late delivery of the lost worker settles the outcome as well: it goes through `deliveries.deliver`, like
-any delivery. The first of the three counts; the others find no unknown outcome any more.
+A late delivery of the lost worker also settles the outcome: it goes through `deliveries.deliver`,
+like any delivery. The first of the three counts; the others then find no unknown outcome.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from stepwell.core.records.states import (
 
 
 def pauses_again(draft: Draft, command: Resume) -> str:
-    """Return the reason for which a resume would pause the run again at once; empty: it would not."""
+    """Return why a resume would pause the run again at once; empty if it would not."""
     trial = Draft(draft.state, draft.context)
     trial.run = draft.run
     resume_run(trial, command)
@@ -35,9 +35,9 @@ def pauses_again(draft: Draft, command: Resume) -> str:
 
 
 def resume_run(draft: Draft, command: Resume) -> None:
-    """Let a PAUSED or FAILED run continue.
+    """Continue a PAUSED or FAILED run.
 
-    A failure that is kept stops what depends on it, and the run fails with it once all else is settled
+    A kept failure stops its dependents, and fails the run once everything else is settled
     (`phases.leave_finished_phase`).
     """
     run = draft.run
@@ -47,7 +47,7 @@ def resume_run(draft: Draft, command: Resume) -> None:
     fields: RunFields = {
         "status": RunStatus.RUNNING if run.started_us else RunStatus.QUEUED,
         "pause_reason": PauseReason.NONE,
-        # A planner receives the reason why it plans, also after a pause.
+        # A planner gets the reason for planning, also after a pause.
         "reason": command.reason or (run.reason if run.phase is Phase.PLANNING else ""),
     }
     if failed or retried:
@@ -72,10 +72,11 @@ def resume_run(draft: Draft, command: Resume) -> None:
 def _failed_tasks(draft: Draft) -> list[str]:
     """Return the tasks that a resume runs again: failures that stopped something, and what they stopped.
 
-    A failed task whose dependents ran all the same stays as it is.
+    A failed task whose dependents ran nevertheless stays failed.
     """
     if draft.run.phase is Phase.PLANNING:
-        # A task failed the run while another plan was made. Whether that plan names it is not known yet.
+        # A task failed the run while another plan was being made. It is not known yet whether that
+        # plan names the task.
         return [task_id for task_id in draft.graph.specs if failed_for_the_run(draft, task_id)]
     if draft.run.phase is not Phase.EXECUTING:
         return []
@@ -91,7 +92,8 @@ def _failed_tasks(draft: Draft) -> list[str]:
 def was_kept(run: Run, failed: Task) -> bool:
     """Return whether a failure that fails its run was kept by an earlier resume, which skipped its dependents.
 
-    Each resume of a FAILED run opens an allowance, and a failed task has that in which it failed.
+    Each resume of a FAILED run opens a new allowance, and a failed task has the allowance in which
+    it failed.
     """
     return failed.allowance < run.allowance
 
@@ -104,8 +106,9 @@ def tasks_to_repeat(
 ) -> frozenset[str]:
     """Return the failures that stopped something, and the tasks that were skipped because of them.
 
-    A task whose dependents ran stays as it is, and so does one that the plan in force doesn't name: that
-    plan was made with its failure in view. A task that a person skipped was stopped by no failure.
+    A failed task whose dependents ran stays failed. So does a task that the plan in force doesn't
+    name, because the planner knew of its failure. A task that a person skipped was stopped by no
+    failure.
     """
 
     def is_end(task_id: str) -> bool:

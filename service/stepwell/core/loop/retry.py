@@ -8,14 +8,15 @@ from stepwell.core.records.model import Failure, RetryPolicy
 
 
 def may_retry(policy: RetryPolicy, failure: Failure) -> bool:
-    """Return whether the policy lets an attempt be made again after this failure, as far as numbers go."""
+    """Return whether the policy, apart from numbers, allows another attempt after this failure."""
     return failure.retryable and failure.kind not in policy.non_retryable_kinds
 
 
 def backoff_ms(policy: RetryPolicy, count: int, chance: float) -> int:
     """Return the milliseconds to wait after the `count`-th failed, or lost, attempt.
 
-    Exponential up to the policy's maximum; the part `jitter` of it is scaled by `chance` in [0, 1).
+    The wait grows exponentially up to the policy's maximum; its part `jitter` is scaled by `chance`
+    in [0, 1).
     """
     try:
         raised = policy.initial_backoff_ms * policy.backoff_multiplier ** max(0, count - 1)

@@ -39,7 +39,7 @@ _OF_A_FORKED_TASK = (
 
 
 def start(draft: Draft, command: Start) -> Reply:
-    """Create the run. A plan of the caller's is checked like any other."""
+    """Create the run. A caller's plan is checked like any other."""
     if draft.run.version:
         return _created_before(draft, command.spec)
     if command.plan is not None:
@@ -62,7 +62,7 @@ def start(draft: Draft, command: Start) -> Reply:
 
 
 def fork(draft: Draft, command: Fork) -> Reply:
-    """Create a fork with all that it carries over from its parent."""
+    """Create a fork with everything that it carries over from its parent."""
     if draft.run.version:
         return _created_before(draft, command.spec)
     spec, run = command.spec, command.run
@@ -100,7 +100,7 @@ def _differences(row: Run | Task, fresh: Run | Task, names: Sequence[str]) -> di
 
 
 def _created_before(draft: Draft, spec: RunSpec) -> Reply:
-    """Return the reply to a start or a fork whose run exists: by the same request, or by another."""
+    """Return the reply to a start or a fork whose run exists, by the same request or by another."""
     same = draft.run.spec.request_fingerprint == spec.request_fingerprint
     if same and spec.request_fingerprint:
         return UNCHANGED
@@ -111,7 +111,7 @@ def _created_before(draft: Draft, spec: RunSpec) -> Reply:
 
 
 def cancel(draft: Draft, command: Cancel) -> Reply:
-    """End the run for good: close every open execution, settle every unsettled task as CANCELLED."""
+    """Cancel the run: close every open execution, settle every unsettled task as CANCELLED."""
     if draft.run.status is RunStatus.CANCELLED:
         return UNCHANGED
     if draft.run.ended:
@@ -127,7 +127,7 @@ def cancel(draft: Draft, command: Cancel) -> Reply:
 
 
 def pause(draft: Draft, command: Pause) -> Reply:
-    """Dispatch nothing more: READY steps are withdrawn, leased ones may end."""
+    """Dispatch nothing more: READY steps are withdrawn, and leased steps may end."""
     if draft.run.status is RunStatus.PAUSED:
         return UNCHANGED
     if draft.run.ended:
@@ -164,7 +164,7 @@ def stop(draft: Draft, command: Stop) -> Reply:
 
 
 def raise_budget(draft: Draft, command: RaiseBudget) -> Reply:
-    """Raise the run's limits; a run that is PAUSED for its budget continues, if they suffice."""
+    """Raise the run's limits; continue a run that is PAUSED for its budget, if they suffice."""
     run = draft.run
     if run.ended:
         return run_ended(draft.run, "nothing more will be used up")

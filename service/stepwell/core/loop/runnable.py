@@ -1,4 +1,4 @@
-"""Finds the tasks that can be offered, as a transition settles others and puts plans in force."""
+"""Finds the tasks that can be offered, while a transition settles tasks and puts plans in force."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Runnable:
         self._tasks = tasks
         self._graph = state.graph
         self._base: Mapping[str, int] = state.waiting
-        """Unsettled dependencies of each task, as the state or the newest plan has them."""
+        """The number of unsettled dependencies of each task, as of the state or the newest plan."""
         self._waiting: dict[str, int] = {}
-        """The same of tasks for which that has changed since."""
+        """The changed numbers of unsettled dependencies, by task."""
         self._before: Iterator[str] = iter(state.runnable)
         self._fresh: deque[str] = deque()
         """Tasks that may have become runnable."""
@@ -33,7 +33,7 @@ class Runnable:
         return self._base.get(task_id, 0) if count is None else count
 
     def pop(self) -> str | None:
-        """Return the next runnable task, each once; None: none is left."""
+        """Return the next runnable task, each task once; None if none is left."""
         for task_id in self._before:
             if self._is_runnable(task_id):
                 return task_id
@@ -44,7 +44,7 @@ class Runnable:
         return None
 
     def task_moved(self, task_id: str, before: TaskStatus, after: TaskStatus) -> None:
-        """Note a task's new status, which may let others run, or itself."""
+        """Note a task's new status, which may make it or other tasks runnable."""
         is_settled = after in SETTLED
         if is_settled is not (before in SETTLED):
             self._count_for_dependents(task_id, -1 if is_settled else 1)
@@ -54,14 +54,14 @@ class Runnable:
             self._fresh.extend(self._graph.same_key(task_id))
 
     def plan_changed(self, graph: Graph, settled: set[str]) -> None:
-        """Count the dependencies anew, by the graph of a plan that comes in force."""
+        """Count the dependencies again, by the graph of a new plan."""
         self._graph = graph
         self._base = graph.unsettled(settled)
-        # Tasks that this transition settled before the plan were counted for the old graph.
+        # Tasks that this transition settled before were counted for the old graph.
         self._waiting.clear()
 
     def begin_anew(self, task_ids: Iterable[str]) -> None:
-        """Look for runnable tasks among these alone, in their order."""
+        """Look for runnable tasks among these only, in order."""
         self._before = iter(())
         counts = {**self._base, **self._waiting} if self._waiting else self._base
         self._fresh = deque([one for one in task_ids if not counts[one]])

@@ -25,12 +25,12 @@ from stepwell.core.records.states import Decision, Finding, StepKind
 
 
 class Called(Record, frozen=True, kw_only=True):
-    """The base of all commands: who sends one. Its events and its run name both."""
+    """The base of all commands, with the sender, whom its events and its run name."""
 
     actor: str = ""
     """The caller, by its credential."""
     on_behalf_of: str = ""
-    """The one for whom the caller says it acts; empty: it says nothing."""
+    """The name on whose behalf the caller acts; empty if it gave none."""
 
 
 class Start(Called, frozen=True, kw_only=True):
@@ -43,18 +43,18 @@ class Start(Called, frozen=True, kw_only=True):
 
 
 class Fork(Called, frozen=True, kw_only=True):
-    """Create a run from a version of another one, with what it carries over from there.
+    """Create a run from a version of another run, with what it carries over.
 
     `core.fork` makes this command; `spec` names the parent, its version and the family.
     """
 
     spec: RunSpec
     run: Run
-    """The run as it begins: phase, iteration, stages and numbers of attempts; nothing is open."""
+    """The run at its creation: phase, iteration, stages and attempt numbers; nothing is open."""
     plan: tuple[TaskSpec, ...] = ()
     """Empty: the parent had no plan, and the fork begins by planning."""
     tasks: tuple[Task, ...] = ()
-    """Tasks that are carried over or whose numbers go on; the plan's other tasks start anew."""
+    """Tasks that are carried over or whose numbers continue; the plan's other tasks start from the beginning."""
     questions: tuple[Question, ...] = ()
     """Answered questions whose task has yet to receive the answer."""
     input: Payload | None = None
@@ -65,14 +65,14 @@ class Command(Called, frozen=True, kw_only=True):
 
     request_id: str = ""
     fingerprint: str = ""
-    """Fingerprint of the request; the same id with another fingerprint is an error."""
+    """The fingerprint of the request; the same id with another fingerprint is an error."""
     reason: str = ""
     expected_version: int = 0
-    """The version that the run must be at for the command to be carried out; 0: any."""
+    """Execute the command only if the run is at this version; 0: at any."""
 
 
 class Cancel(Command, frozen=True, kw_only=True):
-    """End the run; final."""
+    """Cancel the run for good."""
 
 
 class Pause(Command, frozen=True, kw_only=True):
@@ -90,21 +90,21 @@ class Answer(Command, frozen=True, kw_only=True):
 
     question_id: str
     payload: Payload
-    """The caller has checked it against the request's schema."""
+    """The answer, which the caller has checked against the question's schema."""
     answered_by: str = ""
     replan: bool = False
     """Plan again before anything else is dispatched; work in flight may end."""
 
 
 class Stop(Command, frozen=True, kw_only=True):
-    """End the run after the iteration in progress, as though it were the last."""
+    """End the run after the iteration in progress, as if it were the last."""
 
 
 class RaiseBudget(Command, frozen=True, kw_only=True):
     """Raise the limits of the run's budget."""
 
     budget: Budget
-    """The new limits; 0 leaves a limit as it is. No limit may become lower."""
+    """The new limits; 0 leaves a limit unchanged. No limit may become lower."""
     resume: bool = True
     """Continue, if the run is PAUSED for its budget and the new limits suffice."""
 
@@ -114,7 +114,7 @@ class RetryTask(Command, frozen=True, kw_only=True):
 
     task_id: str
     fresh: bool = False
-    """Its journal begins anew."""
+    """Begin a new generation of its journal."""
 
 
 class SkipTask(Command, frozen=True, kw_only=True):
@@ -133,11 +133,11 @@ class Resolve(Command, frozen=True, kw_only=True):
     result: Payload | None = None
     """With DONE."""
     failure: Failure = Failure()
-    """With DONE, if not empty: the effect took place, and the task failed all the same."""
+    """With DONE, if not empty: the effect took place, but the task failed."""
     call: str = ""
-    """The call within the step whose outcome is unknown, and whose value `result` is then. Empty: the task's effect."""
+    """The call within the step whose outcome is unknown; `result` is then its value. Empty: the task's own effect."""
     begun: tuple[JournalWrite, ...] = ()
-    """With NOT_DONE: the call's BEGINs without END and TRY, as the caller found them in the store."""
+    """With NOT_DONE: the call's BEGINs without END and TRY, as the caller read them from the store."""
 
 
 # --- deliveries ------------------------------------------------------------------------------------
@@ -188,17 +188,17 @@ class Released(Record, tag=True, frozen=True, kw_only=True):
 
 
 class Sleep(Record, tag=True, frozen=True, kw_only=True):
-    """A call waits for the end of a sleep, which a WAIT entry began, or for that of a pause before its next try."""
+    """A call waits for the end of a sleep, which a WAIT entry began, or of the pause before its next try."""
 
     remaining_ms: int = 0
 
 
 class BudgetSpent(Record, tag=True, frozen=True, kw_only=True):
-    """A call waits for a higher budget: nothing is left of the run's."""
+    """A call waits for a higher budget, because the run's is spent."""
 
 
 class SuspendedCall(Record, frozen=True, kw_only=True):
-    """One call that waits, by its key in the step's journal. A person's answer becomes its value."""
+    """A waiting call, by its key in the step's journal. A person's answer becomes its value."""
 
     call: str
     wait: Sleep | NeedsAnswer | BudgetSpent
@@ -207,16 +207,16 @@ class SuspendedCall(Record, frozen=True, kw_only=True):
 
 
 class Suspended(Record, tag=True, frozen=True, kw_only=True):
-    """A step is handed back because nothing is left of it but waits; spends no attempt."""
+    """A step is handed back because only waits are left of it; spends no attempt."""
 
     waits: tuple[SuspendedCall, ...]
 
 
 class UnknownCall(Record, tag=True, frozen=True, kw_only=True):
-    """A step ends because nobody knows what became of an AT_MOST_ONCE call of it; spends no attempt."""
+    """A step ends because the outcome of an AT_MOST_ONCE call is unknown; spends no attempt."""
 
     call: str
-    """Its key in the step's journal."""
+    """The call's key in the step's journal."""
     reason: str = ""
 
 
@@ -257,7 +257,7 @@ class Delivery(Record, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     """New messages of the conversation."""
     messages_after: int = 0
-    """Number of messages before these. Messages that the run already has are not appended again."""
+    """The number of earlier messages. Messages that the run already has are not appended again."""
 
 
 class AppendMessages(Record, frozen=True, kw_only=True):
@@ -267,23 +267,24 @@ class AppendMessages(Record, frozen=True, kw_only=True):
     token: str
     messages: tuple[Message, ...]
     after: int = 0
-    """Number of messages that this execution has appended before these."""
+    """The number of messages that this execution has appended before."""
 
 
 class Forget(Record, frozen=True, kw_only=True):
     """Drop calls from the journal of a step that is still running.
 
-    Their messages go with them, unless the conversation has them already; their usage still counts.
+    Their messages are dropped, too, unless the conversation already has them; their usage still
+    counts.
     """
 
     execution_id: str
     token: str
     number: int
-    """Grows with each that its execution sends; one that was carried out already does nothing."""
+    """A number that grows with each such message of the execution; a repeated message does nothing."""
     calls: tuple[str, ...]
-    """Their keys in the step's journal, each once."""
+    """The calls' keys in the step's journal, each once."""
     entries: tuple[JournalWrite, ...] = ()
-    """Their entries in the journal's generation, as the caller found them in the store."""
+    """The calls' entries in the journal's generation, as the caller read them from the store."""
 
 
 class Begin(Record, frozen=True, kw_only=True):
@@ -304,18 +305,18 @@ class LeaseExpired(Record, frozen=True, kw_only=True):
     timed_out: bool = False
     """True: the attempt's time-out passed; False: heartbeats were missing."""
     reason: str = ""
-    """Why the lease is over, if it is neither of these."""
+    """The reason why the lease has ended, if it is neither of these."""
     undelivered: bool = False
-    """The assignment never reached its worker: then no attempt is spent, unless it was begun."""
+    """The assignment never reached its worker, so no attempt is spent unless it was begun."""
     progress: Payload | None = None
     """Progress of the last heartbeat, for the next attempt."""
     session: Session = Session()
     connected: frozenset[str] = frozenset()
-    """The tenant's worker instances that are connected, by name (`losses.name_of`): none of them ended."""
+    """The tenant's connected worker instances, by name (`losses.name_of`), which the step did not kill."""
     blameless: bool = False
-    """The worker held another step that is suspected of its end: this loss is not counted."""
+    """The worker held another step that is suspected of killing it, so this loss is not counted."""
     waited: bool = False
-    """The worker was waited for after the lease had run out: what is not in `connected` didn't come back."""
+    """The worker was waited for after the lease had expired, so instances missing in `connected` didn't come back."""
 
 
 class TimerDue(Record, frozen=True, kw_only=True):
@@ -333,9 +334,9 @@ class GrantLease(Record, frozen=True, kw_only=True):
     instance_id: str = ""
     stages: tuple[StepKind, ...] = ()
     alone: bool = False
-    """The worker holds nothing else, and is given nothing else; a suspect step needs that."""
+    """The worker holds and gets nothing else, as a suspect step requires."""
     connected: frozenset[str] = frozenset()
-    """Worker instances that are connected, as of a lost lease: the step is not suspected for them."""
+    """Connected worker instances, as with a lost lease: the step is not suspected because of them."""
 
 
 AnyCommand = Cancel | Pause | Resume | Answer | Stop | RaiseBudget | RetryTask | SkipTask | Resolve

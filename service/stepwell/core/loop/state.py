@@ -23,19 +23,20 @@ from stepwell.core.records.model import (
 from stepwell.core.records.states import IN_FLIGHT, OPEN, SETTLED, QuestionStatus, TaskStatus
 
 _PENDING = TaskStatus.PENDING
-"""Looked up once: each access to an enum's member costs a call in Python 3.11, and every commit has several."""
+"""Looked up once, because each access to an enum's member costs a call in Python 3.11, and every commit has several."""
 
 
 class RunState:
     """The rows of one run at one version. Changed only by `apply` and `merge`.
 
-    `commit_id` names the commit that made this version; empty: it is unknown, or there is none yet.
-    `checkpoint` is the run's newest one, without its base.
+    `commit_id` names the commit that made this version; it is empty if unknown, or before the first
+    commit. `checkpoint` is the run's newest checkpoint, without its base.
 
-    Five fields are derived from the rows rather than stored: `suspended` (tasks that wait in a call), `waiting` (the number of unsettled
-    dependencies of each unsettled task), `runnable` (PENDING tasks that wait for no dependency and for no
-    other task of their idempotency key, in the order in which they became runnable), `plan_tasks` (the
-    tasks of the plan in force) and `plan_fingerprint`.
+    Five fields are derived from the rows rather than stored: `suspended` (tasks that wait in a
+    call), `waiting` (the number of unsettled dependencies of each unsettled task), `runnable`
+    (PENDING tasks that wait for no dependency and for no other task of their idempotency key, in
+    the order in which they became runnable), `plan_tasks` (the tasks of the plan in force) and
+    `plan_fingerprint`.
     """
 
     __slots__ = (
@@ -82,7 +83,7 @@ class RunState:
         return state
 
     def merge(self, loaded: Loaded) -> None:
-        """Apply rows that a store returned: all of the run's, or those changed since `run.version`."""
+        """Apply rows that a store returned: all rows, or those changed since `run.version`."""
         if loaded.complete:
             self._clear()
         self.commit_id = loaded.commit_id
@@ -99,7 +100,7 @@ class RunState:
             self.requests[record.request_id] = record
 
     def apply(self, commit: Commit) -> None:
-        """Apply a commit that was acknowledged."""
+        """Apply an acknowledged commit."""
         self.commit_id = commit.commit_id
         plans = (commit.plan,) if commit.plan is not None else ()
         self._put_rows(commit.run, plans, commit.tasks)
@@ -135,7 +136,7 @@ class RunState:
         )
 
     def with_lease(self, execution: Execution, lease: Lease | None) -> OpenExecution:
-        """Return an execution with this lease; None: with the lease it has."""
+        """Return an execution with this lease; None: keep its own lease."""
         if lease is not None:
             return OpenExecution(
                 execution=execution,
@@ -157,7 +158,7 @@ class RunState:
         )
 
     def note_recorded(self, execution_id: str, token: str, totals: Totals) -> None:
-        """Take over what was recorded under a lease so far; a lease that is over, or sums that are old, change nothing."""
+        """Take over the sums of what a lease recorded; ignore ended leases and outdated sums."""
         row = self.open.get(execution_id)
         if row is not None and row.token == token and row.recorded.entries < totals.entries:
             self.open[execution_id] = replace(row, recorded=totals)
@@ -211,7 +212,7 @@ class RunState:
                 self._put_runnable(other)
 
     def _is_key_in_use(self, task_id: str) -> bool:
-        """Return whether another task of this task's idempotency key is under way."""
+        """Return whether another task with this task's idempotency key is under way."""
         return any(
             other in self.tasks and is_under_way(self.tasks[other])
             for other in self.graph.same_key(task_id)
@@ -237,5 +238,5 @@ class RunState:
 
 
 def is_under_way(task: Task) -> bool:
-    """Return whether a task keeps others of its idempotency key waiting: a pause doesn't end that."""
+    """Return whether a task keeps others of its idempotency key waiting, also during a pause."""
     return task.status in IN_FLIGHT or (task.status is _PENDING and bool(task.held_key))

@@ -1,7 +1,7 @@
-"""Suspends steps that wait in calls, and gives the calls what they waited for.
+"""Suspends steps that wait in calls, and ends the calls' waits.
 
-A suspended step has no open execution, takes no place and spends no attempt. A person's answer becomes the value of
-the call that asked, whether or not its step is suspended at that moment.
+A suspended step has no open execution, takes no place and spends no attempt. A person's answer
+becomes the value of the asking call, whether or not its step is suspended at that moment.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from stepwell.core.records.states import (
 from stepwell.core.records.step_journal import Wait
 
 ASK = "ask"
-"""The name, for people, of the entry that holds an answer."""
+"""The name, for people, of the entry with an answer."""
 
 TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
 
 
 def refusal(draft: Draft, execution: Execution, result: Suspended) -> Failure | None:
-    """Return the failure of an attempt that may not be suspended so; None: it may."""
+    """Return why this attempt may not suspend, or None."""
     if execution.begun:
         return Failure(
             kind=INVALID_OUTCOME,
@@ -64,7 +64,7 @@ def refusal(draft: Draft, execution: Execution, result: Suspended) -> Failure | 
 
 
 def suspend(draft: Draft, execution: Execution, delivery: Delivery, result: Suspended) -> Reply:
-    """Hand a step back until the first thing that it waits for is over; spends no attempt."""
+    """Hand a step back until its first wait is over; spends no attempt."""
     task_id = execution.task_id
     calls = {one.call: one for one in reversed(result.waits)}
     calls = {one.call: calls[one.call] for one in result.waits}
@@ -94,7 +94,7 @@ def suspend(draft: Draft, execution: Execution, delivery: Delivery, result: Susp
 
 
 def _described(calls: tuple[SuspendedCall, ...]) -> str:
-    """Return what a step waits for, for people."""
+    """Return a description of a step's waits, for people."""
     kinds = {_kind(one).lower() for one in calls}
     return f"{', '.join(sorted(kinds))}: {', '.join(one.call for one in calls)}"
 
@@ -120,12 +120,12 @@ def _is_over(draft: Draft, call: SuspendedCall, answered: list[str]) -> bool:
         case NeedsAnswer():
             return call.call in answered
         case BudgetSpent():
-            # The run is paused by its own rule; the step goes on when it is resumed.
+            # The run is paused by its own rule; the step continues when it is resumed.
             return bool(budgets.used_up(draft.run))
 
 
 def _ask(draft: Draft, execution: Execution, calls: list[SuspendedCall]) -> dict[str, str]:
-    """Ask what is not asked yet, an event for each; return the question of each call that asks."""
+    """Ask new questions, with an event for each; return the question of each asking call."""
     asked = _asked(draft, execution.task_id)
     for number, call in enumerate(calls, 1):
         if not isinstance(call.wait, NeedsAnswer) or call.call in asked:
@@ -166,7 +166,7 @@ def question_of(execution: Execution, asked: NeedsAnswer, now_us: int) -> Questi
 
 
 def ask_person(draft: Draft, question: Question) -> None:
-    """Write a new question with an event of its own, and the timer of its expiry."""
+    """Write a new question with its own event, and the timer of its expiry."""
     draft.event(
         EventType.QUESTION_ASKED,
         task_id=question.task_id,
@@ -181,7 +181,7 @@ def ask_person(draft: Draft, question: Question) -> None:
 
 
 def answer_call(draft: Draft, question: Question, answer: Payload) -> None:
-    """Make an answer the value of the call that asked, within the current event; wake the step if it waits for it."""
+    """Make an answer the value of the asking call, within the current event; wake the step if it waits for it."""
     task_id, call = question.task_id, question.call
     entry = Entry(key=call, name=ASK, arguments=question.arguments, value=answer)
     write_end(draft, task_id, entry)
@@ -201,7 +201,7 @@ def _is_step_leased(draft: Draft, task_id: str) -> bool:
 
 
 def fail_asking_step(draft: Draft, question: Question, failure: Failure) -> None:
-    """Fail the step of a call that has no answer; an attempt that goes on without it ends."""
+    """Fail the step of a call that got no answer; a running attempt of it ends."""
     if not question.task_id:
         fail_run(draft, failure)
         return

@@ -1,7 +1,6 @@
 """The tables of the loop: all legal moves of runs, tasks and executions.
 
-The rules read their moves from here and `docs/concepts.md` draws its diagrams from here, so that no
-second statement of them exists.
+The rules and the diagrams in `docs/concepts.md` both come from these tables.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ TASK_MOVES: dict[T, frozenset[T]] = {
     T.COMPLETED: frozenset({T.PENDING}),
     T.CANCELLED: frozenset({T.PENDING}),
 }
-"""A settled task returns to PENDING by a resume, a retry, or a new plan that defines it anew."""
+"""A settled task returns to PENDING by a resume, a retry, or a new plan that redefines it."""
 
 EXECUTION_MOVES: dict[E, frozenset[E]] = {
     E.READY: frozenset({E.LEASED, E.RELEASED, E.CANCELLED, E.TIMED_OUT}),
@@ -145,10 +144,10 @@ EXECUTION_MOVES: dict[E, frozenset[E]] = {
 
 
 def next_phase(phase: Phase, trigger: Trigger) -> Phase:
-    """Return where `trigger` leads from `phase`.
+    """Return the phase to which `trigger` leads from `phase`.
 
     Raises:
-        IllegalMove: nowhere.
+        IllegalMove: there is no such move.
     """
     try:
         return PHASE_MOVES[phase, trigger]

@@ -106,7 +106,7 @@ def _retry_now(draft: Draft, command: RetryTask) -> Reply:
 
 
 def _refusal(draft: Draft, task_id: str, why: str) -> Reply | None:
-    """Return the refusal of a command to a task; None: the run has this task and has not ended."""
+    """Return the refusal of a command to a task, or None if the run has this task and has not ended."""
     if draft.run.ended:
         return run_ended(draft.run, why)
     if task_id not in draft.graph.specs:
@@ -119,7 +119,7 @@ def _open_of(draft: Draft, task_id: str) -> list[Execution]:
 
 
 def _is_built_on(draft: Draft, task_id: str) -> bool:
-    """Return whether another step depends on how the task was settled: then it can't run again."""
+    """Return whether another step depends on the task's result, so that it can't run again."""
     if draft.run.phase is not Phase.EXECUTING or not draft.is_planned(task_id):
         return True
     dependents = draft.graph.dependents.get(task_id, ())

@@ -1,4 +1,4 @@
-"""The transition that comes out of `advance`: the commit, one reply per signal, and what follows."""
+"""The result of `advance`: the commit, one reply per signal, and further actions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class ReplyStatus(StrEnum):
     UNCHANGED = "UNCHANGED"
     """The signal was applied before, or there was nothing to do."""
     LEASE_LOST = "LEASE_LOST"
-    """The worker does not hold the lease any more; its delivery changed nothing."""
+    """The worker no longer holds the lease; its delivery changed nothing."""
     REJECTED = "REJECTED"
-    """The delivery was not valid; it counts as a failed attempt."""
+    """The delivery was invalid; it counts as a failed attempt."""
     REFUSED = "REFUSED"
-    """The run is in no state for this signal."""
+    """The run's state doesn't allow this signal."""
 
 
 class Reply(Record, frozen=True, kw_only=True):
@@ -27,11 +27,11 @@ class Reply(Record, frozen=True, kw_only=True):
 
     status: ReplyStatus = ReplyStatus.ACCEPTED
     reason: str = ""
-    """A stable word where the status isn't ACCEPTED."""
+    """A stable word if the status isn't ACCEPTED."""
     message: str = ""
     violations: tuple[Violation, ...] = ()
     run: Run | None = None
-    """The run as a command left it; None: the command was refused, or a worker asked."""
+    """The run after a command; None if the command was refused, or the signal came from a worker."""
 
 
 UNCHANGED = Reply(status=ReplyStatus.UNCHANGED)
@@ -43,7 +43,7 @@ LEASE_LOST = Reply(
 
 
 def refused(reason: str, message: str) -> Reply:
-    """Return the reply to a command that the run is in no state for."""
+    """Return the reply to a command that the run's state doesn't allow."""
     return Reply(status=ReplyStatus.REFUSED, reason=reason, message=message)
 
 
@@ -64,16 +64,16 @@ class Transition(Record, frozen=True, kw_only=True):
     """The decision on one run: what to commit, and what to do once the commit is acknowledged."""
 
     run: Run
-    """The run as the commit makes it; without a commit, as it is."""
+    """The run after the commit; without a commit, unchanged."""
     commit: Commit | None = None
-    """None: nothing changes, and the replies are true at once."""
+    """None if nothing changes, so that the replies are true at once."""
     replies: tuple[Reply, ...] = ()
     asked_keys: dict[str, bool] = {}
-    """Idempotency keys on which the decision depends and that `Context.keys` lacks: ask the store first.
-    True: reserve the key for this run; False: only look."""
+    """Idempotency keys on which the decision depends and that `Context.keys` lacks: ask the store
+    first. True: reserve the key for this run; False: only read."""
     asked_messages: tuple[tuple[str, int], ...] = ()
     """Executions whose recorded messages the decision depends on and that `Context.messages` lacks, with the number of
     entries of each: read them first."""
     offered: tuple[str, ...] = ()
-    """Executions that became READY and were leased to no free worker, in the order of the offer."""
+    """Executions that became READY and were not leased to a free worker, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()

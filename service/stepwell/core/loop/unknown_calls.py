@@ -1,4 +1,4 @@
-"""AT_MOST_ONCE calls of which nobody knows what became, and calls that a worker drops from its step's journal."""
+"""AT_MOST_ONCE calls with an unknown outcome, and calls that a worker drops from its step's journal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stepwell.core.records.states import (
 def call_unknown(
     draft: Draft, execution: Execution, delivery: Delivery, result: UnknownCall
 ) -> Reply:
-    """Keep a step open, without a lease, until a person says what became of its call; spends no attempt."""
+    """Keep a step open, without a lease, until a person resolves its call; spends no attempt."""
     unknown = ExecutionStatus.UNKNOWN_OUTCOME
     message = f"{result.call}: {result.reason}" if result.reason else result.call
     draft.event(
@@ -53,7 +53,7 @@ def call_unknown(
 
 
 def resolve_call(draft: Draft, unknown: Execution, command: Resolve) -> None:
-    """Settle a call by a person's finding, within the current event; the step goes on with a further attempt."""
+    """Resolve a call by a person's finding, within the current event; the step continues with another attempt."""
     task_id = unknown.task_id
     if command.finding is Finding.DONE:
         entry = Entry(key=command.call, effect=Effect.AT_MOST_ONCE, value=command.result)
@@ -71,7 +71,7 @@ def resolve_call(draft: Draft, unknown: Execution, command: Resolve) -> None:
 
 
 def refusal(unknown: Execution, command: Resolve) -> Reply | None:
-    """Return the refusal of a finding that doesn't fit what is unknown of an execution; None: it fits."""
+    """Return the refusal of a finding that doesn't fit an execution's unknown outcome, or None if it fits."""
     if command.call != unknown.unknown_call:
         what = f"the call {unknown.unknown_call!r}" if unknown.unknown_call else "the task's effect"
         return refused(
@@ -87,7 +87,7 @@ def refusal(unknown: Execution, command: Resolve) -> Reply | None:
 
 
 def forget(draft: Draft, one: Forget) -> Reply:
-    """Drop calls from the journal of a step that is still running, once; none of them where one has begun."""
+    """Drop calls from the journal of a running step, once; drop none if one of them has begun."""
     execution = leased_by(draft, one.execution_id, one.token)
     if execution is None or execution.status is not ExecutionStatus.LEASED:
         return LEASE_LOST
@@ -97,7 +97,7 @@ def forget(draft: Draft, one: Forget) -> Reply:
         if each.entry.mark is JournalMark.BEGIN:
             what = f"the AT_MOST_ONCE call {each.entry.key!r} has begun: it can't be forgotten"
             return refused("CALL_BEGUN", what)
-    # Of calls without entries, too: their number keeps a repetition from dropping what comes later.
+    # Also for calls without entries: their number keeps a repetition from dropping later entries.
     for call in one.calls:
         draft.event(
             EventType.JOURNAL_FORGOTTEN,

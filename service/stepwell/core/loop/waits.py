@@ -1,8 +1,9 @@
-"""Waits of suspended steps, and questions: what a step waits for, and how that ends.
+"""Waits of suspended steps, and questions: their beginning and end.
 
-A step that waits in a call is suspended: it has no open execution, and its row tells its waits. The first that is
-over wakes it. A question that a call asked stays open then; the step may go on without its answer, or be suspended
-again. Whatever ends the step, or begins its journal anew, ends its questions and its waits.
+A step that waits in a call is suspended: it has no open execution, and its row has its waits. The
+first wait that is over wakes it. Questions of its calls then stay open; the step may continue
+without their answers, or be suspended again. The end of the step, and a new generation of its
+journal, end its questions and waits.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def drop_timer(draft: Draft, name: str) -> None:
 
 
 def waits_of(draft: Draft, task_id: str) -> tuple[Wait, ...]:
-    """Return what a step waits for; nothing: it isn't suspended."""
+    """Return a step's waits; none if it isn't suspended."""
     return draft.task(task_id).waits if task_id else draft.run.step_waits
 
 
 def suspended(draft: Draft) -> Iterator[str]:
-    """Yield the steps that are suspended."""
+    """Yield the suspended steps."""
     if draft.run.step_waits:
         yield ""
     yield from sorted(draft.suspended)
@@ -52,7 +53,7 @@ def sleep_timer(draft: Draft, task_id: str, call: str) -> str:
 
 
 def put_waits(draft: Draft, task_id: str, waits: tuple[Wait, ...]) -> None:
-    """Set what a step waits for, within the current event."""
+    """Set a step's waits, within the current event."""
     if not task_id:
         draft.change_run(step_waits=waits)
         return
@@ -65,7 +66,7 @@ def put_waits(draft: Draft, task_id: str, waits: tuple[Wait, ...]) -> None:
 
 
 def wake(draft: Draft, task_id: str, call: str) -> None:
-    """Let a suspended step go on, since this call need not wait any more."""
+    """Continue a suspended step, because this call need not wait any more."""
     draft.event(
         EventType.STEP_WOKEN,
         task_id=task_id,
@@ -87,9 +88,9 @@ def sleep_over(draft: Draft, timer: str) -> None:
 
 
 def wake_by_budget(draft: Draft) -> None:
-    """Wake the steps that wait for a budget, where there is one, or where the run is to be paused without it.
+    """Wake the steps that wait for a budget, if there is one or the run is about to be paused without it.
 
-    Until then what other steps have recorded under their leases may still show that there is none.
+    Until then, what other steps have recorded under their leases may still show that it is spent.
     """
     for task_id in tuple(suspended(draft)):
         call = next(
@@ -108,7 +109,7 @@ def _is_spent(draft: Draft) -> bool:
 def withdraw_questions(draft: Draft, task_id: str) -> bool:
     """End a step's questions and waits, within the current event; return whether the task itself had asked.
 
-    A call asks for its step, by its key; the task itself asks by ending its attempt.
+    A call asks with its key, while its attempt runs; the task itself asks by ending its attempt.
     """
     own = False
     for question in tuple(draft.open_questions()):

@@ -1,1 +1,1 @@
-"""Records, states, events, errors and limits: values that hold nothing of the loop."""
+"""Records, states, events, errors and limits: values without rules of the loop."""

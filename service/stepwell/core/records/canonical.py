@@ -1,8 +1,8 @@
 """Canonical bytes of records, for fingerprints: equal records have equal bytes.
 
-A record's own encoding is not canonical. It omits a field whose value *is* the default object; a value
-that is equal but was decoded is another object, and is not omitted. Of most defaults there is but one
-object, such as the empty text. For the others, the default itself is put in place of what equals it.
+A record's own encoding is not canonical: it omits a field whose value *is* the default object, but
+not an equal value that was decoded into another object. Most defaults, such as the empty text, are
+single objects. For the others, values that equal the default are replaced by it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec.structs import FieldInfo, fields, replace
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _PLAIN = frozenset({str, int, float, bytes, bool, types.NoneType})
 _ONE_OBJECT_INTS = range(-5, 257)
-"""Python has each of these numbers once."""
+"""Python has each of these numbers as a single object."""
 
 
 def bytes_of(value: object) -> bytes:
@@ -30,7 +30,7 @@ def bytes_of(value: object) -> bytes:
 
 
 def _with_defaults(value: Any) -> Any:
-    """Return an equal value in which whatever equals a default is the default object, at any depth."""
+    """Return an equal value in which everything that equals a default is the default object, at any depth."""
     if isinstance(value, Struct):
         for name, default in _looked_at(type(value)):
             if getattr(value, name) is not default:
@@ -46,9 +46,10 @@ def _with_defaults(value: Any) -> Any:
 
 
 def _hold_defaults(kind: type[Any], records: tuple[Any, ...]) -> bool:
-    """Return whether these are records with nothing but the default objects in the fields looked at.
+    """Return whether these are records with only default objects in the checked fields.
 
-    Plans are long, and most tasks are such records: so this is a loop of C, without a call for each of them.
+    Plans are long, and most tasks are such records, so this loop runs in C, without a call for
+    each.
     """
     return issubclass(kind, Struct) and not any(
         any(map(is_not, map(attrgetter(name), records), repeat(default)))

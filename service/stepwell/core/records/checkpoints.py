@@ -1,8 +1,8 @@
-"""Checkpoints: the commits of a run that have a name, each with the run as it was then.
+"""Checkpoints: the named commits of a run, each with the run at that version.
 
-Some of them have a base besides: all rows that can still change, in a few bytes each. Folding starts there
-instead of from the first event. An execution or a question that has ended never changes again, so no
-base repeats it, and no base has a result: both are read by their ids where they stand.
+Some also have a base: all rows that can still change, in a few bytes each. Folding starts there
+instead of at the first event. Ended executions and questions never change again, so bases omit them
+and all results; both are read by their ids.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ NAMED = frozenset(
         EventType.RUN_CANCELLED,
     }
 )
-"""The events by which a commit has a name."""
+"""The events that give their commit a name."""
 
 BASE_FORMAT = 1
-"""The form of a base. A base of another form is passed over: the events tell the same."""
+"""The format of a base. A base of another format is ignored, because the events are enough."""
 
 R = TypeVar("R", bound=Record)
 
@@ -58,10 +58,10 @@ class NamedEvent(Record, frozen=True, kw_only=True):
 
 
 class Growth(Record, frozen=True, kw_only=True):
-    """The differences of a run's numbers from its checkpoint before; below 0 where one went down."""
+    """The differences of a run's numbers from its previous checkpoint; below 0 if a number decreased."""
 
     version: int = 0
-    """The version of the checkpoint before. 0: there is none."""
+    """The version of the previous checkpoint. 0: there is none."""
     counts: Counts = Counts()
     attempts: AttemptCounts = AttemptCounts()
     usage: Usage = Usage()
@@ -73,16 +73,16 @@ class CheckpointState(Record, frozen=True, kw_only=True):
     last_event: int
     """The number of the commit's last event."""
     events: tuple[NamedEvent, ...]
-    """Its events that have a name, in their order."""
+    """Its naming events, in order."""
     run: RunChange = RunChange()
-    """The fields of the run that are other than in a run without any event."""
+    """The fields of the run that differ from a run without events."""
     since: Growth = Growth()
     base_event: int = 0
     """`last_event` of the newest checkpoint with a base, this one included. 0: there is none."""
 
 
 class Checkpoint(Record, frozen=True, kw_only=True):
-    """A commit that has a name."""
+    """A named commit."""
 
     version: int
     iteration: int
@@ -91,7 +91,7 @@ class Checkpoint(Record, frozen=True, kw_only=True):
     """The moment of the commit, for people."""
     state: CheckpointState
     base: bytes = b""
-    """All rows that can still change, see `base_of`. Empty: this one has no base."""
+    """All rows that can still change, see `base_of`. Empty: there is no base."""
 
 
 class _Base(Record, frozen=True, kw_only=True):
@@ -125,9 +125,9 @@ def base_of(rows: Rows) -> bytes:
 
 
 def rows_of(spec: RunSpec, checkpoint: Checkpoint) -> Rows | None:
-    """Return the rows of a checkpoint's base; None: it has none, or one of another form.
+    """Return the rows of a checkpoint's base, or None if it has none or one of another format.
 
-    They have no execution and no question that had ended by then.
+    Executions and questions that had ended by then are missing.
     """
     if not checkpoint.base:
         return None
@@ -151,7 +151,7 @@ def run_of(spec: RunSpec, checkpoint: Checkpoint) -> Run:
 
 
 def moved_fields(run: Run) -> RunChange:
-    """Return the fields of a run that are other than in one without any event."""
+    """Return the fields of a run that differ from a run without events."""
     new = Run(spec=run.spec)
     names = (
         name for name in RunChange.__struct_fields__ if getattr(run, name) != getattr(new, name)
@@ -160,7 +160,7 @@ def moved_fields(run: Run) -> RunChange:
 
 
 def growth_of(run: Run, before: Checkpoint | None) -> Growth:
-    """Return how the run's numbers differ from the checkpoint before."""
+    """Return the differences of the run's numbers from the previous checkpoint."""
     if before is None:
         return Growth(counts=run.counts, attempts=run.attempts, usage=run.usage)
     last = before.state.run
@@ -173,7 +173,7 @@ def growth_of(run: Run, before: Checkpoint | None) -> Growth:
 
 
 def _minus(after: R, before: R) -> R:
-    """Return by how much each number of a record differs from another's; texts are left out."""
+    """Return the differences of two records' numbers, without texts."""
     numbers = {name: getattr(after, name) for name in after.__struct_fields__}
     return type(after)(
         **{

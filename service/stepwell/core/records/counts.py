@@ -49,4 +49,4 @@ class Tally(Record, frozen=True, kw_only=True):
     iterations_before: int = 0
     """Iterations of a fork's parent before the one that the fork continues with."""
     wall_over_ms: int = 0
-    """The wall time limit that is over by the store's clock."""
+    """The wall time limit that has passed by the store's clock."""

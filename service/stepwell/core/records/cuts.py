@@ -1,4 +1,4 @@
-"""Sizes of texts and failures, and failures cut to a size: for messages that have a limit."""
+"""Sizes of texts and failures, and failures cut to a size, for messages with a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwell.core.records.model import Failure, Violation
 _MARK = "…"
 _MARK_BYTES = len(_MARK.encode())
 _OVERHEAD_BYTES = 16
-"""The size of a failure, or of one violation of it, besides its texts."""
+"""The size of a failure, or of one violation in it, without its texts."""
 
 
 def text_bytes(text: str) -> int:
@@ -18,16 +18,16 @@ def text_bytes(text: str) -> int:
 
 
 def failure_bytes(failure: Failure) -> int:
-    """Return the bytes that a failure takes in a message, or a few more."""
+    """Return the bytes that a failure takes in a message, or slightly more."""
     size = text_bytes(failure.kind) + text_bytes(failure.message) + text_bytes(failure.details)
     return size + _OVERHEAD_BYTES + sum(_violation_bytes(one) for one in failure.violations)
 
 
 def cut_failure(failure: Failure, bytes_max: int) -> Failure:
-    """Return the failure in at most so many bytes.
+    """Return the failure, cut to at most `bytes_max` bytes.
 
-    If it is too large, the message loses its end, the details their beginning (a traceback says most at
-    its end), and the last violations are left out. The kind stays, which has a limit of its own.
+    If it is too large, the message loses its end, the details their beginning (a traceback's end
+    tells most), and the last violations are left out. The kind, which has its own limit, stays.
     """
     if failure_bytes(failure) <= bytes_max:
         return failure

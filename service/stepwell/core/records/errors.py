@@ -1,19 +1,13 @@
 """Errors of the service, as a tree.
 
-StepwellError
-├── InvalidArgument            the request is wrong; names the fields, and how to correct them
-│   └── PageTokenInvalid
-├── NotFound                   no such thing for this tenant (another tenant's is not found either)
-│   └── RunNotFound            also a ValueError
-├── AlreadyExists              a request id came again with another request
-├── FailedPrecondition         right request, wrong state of the run
-│   └── ForkIncompatible       names what doesn't fit
-├── VersionChanged             the run is not at the version that the command expects
-├── CursorOutOfRange           a watch below retention, or ahead of the log
-├── Unauthenticated
-├── PermissionDenied
-├── ResourceExhausted          a limit or a quota; nothing was done
-└── StoreError
+StepwellError ├── InvalidArgument            the request is wrong; names the fields, and how to
+correct them │   └── PageTokenInvalid ├── NotFound                   no such thing for this tenant
+(another tenant's is not found either) │   └── RunNotFound            also a ValueError ├──
+AlreadyExists              a request id came again with another request ├── FailedPrecondition
+right request, wrong state of the run │   └── ForkIncompatible       names what doesn't fit ├──
+VersionChanged             the run is not at the version that the command expects ├──
+CursorOutOfRange           a watch below retention, or ahead of the log ├── Unauthenticated ├──
+PermissionDenied ├── ResourceExhausted          a limit or a quota; nothing was done └── StoreError
     ├── StoreRefused           the store can't be opened or used as configured; names the remedy
     │   └── StoreMissing       … and isn't there at all
     ├── StoreUnavailable       nothing was done; try again
@@ -21,7 +15,7 @@ StepwellError
     │   └── StoreStopped       … once the store has been opened again
     └── OutcomeUnknown         the commit may or may not be applied; send the same one again
 
-Each carries a stable `reason` (UPPER_SNAKE_CASE): the one that `google.rpc.ErrorInfo` shows.
+Each has a stable `reason` (UPPER_SNAKE_CASE), which `google.rpc.ErrorInfo` shows.
 """
 
 from __future__ import annotations
@@ -29,7 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 INVALID_OUTCOME = "INVALID_OUTCOME"
-"""The kind of the failure of an attempt whose outcome can't be used."""
+"""The failure kind of an attempt with an unusable outcome."""
 
 
 class Violation(NamedTuple):
@@ -72,13 +66,13 @@ class PageTokenInvalid(InvalidArgument):
 
 
 class NotFound(StepwellError):
-    """There is no such thing, or another tenant has it: the answer is the same."""
+    """The thing doesn't exist, or belongs to another tenant; the answer is the same."""
 
     reason = "NOT_FOUND"
 
 
 class RunNotFound(NotFound, ValueError):
-    """There is no run of this id."""
+    """There is no run with this id."""
 
     reason = "RUN_NOT_FOUND"
 
@@ -111,7 +105,7 @@ class Misfit(NamedTuple):
     kind: str
     """A stable word: `DEFINITION_CHANGED`."""
     subject: str
-    """The field at fault, else the task."""
+    """The field at fault, or else the task."""
     description: str
 
 
@@ -137,7 +131,7 @@ class CursorOutOfRange(StepwellError):
 
 
 class Unauthenticated(StepwellError):
-    """No credential came, or it is not a valid one."""
+    """The credential is missing or invalid."""
 
     reason = "UNAUTHENTICATED"
 
@@ -167,11 +161,11 @@ class StoreRefused(StoreError):
 
 
 class StoreMissing(StoreRefused):
-    """The store isn't there, and was not to be made."""
+    """The store doesn't exist, and was not to be created."""
 
 
 class StoreUnavailable(StoreError):
-    """The store did nothing, for certain; the call may be made again."""
+    """The store certainly did nothing; the call may be repeated."""
 
     reason = "STORE_UNAVAILABLE"
 
@@ -183,12 +177,12 @@ class StoreFull(StoreUnavailable):
 
 
 class StoreStopped(StoreUnavailable):
-    """The store lost what it stands on. Nothing was done, and nothing will be until it is opened again."""
+    """The store lost its foundation. Nothing was done, and nothing will be until it is reopened."""
 
     reason = "STORE_STOPPED"
 
 
 class OutcomeUnknown(StoreError):
-    """The store may or may not have applied a commit. The same commit, sent again, gets the verdict."""
+    """The store may or may not have applied a commit. Sending the same commit again gets the verdict."""
 
     reason = "OUTCOME_UNKNOWN"

@@ -1,6 +1,6 @@
 """Events of a run, each with a complete delta of the rows that it changed.
 
-A change has the changed fields of its row; unset fields stayed. Folding the events of a run
+A change has the changed fields of its row; unset fields are unchanged. Folding the events of a run
 over its spec and plans gives its rows (`fold.py`).
 """
 
@@ -56,14 +56,13 @@ SHORT = {
     "started_us": "b",
     "ended_us": "e",
 }
-"""The names of frequent fields in stored events, in `Event`, `TaskChange` and `ExecutionChange`.
-
-A step's events have some forty names: in full they would be a quarter of what is stored for it.
+"""The names of frequent fields in stored events, in `Event`, `TaskChange` and `ExecutionChange`. A
+step's events have some forty names, which in full would be a quarter of their stored size.
 """
 
 
 class RunChange(Record, frozen=True, kw_only=True):
-    """The fields of a run that an event changed; the unset ones stayed."""
+    """The fields of a run that an event changed; unset fields are unchanged."""
 
     status: RunStatus | UnsetType = UNSET
     phase: Phase | UnsetType = UNSET
@@ -180,11 +179,11 @@ class Event(Record, frozen=True, kw_only=True, rename=SHORT):
     actor: str = ""
     """The caller of the command that made it, by its credential; empty: no command did."""
     on_behalf_of: str = ""
-    """The one for whom that caller said it acts; empty: it said nothing."""
+    """The name on whose behalf that caller acted; empty if none was given."""
     run: RunChange | UnsetType = UNSET
     tasks: tuple[TaskChange, ...] = ()
     executions: tuple[ExecutionChange, ...] = ()
     questions: tuple[Question, ...] = ()
-    """Changed questions, whole."""
+    """Changed questions, with all their fields."""
     plan_revision: int = 0
-    """PLAN_ACCEPTED: the plan whose tasks are the run's from now on, besides earlier ones."""
+    """PLAN_ACCEPTED: the revision of the plan whose tasks are added to the run's."""

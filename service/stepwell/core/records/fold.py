@@ -1,6 +1,6 @@
 """Folds events into rows: a run's events up to a version give its rows at that version.
 
-No rule of the loop is here. A reader in another language needs these few lines and no more.
+It has no rules of the loop, so a reader in another language needs only these few lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Rows(NamedTuple):
-    """A run's rows at one version, without leases and without moments that a store stamps."""
+    """A run's rows at one version, without leases and without moments stamped by a store."""
 
     run: Run
     tasks: dict[str, Task]
@@ -43,7 +43,7 @@ def fold(spec: RunSpec, plans: Mapping[int, Plan], events: Iterable[Event]) -> R
 
 
 def fold_on(rows: Rows, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
-    """Return the rows after further events; the given rows are changed by it."""
+    """Return the rows after further events; changes the given rows."""
     for event in events:
         rows = _apply(rows, plans, event)
     return rows

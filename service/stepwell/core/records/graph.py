@@ -101,7 +101,7 @@ def violations_of(
         return tuple(found)
     positions = _positions(tasks, report)
     _check_keys(tasks, report)
-    # Without a dependency on a later task there is no cycle.
+    # Without a dependency on a later task there can be no cycle.
     if _check_dependencies(tasks, positions, is_settled, report) and not found:
         _check_cycles(tasks, positions, report)
     return tuple(found)
@@ -133,7 +133,7 @@ def _check_dependencies(
     is_settled: Callable[[str], bool],
     report: Callable[[str, str], None],
 ) -> bool:
-    """Report the dependencies that are at fault; return whether any is a task that comes later in the plan."""
+    """Report invalid dependencies; return whether any is on a later task of the plan."""
     has_later = False
     for index, task in enumerate(tasks):
         named = task.depends_on
@@ -156,7 +156,7 @@ def _check_dependencies(
 
 
 def _named_before(names: Sequence[str]) -> Collection[int]:
-    """Return the places of names that an earlier place has, too."""
+    """Return the indexes of names that occur at an earlier index."""
     if len(set(names)) == len(names):
         return ()
     first = {name: place for place, name in reversed(list(enumerate(names)))}

@@ -1,11 +1,11 @@
-"""Records of journals: what a step's calls leave behind, so that its next attempt doesn't make them again.
+"""Records of journals: the results of a step's calls, so that its next attempt doesn't repeat them.
 
-A journal belongs to a step, not to an attempt: `step_journal.journal_of` names it within its run. It is a set of entries, each
-written once, while an attempt holds the step's lease. An entry is no commit: it makes no version and no event.
-
-A call that is recorded has an END with its value. Of an AT_MOST_ONCE call a BEGIN is written before its function
-runs; a BEGIN that neither an END nor a TRY of its number follows means that nobody knows what became of it. A
-failed try is noted as a TRY and never replayed. A WAIT notes when a sleep began: the store stamps its end, once.
+A journal belongs to a step, not to an attempt; `step_journal.journal_of` names it within its run.
+It is a set of entries, each written once, under the step's lease. An entry is no commit: it makes
+no version and no event. A finished call has an END with its value. An AT_MOST_ONCE call gets a
+BEGIN before its function runs; a BEGIN without an END or a TRY of its number means that the outcome
+is unknown. A failed try gets a TRY and is never replayed. A WAIT begins a sleep, whose end the
+store stamps once.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ class Entry(Record, frozen=True, kw_only=True):
     """One entry, as its worker writes it. Its name is (`key`, `mark`, `number`)."""
 
     key: str
-    """The call, within its step."""
+    """The call's key within its step."""
     mark: JournalMark = JournalMark.END
     number: int = 0
-    """The run of the call's function that a BEGIN or a TRY is about, 1, 2, 3 … over all attempts, never reused; else 0."""
+    """The number of the function's run for a BEGIN or a TRY: 1, 2, 3 … over all attempts, never reused; else 0."""
     attempt: int = 0
     """The attempt that made a TRY."""
     name: str = ""
     """The call's name, for people."""
     arguments: str = ""
-    """Digest of the call's arguments; empty: its key was given without any."""
+    """The digest of the call's arguments; empty if its key was given without arguments."""
     effect: Effect = Effect.IDEMPOTENT
     value: Payload | None = None
-    """The value of an END. Absent: there are no bytes, which is not the same as empty ones."""
+    """The value of an END. Absent means no bytes, which differs from empty bytes."""
     failure: Failure = Failure()
-    """The exception that a TRY notes."""
+    """The exception of a TRY."""
     usage: Usage = Usage()
-    """Consumption of the call, apart from the calls within it."""
+    """The usage of the call, without that of inner calls."""
     messages: tuple[Message, ...] = ()
-    """For the task's conversation, in order."""
+    """Messages for the task's conversation, in order."""
     took_ms: int = 0
-    """The time that the function ran."""
+    """The time that the function took."""
     sleep_ms: int = 0
     """The length of a WAIT's sleep."""
 
 
 class StoredEntry(Record, frozen=True, kw_only=True):
-    """An entry as it is kept, with what the store stamped."""
+    """A stored entry, with the store's stamps."""
 
     entry: Entry
     journal: str
     """The journal's name within its run."""
     generation: int
     execution_id: str
-    """The attempt that wrote it. Empty: a commit did."""
+    """The attempt that wrote it. Empty: a commit wrote it."""
     version: int = 0
     """The run's version when it was written."""
     written_us: int = 0
     until_us: int = 0
     """The end of a WAIT's sleep."""
     size: int = 0
-    """Bytes of the value, also where it was left out."""
+    """The size of the value in bytes, also if the value was left out."""
 
 
 class Totals(Record, frozen=True, kw_only=True):
-    """Sums of the entries recorded under one lease: they only grow, and begin at nothing with each lease."""
+    """Sums of the entries recorded under one lease. They start at zero with each lease, and only grow."""
 
     entries: int = 0
     bytes: int = 0
@@ -88,5 +88,5 @@ def words_bytes(entry: Entry) -> int:
 
 
 def entry_bytes(entry: Entry) -> int:
-    """Return the bytes that an entry counts for, in its journal and in a page: value, messages and failure."""
+    """Return the bytes for which an entry counts in its journal and in a page: value, messages and failure."""
     return value_bytes(entry) + words_bytes(entry)

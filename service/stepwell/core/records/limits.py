@@ -35,7 +35,7 @@ ENTRY_MESSAGES_BYTES_MAX = 256 * 1024
 CALL_TRIES_MAX = 1_000_000
 DIGEST_CHARS_MAX = 64
 WAITS_MAX = 100
-"""Things that a suspended step waits for."""
+"""Waits of a suspended step."""
 FORGOTTEN_CALLS_MAX = 100
 """Calls that one recording drops from a journal."""
 PLAN_TASKS_MAX = 10_000
@@ -47,12 +47,12 @@ PARALLEL_MAX = 256
 ATTEMPTS_MAX = 1_000
 DURATION_MS_MAX = 366 * 24 * 3600 * 1000
 AGE_MS_MAX = 1_000_000_000 * 24 * 3600 * 1000
-"""The greatest age that a store may be asked about: nothing is so old."""
+"""The greatest age that a store may be asked about; nothing is that old."""
 PRIORITY_MAX = 100
 VIOLATION_BYTES_MAX = 1024
 """A violation's field or its description, each."""
 VIOLATIONS_MAX = 100
-"""Field violations reported at once; the rest is counted."""
+"""Field violations reported at once; the others are counted."""
 
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000
@@ -73,7 +73,7 @@ STORE_MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 """A message between an executor and a Store service: larger than any commit."""
 METADATA_BYTES_MAX = 16 * 1024
 FORK_IDS_MAX = 15_000
-"""Task ids in each list of what a fork keeps and does; the rest is counted."""
+"""Task ids in each list of a fork's kept, repeated and pending tasks; the others are counted."""
 INLINE_RESULTS_BYTES_MAX = 1024 * 1024
 """Bytes of results inside one assignment; ReadResults returns further ones."""
 RESULT_ENTRIES_BYTES_MAX = 512 * 1024
@@ -95,11 +95,11 @@ ITEMS_PER_MESSAGE_MAX = 1_000
 EXECUTION_ID_CHARS_MAX = 256
 QUESTION_ID_CHARS_MAX = 512
 ANSWER_BYTES_MAX = 256 * 1024
-"""A person's answer: an event holds it, and a commit's events have a limit."""
+"""A person's answer, which an event holds; a commit's events have a limit."""
 LOG_TEXT_BYTES_MAX = 16 * 1024
 """A longer line of a log is cut, with a note."""
 LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024
-"""Entries beyond it are left out; one entry of kind CUT notes that."""
+"""Later entries are left out; one entry of kind CUT notes that."""
 INLINE_MESSAGES_BYTES_MAX = 1024 * 1024
 """The part of a conversation inside one assignment; ListMessages returns the rest."""
 SESSION_ID_CHARS_MAX = 256
@@ -107,7 +107,7 @@ IDEMPOTENCY_KEY_CHARS_MAX = 256
 TASKS_PER_KEY_MAX = 100
 """Tasks of one plan that share an idempotency key."""
 DEDUPLICATED_PER_COMMIT_MAX = 32
-"""Tasks that take a known result in one commit, and keys searched before it; others follow."""
+"""Tasks that reuse a known result in one commit, and keys searched before it; others follow."""
 TOKEN_CHARS_MAX = 128
 FEATURES_MAX = 100
 """Names of features in a worker's Hello."""
@@ -115,7 +115,7 @@ QUEUES_PER_WORKER_MAX = 100
 RETRY_KINDS_MAX = 100
 BACKOFF_MULTIPLIER_MAX = 1_000
 AMOUNT_MAX = 10**15
-"""Tokens, millionths of a currency unit, tasks: sums stay far below 64 bits."""
+"""Tokens, millionths of a currency unit, tasks; sums stay far below 64 bits."""
 SCHEMA_BYTES_MAX = 64 * 1024
 CHOICES_MAX = 100
 STORE_TEXT_BYTES_MAX = 16 * 1024
@@ -123,5 +123,5 @@ STORE_ITEMS_MAX = 10_000
 STORE_LIMIT_MAX = 1_000_000
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
-"""The allow-list for names; no braces, no percent, no white space, no control characters."""
+"""The pattern of names, which allows no braces, percent signs, white space or control characters."""
 TASK_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"

@@ -1,11 +1,11 @@
 """Records of a run: frozen values that the loop makes, the store keeps and the wire carries.
 
-Units stand last in names: `_us` is a moment in microseconds since 1970 (0: not yet), `_ms` a duration
-in milliseconds (0: none or no limit). An empty string is "none". Only payloads may be null
+Names end with their units: `_us` is a moment in microseconds since 1970 (0: not yet), `_ms` a
+duration in milliseconds (0: none or no limit). An empty string is "none". Only payloads may be null
 (`Payload | None`), because empty bytes are a value.
 
-A record never changes; `msgspec.structs.replace` makes the next one. The rules of `core/loop` decide
-which record may follow which.
+A record never changes; `msgspec.structs.replace` makes the next one. The rules of `core/loop`
+decide which record may follow which.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from stepwell.core.records.states import (
 from stepwell.core.records.step_journal import Journal, Wait, journal_of
 
 MAX_LOSSES = 10
-"""Lost attempts at a step that are made again, where its retry policy doesn't say."""
+"""Lost attempts at a step that are repeated, if its retry policy sets no number."""
 SUSPECT_LOSSES = 2
-"""A step is suspect once so many of its workers were lost with it and not heard of again."""
+"""A step is suspect after it lost this many workers that did not come back."""
 
 
 class Payload(Record, frozen=True, kw_only=True):
-    """Bytes of a user, with their media type. The hot path never parses them."""
+    """A user's bytes with their media type. The hot path never parses them."""
 
     data: bytes = b""
     media_type: str = "application/json"
 
     def __repr__(self) -> str:
-        """Return its size and media type; its bytes appear in no log."""
+        """Return its size and media type; the bytes appear in no log."""
         return f"Payload({len(self.data)} bytes, {self.media_type})"
 
 
 class Violation(Record, frozen=True, kw_only=True):
-    """One invalid field of something that a worker or a caller sent."""
+    """One invalid field of a worker's or caller's message."""
 
     field: str
     description: str
@@ -69,7 +69,7 @@ class Failure(Record, frozen=True, kw_only=True):
     retryable: bool = True
     violations: tuple[Violation, ...] = ()
     retry_after_ms: int = 0
-    """The next attempt comes no sooner than this, however short the policy's back-off is."""
+    """The next attempt comes no sooner than this, even if the policy's back-off is shorter."""
 
 
 class Usage(Record, frozen=True, kw_only=True):
@@ -97,9 +97,9 @@ class Budget(Record, frozen=True, kw_only=True):
     output_tokens: int = 0
     cost_micros: int = 0
     tasks: int = 0
-    """Tasks that may be offered, over all plans; further attempts count no further task."""
+    """Tasks that may be offered, over all plans; further attempts at a task don't count."""
     wall_ms: int = 0
-    """Time since the first lease, pauses included."""
+    """Time since the first lease, including pauses."""
     iterations: int = 0
     """Iterations that may begin. This limit pauses a run; `max_iterations` ends it."""
 
@@ -116,8 +116,7 @@ class RetryPolicy(Record, frozen=True, kw_only=True):
     """The random part of each back-off: 1.0 is full jitter, 0.0 none."""
     non_retryable_kinds: tuple[str, ...] = ()
     max_losses: int = -1
-    """Lost attempts that are made again, per allowance. Below 0 becomes the default: 10, or 0 where
-    `max_attempts` is 1."""
+    """Lost attempts that are repeated, per allowance. Below 0 becomes the default: 10, or 0 with `max_attempts` 1."""
 
     def __post_init__(self) -> None:
         """Set the default, which depends on `max_attempts`."""
@@ -132,26 +131,26 @@ class Losses(Record, frozen=True, kw_only=True):
     allowance: int = 0
     """The allowance that `count` counts in. 0: there was no loss yet."""
     gone: tuple[str, ...] = ()
-    """Worker instances, `worker_id instance_id`, each once, that were lost with an attempt and not heard of
-    again, as of the last loss or lease."""
+    """Worker instances (`worker_id instance_id`, each once) that were lost with an attempt and did
+    not come back, as of the last loss or lease."""
 
     @property
     def suspect(self) -> bool:
-        """The step may be what ends its workers: it runs only on a worker that holds nothing else."""
+        """True if the step may be what kills its workers, so that it runs only on a worker that holds nothing else."""
         return len(self.gone) >= SUSPECT_LOSSES
 
 
 class Session(Record, frozen=True, kw_only=True):
-    """An agent's own conversation: the backend's name and the id that the backend knows it by."""
+    """An agent's own conversation: the backend's name, and its id there."""
 
     backend: str = ""
     session_id: str = ""
 
 
 class Previous(Record, frozen=True, kw_only=True):
-    """The carryover from a step's earlier attempts to its next one, and to no other step.
+    """The carryover from a step's earlier attempts to its next one.
 
-    An attempt that was handed back without a report leaves it as it was.
+    An attempt that was handed back without a report leaves it unchanged.
     """
 
     execution_id: str = ""
@@ -161,7 +160,7 @@ class Previous(Record, frozen=True, kw_only=True):
     progress: Payload | None = None
     """The last reported progress."""
     failure: Failure = Failure()
-    """The failure or loss of that attempt; empty: it was handed back, or asked a person."""
+    """The failure or loss of that attempt; empty if it was handed back, or asked a person."""
 
 
 class TaskSpec(Record, frozen=True, kw_only=True):
@@ -172,7 +171,7 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     title: str = ""
     prompt: str = ""
     role: str = ""
-    """Only workers of this role are assigned the task; empty: any worker of the queue."""
+    """The role that the task's worker must have; empty: any worker of the queue."""
     depends_on: tuple[str, ...] = ()
     input: Payload | None = None
     retry: RetryPolicy = RetryPolicy()
@@ -180,18 +179,20 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     heartbeat_timeout_ms: int = 0
     """The lease's length for this task; 0: the server's."""
     idle_timeout_ms: int = 0
-    """The longest that its function may do nothing: no heartbeat of its own, chunk or log line. 0: for ever."""
+    """The longest that its function may show no activity (heartbeat of its own, chunk or log line). 0: no limit."""
     total_timeout_ms: int = 0
-    """From the first offer to the end of the last attempt, back-offs included."""
+    """The time from the first offer to the end of the last attempt, including back-offs."""
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """Empty: one of the task's own (`idempotency.key_of`). Otherwise tasks of the same key run once, see TASK_DEDUPLICATED."""
+    """Empty: a key of its own (`idempotency.key_of`). Otherwise only one of the tasks with this key
+    runs, see TASK_DEDUPLICATED.
+    """
     reconcile: bool = False
-    """A RECONCILE step checks the task's effect once its outcome is unknown."""
+    """A RECONCILE step checks the task's effect when its outcome is unknown."""
 
     def key_in(self, run_id: str, revision: int) -> str:
-        """Return the idempotency key of its steps, where this plan revision of the run defined it."""
+        """Return the idempotency key of its steps, if this plan revision of the run defined it."""
         if self.idempotency_key:
             return self.idempotency_key
         return f"{run_id}/{journal_of(StepKind.TASK, self.task_id, revision, 0)}"
@@ -209,7 +210,7 @@ class Plan(Record, frozen=True, kw_only=True):
     iteration: int = 1
     tasks: tuple[TaskSpec, ...] = ()
     carried: tuple[str, ...] = ()
-    """Ids of its tasks that the run had before with an equal definition: they carry over."""
+    """Ids of its tasks that the run already had with an equal definition, and that carry over."""
     created_us: int = 0
 
 
@@ -260,7 +261,7 @@ class Run(StoredRecord, frozen=True, kw_only=True):
     plan_revision: int = 0
     """The revision of the plan in force; 0: none yet."""
     stages: tuple[StepKind, ...] = ()
-    """REFLECT and SYNTHESIZE, if the run has them."""
+    """The stages, of REFLECT and SYNTHESIZE, that the run has."""
     stages_fixed: bool = False
     allowance: int = 1
     """The current allowance of attempts, from 1; resumes and retries of failures open the next one."""
@@ -277,22 +278,22 @@ class Run(StoredRecord, frozen=True, kw_only=True):
     budget: Budget = Budget()
     tally: Tally = Tally()
     stopping: bool = False
-    """The run ends after the iteration in progress."""
+    """True if the run ends after the iteration in progress."""
     previous: Previous = Previous()
     """Carryover between the attempts at the current PLAN, REFLECT or SYNTHESIZE step."""
     step_journal: Journal = Journal()
     """That step's journal."""
     step_waits: tuple[Wait, ...] = ()
-    """The things that it waits for while it is suspended."""
+    """The waits of that step while it is suspended."""
     actor: str = ""
     """The caller of the last command that changed the run, by its credential."""
     on_behalf_of: str = ""
-    """The one for whom that caller said it acts; empty: it said nothing."""
+    """The name on whose behalf that caller acted; empty if none was given."""
     blocked_on: BlockedKind = BlockedKind.NONE
     """In stored runs WORKER includes CAPACITY, which readers distinguish by the workers' presence."""
     blocked_since_us: int = 0
     blocked_run_id: str = ""
-    """With `blocked_on` KEY: the run that has the key; of several, the first task's. Empty: not known."""
+    """With `blocked_on` KEY: the run that has the key (of the first waiting task). Empty: unknown."""
     pause_reason: PauseReason = PauseReason.NONE
     finish_reason: FinishReason = FinishReason.NONE
     reason: str = ""
@@ -307,7 +308,7 @@ class Run(StoredRecord, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """The run has ended: its status is final, or FAILED."""
+        """True if the run has ended: its status is final, or FAILED."""
         return self.status in _ENDED
 
 
@@ -336,20 +337,20 @@ class Task(StoredRecord, frozen=True, kw_only=True):
     deduplicated_from: str = ""
     """If deduplicated: the `run_id/execution_id` whose result was reused. Empty: the task ran."""
     held_key: str = ""
-    """The idempotency key of its planner's that it holds: from its first lease until it is settled, and as
-    long as it is COMPLETED. Empty: none."""
+    """The planner's idempotency key that it holds from its first lease until it is settled, and
+    while it is COMPLETED. Empty: none."""
     key_run_id: str = ""
-    """The run that has its idempotency key, while it waits for it. Empty: it doesn't wait."""
+    """While it waits for its idempotency key: the run that has the key. Empty: it doesn't wait."""
     failure: Failure = Failure()
     question_id: str = ""
-    """The task's last question: its attempts receive the answer."""
+    """The task's last question, whose answer its attempts receive."""
     messages: int = 0
     """Number of messages in its conversation."""
     previous: Previous = Previous()
     """Carryover from its earlier attempts to the next one."""
     journal: Journal = Journal()
     waits: tuple[Wait, ...] = ()
-    """The things that it waits for while it is suspended."""
+    """Its waits while it is suspended."""
     reconciles: int = 0
     """The highest number of its RECONCILE steps. Numbers are never reused."""
     reconciles_spent: int = 0
@@ -361,7 +362,7 @@ class Task(StoredRecord, frozen=True, kw_only=True):
 
 
 class Execution(StoredRecord, frozen=True, kw_only=True):
-    """One attempt at a step: an entry of the queue while READY, of the history ever after."""
+    """One attempt at a step: in the queue while READY, and later in the history."""
 
     execution_id: str
     """Within its run: `task:ID#ATTEMPT`, `reconcile:ID#NUMBER`, `plan:ITERATION#ATTEMPT`, and so on."""
@@ -375,32 +376,32 @@ class Execution(StoredRecord, frozen=True, kw_only=True):
     """Its task's type."""
     role: str = ""
     pin: str = ""
-    """The versions of workers that may have it, see `routing.pin_of`."""
+    """The versions of workers that may do it, see `routing.pin_of`."""
     priority: int = 0
     status: ExecutionStatus = ExecutionStatus.READY
     delay_ms: int = 0
-    """The back-off between its commit and the moment at which it may be leased; the store adds it up."""
+    """The back-off from its commit until it may be leased; the store adds it to its time."""
     worker_id: str = ""
     begun: bool = False
-    """Its worker has reported that the AT_MOST_ONCE effect begins."""
+    """True if its worker has reported that the AT_MOST_ONCE effect begins."""
     failure: Failure = Failure()
     usage: Usage = Usage()
     session: Session = Session()
     has_result: bool = False
-    """The store has a result under this id."""
+    """True if the store has a result under this id."""
     messages_after: int = 0
-    """Number of messages that the task's conversation had before this attempt."""
+    """The number of earlier messages in the task's conversation."""
     messages: int = 0
-    """Number of messages that it appended: those numbered from `messages_after` + 1 on."""
+    """The number of messages that it appended, numbered from `messages_after` + 1 on."""
     unknown_us: int = 0
     """The moment at which its outcome became unknown."""
     unknown_call: str = ""
-    """With UNKNOWN_OUTCOME, the call within the step of which nobody knows what became. Empty: the task's effect."""
+    """With UNKNOWN_OUTCOME: the call within the step whose outcome is unknown. Empty: the task's own effect."""
     recorded: int = 0
     """Number of journal entries that it recorded, once it ended."""
     forget_number: int = 0
-    """The number of its worker's last message that dropped calls from the journal; it only grows. That message does
-    nothing when it comes again, and neither do entries that were sent before it."""
+    """The number of its worker's last message that dropped calls from the journal; it only grows. A
+    repetition of that message does nothing, and neither do entries that were sent before it."""
     offered_us: int = 0
     leased_us: int = 0
     ended_us: int = 0
@@ -423,9 +424,9 @@ class Question(StoredRecord, frozen=True, kw_only=True):
     answer: Payload | None = None
     answered_by: str = ""
     call: str = ""
-    """The call that asks, in its step's journal: the answer becomes its value. Empty: the attempt ended by asking."""
+    """The asking call's key in its step's journal; the answer becomes its value. Empty: the attempt ended by asking."""
     arguments: str = ""
-    """With `call`: the digest of the question, which the entry with the answer gets."""
+    """With `call`: the digest of the question, for the entry with the answer."""
     created_us: int = 0
     ended_us: int = 0
 
@@ -440,8 +441,7 @@ class Outcome(Record, frozen=True, kw_only=True):
     response: str = ""
     """The model's response."""
     receipt: str = ""
-    """The mark of an outcome that is sent again (`core/loop/receipts.py`). In no event and no answer to a
-    client."""
+    """Recognizes a repeated outcome (`core/loop/receipts.py`). In no event and no answer to a client."""
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -458,7 +458,7 @@ class Message(Record, frozen=True, kw_only=True):
 
 
 class LogEntry(Record, frozen=True, kw_only=True):
-    """A log entry of a worker: a line, or a piece of the result that it produces."""
+    """A log entry of a worker: a line, or a piece of its result."""
 
     execution_id: str
     text: str
@@ -468,9 +468,9 @@ class LogEntry(Record, frozen=True, kw_only=True):
 
 
 class RequestRecord(Record, frozen=True, kw_only=True):
-    """A command that was carried out, to recognize its repetition."""
+    """An executed command, to recognize its repetition."""
 
     request_id: str
     fingerprint: str
     version: int
-    """The commit that carried it out."""
+    """The version whose commit executed it."""

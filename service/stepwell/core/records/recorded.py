@@ -1,4 +1,4 @@
-"""The answer to journal entries that a worker wrote, as both edges tell it."""
+"""The answer to a worker's journal entries, for both the stream and the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Kept(NamedTuple):
     """The store's answer to one entry that broke no limit."""
 
     accepted: bool
-    """False: its name has another content already, which stays."""
+    """False: its name has other content already, which stays."""
     remaining_ms: int = 0
     """The rest of a WAIT's sleep."""
 
@@ -25,11 +25,11 @@ class RecordAnswer(NamedTuple):
     live: bool
     """False: the lease is lost, and nothing was written."""
     entries: Sequence[Kept | Failure] = ()
-    """One for each, in order; a failure: it broke a limit."""
+    """One for each entry, in order; a failure if the entry broke a limit."""
     remaining_budget: Budget = NO_BUDGET
-    """The rest of the run's budget; `NO_BUDGET`: it has none."""
+    """The rest of the run's budget, or `NO_BUDGET`."""
     budget_spent: bool = False
     cancelled: bool = False
     """The lease is lost because the run was cancelled."""
     failure: Failure | None = None
-    """Why no call was dropped that was to be. None: nothing stood against it."""
+    """Why no call was dropped, or None if they were."""

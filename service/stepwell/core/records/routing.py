@@ -1,10 +1,8 @@
 """Routing: which worker does which steps, by kind, type, role and version.
 
-A store keeps ready steps in lanes of equal kind, role, type and pin, so that a claim passes over a lane that
-its worker doesn't do as a whole.
-
-A pin is text that a store can compare: empty (any worker), `=` and a version, or `>` and the key of the
-least version. Keys are ordered as bytes are.
+A store keeps ready steps in lanes of equal kind, role, type and pin, so that a claim can skip a
+whole lane that its worker doesn't do. A pin is text that a store can compare: empty (any worker),
+`=` and a version, or `>` and the key of the lowest version. Keys are ordered as bytes.
 """
 
 from __future__ import annotations
@@ -16,16 +14,16 @@ from stepwell.core.records.record import Record
 from stepwell.core.records.states import StepKind, VersionMatch
 
 ANY = "*"
-"""In a pattern: every type, or every role."""
+"""In a pattern: any type, or any role."""
 TYPED = frozenset({StepKind.TASK, StepKind.RECONCILE})
-"""Kinds of step that patterns tell apart."""
+"""Kinds of step that patterns distinguish."""
 
 _NUMBERS = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18}){0,7}")
 _DIGITS = 18
 
 
 class TaskPattern(Record, frozen=True, kw_only=True):
-    """TASK or RECONCILE steps of a type and a role; `*`: of any."""
+    """TASK or RECONCILE steps of a type and a role; `*`: any."""
 
     kind: StepKind = StepKind.TASK
     type: str = ""
@@ -41,7 +39,7 @@ class WorkerVersion(Record, frozen=True, kw_only=True):
 
 
 def version_key(version: str) -> str:
-    """Return text that is ordered as versions of numbers and dots are; empty: it is no such version."""
+    """Return text that is ordered like versions of numbers and dots; empty for other versions."""
     if not _NUMBERS.fullmatch(version):
         return ""
     numbers = [int(number) for number in version.split(".")]
@@ -60,7 +58,7 @@ def pin_of(wanted: WorkerVersion) -> str:
 
 
 def fits(pin: str, version: str) -> bool:
-    """Return whether a worker of this version may have steps of this pin."""
+    """Return whether a worker of this version may do steps with this pin."""
     if not pin or pin == f"={version}":
         return True
     key = version_key(version)

@@ -17,8 +17,8 @@ class RunStatus(StrEnum):
     RUNNING = "RUNNING"
     """Steps of the run are leased, or ready for a worker."""
     WAITING = "WAITING"
-    """No step is leased or ready; the run waits for an answer, for an unknown outcome to be settled, for the end of
-    a sleep, or for an idempotency key that another run has."""
+    """No step is leased or ready; the run waits for an answer, for an unknown outcome to be
+    settled, for the end of a sleep, or for another run's idempotency key."""
     PAUSED = "PAUSED"
     """The run accepts deliveries of work in flight and dispatches nothing."""
     SUCCEEDED = "SUCCEEDED"
@@ -52,7 +52,7 @@ class StepKind(StrEnum):
     REFLECT = "REFLECT"
     SYNTHESIZE = "SYNTHESIZE"
     RECONCILE = "RECONCILE"
-    """Check whether an AT_MOST_ONCE task took effect whose worker was lost after it began."""
+    """Check whether an AT_MOST_ONCE task, whose worker was lost after it began, took effect."""
 
 
 class TaskStatus(StrEnum):
@@ -87,8 +87,8 @@ class ExecutionStatus(StrEnum):
     CANCELLED = "CANCELLED"
     NEEDS_ANSWER = "NEEDS_ANSWER"
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
-    """An AT_MOST_ONCE step was begun and its worker lost; a late delivery may still settle it. Or an AT_MOST_ONCE
-    call within the step was begun, and nobody knows what became of it."""
+    """An AT_MOST_ONCE step was begun and its worker lost; a late delivery may still settle it. Or
+    the outcome of an AT_MOST_ONCE call within the step is unknown."""
     SUSPENDED = "SUSPENDED"
     """The step was handed back to wait for a person, a time or a budget; spends no attempt."""
 
@@ -153,7 +153,7 @@ class Finding(StrEnum):
     NOT_DONE = "NOT_DONE"
     """The effect did not take place: the task runs again, and no attempt is spent."""
     UNDECIDED = "UNDECIDED"
-    """Nobody can know: the task waits for a late delivery or for a person."""
+    """The outcome can't be known: the task waits for a late delivery or for a person."""
 
 
 class ForkMode(StrEnum):
@@ -188,7 +188,7 @@ class PlanTrigger(StrEnum):
 
 
 class BlockedKind(StrEnum):
-    """The thing that an unfinished run waits for. NONE: a worker has a step, or the run has ended."""
+    """The reason why an unfinished run waits. NONE: a worker has a step, or the run has ended."""
 
     NONE = "NONE"
     WORKER = "WORKER"
@@ -198,7 +198,7 @@ class BlockedKind(StrEnum):
     QUESTION = "QUESTION"
     BUDGET = "BUDGET"
     TIMER = "TIMER"
-    """Every ready step waits for a back-off or a start delay to end, and every suspended one for a sleep."""
+    """Every ready step waits for a back-off or a start delay, and every suspended step for a sleep."""
     PAUSED = "PAUSED"
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
     KEY = "KEY"
@@ -206,7 +206,7 @@ class BlockedKind(StrEnum):
 
 
 class PauseReason(StrEnum):
-    """The reason for which a run is PAUSED. NONE: it isn't."""
+    """The reason why a run is PAUSED. NONE: it isn't."""
 
     NONE = "NONE"
     REQUESTED = "REQUESTED"
@@ -237,7 +237,7 @@ class WaitKind(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """The reason for which a run stopped iterating. NONE: it hasn't."""
+    """The reason why a run stopped iterating. NONE: it hasn't."""
 
     NONE = "NONE"
     FINISHED = "FINISHED"

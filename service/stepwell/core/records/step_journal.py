@@ -1,4 +1,4 @@
-"""The state of a step's journal, as its step's row holds it. `journal.py` has the entries."""
+"""The state of a step's journal, in the step's row. `journal.py` has the entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stepwell.core.records.states import StepKind, WaitKind
 
 
 class Source(Record, frozen=True, kw_only=True):
-    """A journal of another run of the family, as far as it was written at a version: a fork goes on from it."""
+    """A journal of another run of the family, up to a version, from which a fork continues."""
 
     run_id: str
     journal: str
@@ -16,40 +16,42 @@ class Source(Record, frozen=True, kw_only=True):
 
 
 class Journal(Record, frozen=True, kw_only=True):
-    """The state of a step's journal, in the step's row: as of the attempts that have ended."""
+    """The state of a step's journal, in the step's row, as of its ended attempts."""
 
     generation: int = 1
-    """Entries of an earlier one are not replayed, except those of AT_MOST_ONCE calls."""
+    """The current generation. Earlier entries are not replayed, except those of AT_MOST_ONCE calls."""
     entries: int = 0
-    """Number of entries that were recorded in this generation."""
+    """The number of entries in this generation."""
     bytes: int = 0
     tries_from: int = 1
-    """Tries of attempts before this one don't count any more: an attempt failed since, or a person asked for another."""
+    """Tries of attempts before this one no longer count, because an attempt failed since, or a
+    person asked for another.
+    """
     sources: tuple[Source, ...] = ()
-    """Read before its own entries."""
+    """Journals that are read before its own entries."""
     answered: tuple[str, ...] = ()
-    """Calls whose answer came while an attempt ran, which doesn't know it: it goes on at once if it waits for them."""
+    """Calls whose answer came during an attempt that doesn't know it, and so continues at once if it waits for them."""
 
     @property
     def is_empty(self) -> bool:
-        """The step's next attempt has nothing to read."""
+        """True if the step's next attempt has nothing to read."""
         return not self.entries and not self.sources and self.generation == 1
 
 
 class Wait(Record, frozen=True, kw_only=True):
-    """One thing that a suspended step waits for. The first that is over hands the step out again."""
+    """A wait of a suspended step. The first wait that is over offers the step again."""
 
     key: str
-    """The call that waits."""
+    """The waiting call."""
     kind: WaitKind
     question_id: str = ""
-    """The question that a QUESTION waits for."""
+    """The question of a QUESTION wait."""
 
 
 def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> str:
-    """Return the name of a step's journal within its run: that of its own idempotency key.
+    """Return the name of a step's journal within its run, which comes from its own idempotency key.
 
-    `revision` is, of a TASK, the plan revision that defined it; of a PLAN, the revision that it follows.
+    `revision` is, for a TASK, the plan revision that defined it; for a PLAN, the previous revision.
     """
     match kind:
         case StepKind.TASK:

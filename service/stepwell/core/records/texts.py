@@ -1,8 +1,8 @@
-r"""Texts that a machine wrote, as every store can hold them.
+r"""Cleans machine-written texts, so that every store can hold them.
 
-No store keeps U+0000 or half of a surrogate pair. A person's text with one is refused; a failure, a log line or
-a model's words are kept, and an escape as in Python stands in its place: `\x00`, `\udc80`. The client does the
-same to what its workers send.
+No store accepts U+0000 or half of a surrogate pair. A person's text with one is refused. In
+failures, log lines and model output it is replaced by an escape as in Python: `\x00`, `\udc80`. The
+client does the same to its workers' texts.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def storable(text: str) -> str:
-    """Return a text with escapes for what no store can hold."""
+    """Return a text with escapes for characters that stores can't hold."""
     return text.replace("\0", r"\x00").encode("utf-8", "backslashreplace").decode()
 
 
 def one_line(text: str) -> str:
-    """Return a text with escapes for all control characters too, as a short text must be."""
+    """Return a text with escapes also for all control characters, as short texts require."""
     return storable(_CONTROL.sub(_escape, text))
 
 
