@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepwell_client import Event, EventType, ExecutionStatus, Phase, RunStatus, StepKind
+from stepwell_client import Event, EventType, ExecutionStatus, RunStatus, StepKind
+from stepwell_client.enums import Phase
 
 OPEN = frozenset({ExecutionStatus.READY, ExecutionStatus.LEASED})
 

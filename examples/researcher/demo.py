@@ -30,15 +30,8 @@ from examples.researcher.library import list_files
 from examples.researcher.models import NoModel, weights
 from examples.researcher.prompts import TEXTS_MIN
 from examples.researcher.report import count_reports
-from stepwell_client import (
-    JournalEntry,
-    JournalMark,
-    NonRetryable,
-    Question,
-    Run,
-    RunHandle,
-    RunStatus,
-)
+from stepwell_client import JournalEntry, NonRetryable, Question, Run, RunHandle, RunStatus
+from stepwell_client.enums import JournalMark
 
 GOAL = "How did people get water before there were taps?"
 TASK = "research"

@@ -1,7 +1,8 @@
-"""A store that fails as stores do: it refuses, times out after doing it, is slow, does it twice, is cut off.
+"""A store that fails as real stores do: it refuses calls, times out after doing them, is slow, does
+them twice, or is cut off.
 
-Which call meets what is drawn from the runtime's chance, so a seeded runtime repeats every fault. What
-reaches the store inside is always a legal call; what comes back is always what the port allows.
+The faults are drawn from the runtime's random numbers, so a seeded runtime repeats them. The inner
+store always gets legal calls, and the caller always gets answers that the port allows.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ class Mode(StrEnum):
     REFUSE = "refuse"
     """StoreUnavailable; nothing was done."""
     TIME_OUT = "time_out"
-    """Done, or for a commit done in part or not at all, and nobody is notified: OutcomeUnknown.
+    """The call is done (commits also partly or not at all), and OutcomeUnknown is raised.
 
-    From the other methods but `write_journal`, which may be repeated without harm, StoreUnavailable.
+    Methods other than commit and `write_journal` raise StoreUnavailable, because they may be
+    repeated without harm.
     """
     DELAY = "delay"
-    """Slow before it is done, or after."""
+    """A delay before the call, or after it."""
     TWICE = "twice"
-    """Done twice, as a network that repeats messages does; the second answer counts."""
+    """The call is done twice, as by a network that repeats messages; the second answer counts."""
     CUT = "cut"
-    """The connection breaks in the middle: the caller hears of it at once, or never and gives up.
+    """The connection breaks during the call: the caller notices at once, or gives up after a while.
 
-    What it asked for was lost on its way, is broken off, or goes on behind its back and may be done
-    after it has asked again. Hints are lost until the connection is there again, and then anything
-    may have changed.
+    The call is lost on its way, is aborted, or continues unseen and may be done after a repetition.
+    Hints are lost until the connection is back, and then anything may have changed.
     """
 
 
@@ -56,11 +57,11 @@ class Faults(NamedTuple):
     cut: float = 0.0
     delay_ms_max: int = 50
     silence_ms: int = 0
-    """After so long a caller gives up whose connection was cut without a word: half of them; 0: none."""
+    """The time after which a caller gives up if its connection was cut silently, as half of them are; 0: none."""
     lost_hints: float = 0.0
-    """The share of hints that are never notified."""
+    """The share of hints that are lost."""
     methods: frozenset[str] = frozenset()
-    """Only these methods; empty: all but `describe`."""
+    """The affected methods; empty: all but `describe`."""
 
 
 class FaultyStore(StoreProxy):
@@ -72,7 +73,7 @@ class FaultyStore(StoreProxy):
         self.faults = faults or Faults()
         self.dead = False
         self._stuck = False
-        """Dead or held: no call goes on."""
+        """True if the store is killed or frozen, so that no call continues."""
         self.seen: Counter[str] = Counter()
         """Counts of each mode by method: `commit:time_out`."""
         self._awake = asyncio.Event()
@@ -80,22 +81,22 @@ class FaultyStore(StoreProxy):
         self._stops: list[Callable[[], None]] = []
         self._notified: list[Hint] = []
         self._cuts = 0
-        """Connections that are broken just now."""
+        """The number of connections that are broken now."""
 
     @property
     def faults(self) -> Faults:
-        """The probabilities in force."""
+        """The current probabilities."""
         return self._faults
 
     @faults.setter
     def faults(self, faults: Faults) -> None:
         self._faults = faults
-        # In their order, and only those that there are: each call goes through them.
+        # In order, and only modes with a probability, because each call iterates over them.
         shares = ((mode, float(getattr(faults, mode))) for mode in Mode)
         self._shares = tuple((mode, share) for mode, share in shares if share)
 
     def kill(self) -> None:
-        """From now on no call reaches the store or comes back: its process is gone."""
+        """From now on no call reaches the store or returns, as if its process were gone."""
         self.dead = self._stuck = True
         for stop in self._stops:
             stop()
@@ -106,7 +107,7 @@ class FaultyStore(StoreProxy):
         self._awake.clear()
 
     def thaw(self) -> None:
-        """Let the held calls go on."""
+        """Continue the held calls."""
         self._stuck = self.dead
         self._awake.set()
 
@@ -132,7 +133,7 @@ class FaultyStore(StoreProxy):
         return stop
 
     async def _commit_some(self, commits: Sequence[Commit]) -> None:
-        """Each of them may or may not be applied: all, none, or some."""
+        """Apply all, none, or some of the commits."""
         draw = self._runtime.random()
         if draw < 0.5:
             self.seen["commit:unknown_applied"] += 1
@@ -146,7 +147,7 @@ class FaultyStore(StoreProxy):
                 await self.inner.commit(some)
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Pass the call on, unless one of the faults is drawn for it."""
+        """Pass the call on, unless a fault is drawn for it."""
         if self._stuck:
             await self._held()
         mode = self._drawn(method)
@@ -170,7 +171,7 @@ class FaultyStore(StoreProxy):
         return await self._do(mode, pass_on)
 
     async def _cut(self, method: str, call: Callable[[], Awaitable[object]]) -> None:
-        """Lose the request, break it off, or let it go on; and be deaf for a while."""
+        """Lose the request, abort it, or let it continue; and receive nothing for a while."""
         self._cuts += 1
         self._runtime.spawn(self._reconnect(), name="reconnect")
         await self._break_off(method, call)
@@ -192,11 +193,11 @@ class FaultyStore(StoreProxy):
             self.seen[f"{method}:cut_after"] += 1
 
     async def _go_on(self, call: Callable[[], Awaitable[object]]) -> None:
-        # Nobody is there any more to be notified of an error.
+        # Nobody is left to be told of an error.
         with suppress(StoreError):
             await call()
             if self._runtime.random() < 0.5:
-                # A proxy on the way may send it once more, later.
+                # A proxy on the way may send it again, later.
                 await self._wait()
                 await call()
 
@@ -227,7 +228,7 @@ class FaultyStore(StoreProxy):
     async def _held(self) -> None:
         await self._awake.wait()
         if self.dead:
-            # Whoever asked is dead too; nothing ever comes back.
+            # The caller is dead, too; nothing ever returns.
             await asyncio.get_running_loop().create_future()
 
     def _drawn(self, method: str) -> Mode | None:

@@ -19,7 +19,7 @@ class StoreProxy(RoutedStore):
         self.inner = inner
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Do what the port's method of this name does."""
+        """Call the port's method of this name."""
         return await getattr(self.inner, method)(*args, **kwargs)
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""A runtime whose clocks are moved by hand and whose ids, tokens and chances follow from a seed."""
+"""A runtime whose clocks are moved by hand and whose ids, tokens and random numbers come from a seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BIRTH_US = 1_700_000_000_000_000
 
 
 class ManualRuntime(SystemRuntime):
-    """The `Runtime` port for tests: time stands still until `advance`, the same seed gives the same ids.
+    """The `Runtime` port for tests: time stands still until `advance`, and the same seed gives the same ids.
 
     Tasks are spawned on the running event loop; `sleep` waits until the clock was moved far enough.
     """
@@ -32,11 +32,11 @@ class ManualRuntime(SystemRuntime):
         return self._wall_us
 
     def monotonic(self) -> float:
-        """Return the seconds that `advance` was told."""
+        """Return the sum of the advanced time, in seconds."""
         return self._passed_us / 1_000_000
 
     def advance(self, ms: float) -> None:
-        """Move both clocks forward and wake who slept until then, the earliest first."""
+        """Move both clocks forward and wake those who slept until then, the earliest first."""
         if ms < 0:
             raise ValueError("time goes forward; the wall clock alone is set with step_wall")
         moved_us = round(ms * 1_000)
@@ -48,11 +48,11 @@ class ManualRuntime(SystemRuntime):
                 sleeper.set_result(None)
 
     def step_wall(self, ms: float) -> None:
-        """Set the wall clock alone, forth or back, as an operator or NTP may do."""
+        """Set the wall clock alone, forward or back, as an operator or NTP may do."""
         self._wall_us += round(ms * 1_000)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock was moved that far."""
+        """Wait until the clock was moved far enough."""
         until_us = self._passed_us + round(seconds * 1_000_000)
         sleeper = asyncio.get_running_loop().create_future()
         if seconds <= 0:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwell_client import RunHandle, RunNotFound, Unavailable
+from stepwell_client import RunHandle, Unavailable
+from stepwell_client.errors import RunNotFound
 from stepwell_client.internal import BACKOFFS
 from stepwell_testkit.faults import Mode
 from tests.chaos.faults.functional import (

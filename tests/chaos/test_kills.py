@@ -25,7 +25,8 @@ from random import Random
 import pytest
 
 from stepwell.core.records.states import ExecutionStatus
-from stepwell_client import Client, Plan, QuestionStatus, Run, Unavailable
+from stepwell_client import Client, Plan, Run, Unavailable
+from stepwell_client.enums import QuestionStatus
 from tests.chaos.faults.storm import Storm
 from tests.chaos.load.follower import Follower
 from tests.chaos.load.manual_worker import MANUAL, ManualWorker

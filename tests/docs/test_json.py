@@ -57,7 +57,7 @@ def test_lines_with_jq_print_what_the_page_says(shell: Shell) -> None:
 
 def test_error_of_the_page_has_the_fields_of_errors() -> None:
     from stepwell.cli.exits import Exit
-    from stepwell_client import RunNotFound
+    from stepwell_client.errors import RunNotFound
 
     (block,) = blocks(PAGE, "json")
     shown = json.loads(block.text)["error"]

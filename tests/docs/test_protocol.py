@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-import stepwell_client
 from stepwell.rpc import scopes, status
 from stepwell_client import StepwellClientError
+from stepwell_client import errors as client_errors
 from tests.docs.pages import TOP
 
 PAGE = (TOP / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ def test_every_error_says_what_to_do() -> None:
 
 
 def test_every_error_of_the_python_library_is_explained() -> None:
-    errors = [one for one in vars(stepwell_client).values() if isinstance(one, type)]
+    errors = [one for one in vars(client_errors).values() if isinstance(one, type)]
     reasons = {one.reason for one in errors if issubclass(one, StepwellClientError)}
     assert len(reasons) > 10
     assert {reason for reason in reasons if f"`{reason}`" not in ERRORS} == set()

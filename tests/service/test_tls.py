@@ -21,16 +21,8 @@ from stepwell.rpc.server import Server
 from stepwell.rpc.store import make_service
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from stepwell_client import (
-    Agent,
-    Client,
-    NotSecured,
-    Security,
-    SyncClient,
-    Task,
-    Unavailable,
-    Worker,
-)
+from stepwell_client import Agent, Client, Security, SyncClient, Task, Unavailable, Worker
+from stepwell_client.errors import NotSecured
 from stepwell_drivers.remote.url import PARAMETERS
 from stepwell_testkit.conformance import builders as b
 from tests.service.conftest import World, settings_for, token

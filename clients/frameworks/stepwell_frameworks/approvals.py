@@ -19,7 +19,7 @@ def about(what: str, tool: str, arguments: Mapping[str, Any]) -> str:
 async def ask_approval(
     step: StepContext, tool: str, arguments: Mapping[str, Any]
 ) -> tuple[bool, str]:
-    """Ask a person whether a tool may be called. Returns that, and what the person tells the model, if anything."""
+    """Ask a person whether a tool may be called; return the answer, and a text for the model."""
     prompt = about(f"May {tool} be called?", tool, arguments)
     answer: bool | dict[str, Any] = await step.ask(prompt, kind=QuestionKind.APPROVAL)
     details = answer if isinstance(answer, dict) else {"approved": answer}

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def on_home_loop(home: asyncio.AbstractEventLoop, body: Callable[[], Awaitable[T]]) -> T:
-    """Run an operation on its agent's loop. A step that is in a thread has another loop."""
+    """Run an operation on its agent's event loop, because a step in a thread has another one."""
     if asyncio.get_running_loop() is home:
         return await body()
 

@@ -1,4 +1,4 @@
-"""Reads from the metadata of a framework's tool how a step calls it."""
+"""Reads the options of a tool's calls from its framework's metadata."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Literal, cast
 from stepwell_client import JournalError
 
 METADATA = "stepwell"
-"""The key of a tool's metadata that says how it is called."""
+"""The key of these options in a tool's metadata."""
 OPTIONS = ("effect", "retry", "reconcile")
-"""Arguments of `ctx.call` that it may give."""
+"""The allowed options, which are arguments of `ctx.call`."""
 
 Options = Mapping[str, Any]
 
 
 def tool_options(name: str, metadata: Mapping[str, Any] | None) -> Options | Literal[False]:
-    """Return the arguments of `ctx.call` for a tool; False: its calls aren't kept."""
+    """Return the arguments of `ctx.call` for a tool, or False if its calls aren't recorded."""
     options = (metadata or {}).get(METADATA, {})
     if options is False:
         return False

@@ -2,12 +2,17 @@
 
 `Client` and `SyncClient` talk to the Orchestrator service, with the same words; what they return are frozen
 records. `Agent` collects functions, and `Worker` serves them. `RunView` folds a run's events into its rows.
-`stepwell_client.internal` has the parts that servers and command lines build on.
+
+What is needed less often stands in rooms of its own: `stepwell_client.errors` has every error, `stepwell_client.enums`
+every state and kind, `stepwell_client.records` every record. `stepwell_client.internal` has the parts that servers and
+command lines build on.
 """
 
 from __future__ import annotations
 
-from stepwell_client.agent.agent import Agent
+from stepwell_client.agent.agent import (
+    Agent,
+)
 from stepwell_client.agent.contexts import (
     PlanContext,
     ReconcileContext,
@@ -17,73 +22,54 @@ from stepwell_client.agent.contexts import (
     TaskContext,
     current_step,
 )
-from stepwell_client.calls.blocking import SyncWatch
-from stepwell_client.calls.client import Client
-from stepwell_client.calls.run_handle import RunHandle
-from stepwell_client.calls.streams import Watch
-from stepwell_client.calls.sync import SyncClient, SyncRunHandle
+from stepwell_client.calls.blocking import (
+    SyncWatch,
+)
+from stepwell_client.calls.client import (
+    Client,
+)
+from stepwell_client.calls.run_handle import (
+    RunHandle,
+)
+from stepwell_client.calls.streams import (
+    Watch,
+)
+from stepwell_client.calls.sync import (
+    SyncClient,
+    SyncRunHandle,
+)
 from stepwell_client.enums import (
-    ENDED,
     BlockedKind,
-    Durability,
     Effect,
     EventType,
     ExecutionStatus,
-    ExpiryAction,
-    Finding,
-    FinishReason,
     ForkMode,
-    ForkViolationKind,
-    JournalMark,
     LogKind,
     OnFailure,
-    PauseReason,
-    Phase,
-    PlanTrigger,
     QuestionKind,
-    QuestionStatus,
     RunStatus,
     StepKind,
     TaskStatus,
-    WaitKind,
 )
 from stepwell_client.errors import (
-    CursorOutOfRange,
-    DeadlineExceeded,
-    DecodeError,
     FailedPrecondition,
-    ForkIncompatible,
     InvalidRequest,
     JournalError,
-    JournalMismatch,
-    LeaseLost,
-    Misconfigured,
     NotFound,
-    NotLoaded,
-    NotSecured,
     PermissionDenied,
-    RequestIdReused,
-    ResourceExhausted,
     RunFailed,
-    RunNotFound,
-    RunPurged,
-    ServerError,
     StepwellClientError,
-    Suspended,
     Unauthenticated,
     Unavailable,
-    UnknownOutcome,
-    VersionChanged,
-    Violation,
-    WorkerReplaced,
 )
-from stepwell_client.link.connect import DEFAULT_TARGET, Security, default_token_file
+from stepwell_client.link.connect import (
+    DEFAULT_TARGET,
+    Security,
+    default_token_file,
+)
 from stepwell_client.records.connected import (
     ConnectedWorker,
-    HeldStep,
-    Queue,
     QueueList,
-    TaskPattern,
 )
 from stepwell_client.records.decisions import (
     Continue,
@@ -104,26 +90,22 @@ from stepwell_client.records.history import (
     Message,
     Question,
     ServerInfo,
-    StoreInfo,
 )
-from stepwell_client.records.parts import (
-    AttemptCounts,
-    Counts,
-    FailureRecord,
-    Record,
-    Session,
-    Usage,
-    Wait,
-    WaitingStep,
+from stepwell_client.records.payloads import (
+    Payload,
+    decode,
+    encode,
 )
-from stepwell_client.records.payloads import Payload, decode, encode
-from stepwell_client.records.plans import Budget, Plan, PlanLike, Retry, Task
-from stepwell_client.records.results import Results, StepResults
+from stepwell_client.records.plans import (
+    Budget,
+    Plan,
+    Retry,
+    Task,
+)
 from stepwell_client.records.run import (
     Checkpoint,
     Execution,
     ForkCheck,
-    ForkViolation,
     PlanRevision,
     Purged,
     Result,
@@ -133,129 +115,88 @@ from stepwell_client.records.run import (
     RunUpdate,
     Transcript,
 )
-from stepwell_client.records.run_view import RunView
-from stepwell_client.worker.serve import serve
-from stepwell_client.worker.worker import Worker
+from stepwell_client.records.run_view import (
+    RunView,
+)
+from stepwell_client.worker.serve import (
+    serve,
+)
+from stepwell_client.worker.worker import (
+    Worker,
+)
 
 __all__ = [
     "DEFAULT_TARGET",
-    "ENDED",
     "Agent",
-    "AttemptCounts",
     "BlockedKind",
     "Budget",
     "Checkpoint",
     "Client",
     "ConnectedWorker",
     "Continue",
-    "Counts",
-    "CursorOutOfRange",
-    "DeadlineExceeded",
-    "DecodeError",
     "Done",
-    "Durability",
     "Effect",
     "Event",
     "EventType",
     "Execution",
     "ExecutionStatus",
-    "ExpiryAction",
     "FailedPrecondition",
     "Failure",
-    "FailureRecord",
-    "Finding",
     "Finish",
-    "FinishReason",
     "ForkCheck",
-    "ForkIncompatible",
     "ForkMode",
-    "ForkViolation",
-    "ForkViolationKind",
-    "HeldStep",
     "InvalidRequest",
     "JournalEntry",
     "JournalError",
-    "JournalMark",
-    "JournalMismatch",
-    "LeaseLost",
     "LogEntry",
     "LogKind",
     "Message",
-    "Misconfigured",
     "NeedsAnswer",
     "NonRetryable",
     "NotDone",
     "NotFound",
-    "NotLoaded",
-    "NotSecured",
     "OnFailure",
-    "PauseReason",
     "Payload",
     "PermissionDenied",
-    "Phase",
     "Plan",
     "PlanContext",
-    "PlanLike",
     "PlanRevision",
-    "PlanTrigger",
     "Purged",
     "Question",
     "QuestionKind",
-    "QuestionStatus",
-    "Queue",
     "QueueList",
     "ReconcileContext",
-    "Record",
     "ReflectContext",
     "Release",
     "Replan",
-    "RequestIdReused",
-    "ResourceExhausted",
     "Result",
-    "Results",
     "Retry",
     "Run",
     "RunFailed",
     "RunHandle",
-    "RunNotFound",
-    "RunPurged",
     "RunResults",
     "RunStatus",
     "RunTask",
     "RunUpdate",
     "RunView",
     "Security",
-    "ServerError",
     "ServerInfo",
-    "Session",
     "StepContext",
     "StepKind",
-    "StepResults",
     "StepwellClientError",
-    "StoreInfo",
-    "Suspended",
     "SyncClient",
     "SyncRunHandle",
     "SyncWatch",
     "SynthesizeContext",
     "Task",
     "TaskContext",
-    "TaskPattern",
     "TaskStatus",
     "Transcript",
     "Unauthenticated",
     "Unavailable",
     "Undecided",
-    "UnknownOutcome",
-    "Usage",
-    "VersionChanged",
-    "Violation",
-    "Wait",
-    "WaitKind",
-    "WaitingStep",
     "Watch",
     "Worker",
-    "WorkerReplaced",
     "current_step",
     "decode",
     "default_token_file",

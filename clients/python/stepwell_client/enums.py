@@ -1,8 +1,8 @@
-"""The protocol's enums, with the numbers of the wire.
+"""The protocol's enums, with their numbers on the wire.
 
 A field of a message compares equal with its member (`message.status == RunStatus.SUCCEEDED`), and
-`RunStatus(message.status)` prints as its name. A number that only a newer server knows is accepted, too,
-and has itself as its name.
+`RunStatus(message.status)` prints as its name. A number that only a newer server knows is also
+accepted; its name is the number.
 """
 
 from __future__ import annotations
@@ -10,13 +10,39 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Self
 
+__all__ = [
+    "ENDED",
+    "BlockedKind",
+    "Durability",
+    "Effect",
+    "EventType",
+    "ExecutionStatus",
+    "ExpiryAction",
+    "Finding",
+    "FinishReason",
+    "ForkMode",
+    "ForkViolationKind",
+    "JournalMark",
+    "LogKind",
+    "OnFailure",
+    "PauseReason",
+    "Phase",
+    "PlanTrigger",
+    "QuestionKind",
+    "QuestionStatus",
+    "RunStatus",
+    "StepKind",
+    "TaskStatus",
+    "WaitKind",
+]
+
 
 class Word(IntEnum):
     """The base of the enums: a number that prints as its name."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
-        """Return a member for a number that only a newer server knows; it is not listed with the others."""
+        """Return a member for a number that only a newer server knows, without listing it among the members."""
         if not isinstance(value, int):
             return None
         made = int.__new__(cls, value)
@@ -97,7 +123,7 @@ class ExecutionStatus(Word):
 
 
 class BlockedKind(Word):
-    """The thing that an unfinished run waits for."""
+    """The reason why an unfinished run waits."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -123,7 +149,7 @@ class PauseReason(Word):
 
 
 class FinishReason(Word):
-    """The cause of the last iteration's being the last."""
+    """The reason why the last iteration was the last."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -213,7 +239,7 @@ class OnFailure(Word):
 
 
 class Effect(Word):
-    """Permission to run a step again after its worker was lost."""
+    """The rule for running a step again after its worker was lost."""
 
     UNSPECIFIED = 0
     IDEMPOTENT = 1
@@ -221,7 +247,7 @@ class Effect(Word):
 
 
 class QuestionStatus(Word):
-    """Status of a question. Only an OPEN one can be answered."""
+    """Status of a question. Only an OPEN question can be answered."""
 
     UNSPECIFIED = 0
     OPEN = 1
@@ -308,5 +334,5 @@ ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 
 def to_wire(value: int) -> Any:
-    """Return an enum's number as the generated types want it: they know their own classes only."""
+    """Return an enum's number typed for the generated messages, which accept only their own classes."""
     return int(value)

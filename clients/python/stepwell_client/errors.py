@@ -1,36 +1,30 @@
 """The client's errors, as a tree.
 
-StepwellClientError
-├── InvalidRequest             the request is wrong; `violations` says which fields
-├── NotFound                   no such thing for this tenant (a foreign one answers the same)
-│   └── RunNotFound            also a ValueError
-│       └── RunPurged          the run was deleted while it was watched
-├── RequestIdReused            the request id came before, with another request
-├── FailedPrecondition         right request, wrong state of the run
-│   └── ForkIncompatible       a fork doesn't fit; `violations` says why
-├── VersionChanged             the run is not at the version that the command expects
-├── CursorOutOfRange           those events are no longer kept; `oldest` is the first that is
-├── Unauthenticated
-├── PermissionDenied
-├── ResourceExhausted          a limit or a quota; nothing was done
-├── Unavailable                nothing was done, or it is not known: call again
-│   ├── NotSecured             TLS: a certificate is missing, not trusted, or for another name
-│   └── DeadlineExceeded       no answer in time
-├── ServerError                the server failed, or doesn't know the call
-├── RunFailed                  the run ended otherwise than SUCCEEDED, so it has no result
-├── Misconfigured              target, token or agent can't be used as given (also a ValueError)
-├── DecodeError                bytes that don't fit the type asked for (also a ValueError)
-├── NotLoaded                  a result must be loaded before it is read (also a LookupError)
-├── JournalError               a call within a step can't be made or kept as it is written
-│   └── JournalMismatch        its key has another content in the journal
-├── LeaseLost                  another worker has the step, or it is cancelled
-└── WorkerReplaced             a newer process has this worker's id
+StepwellClientError ├── InvalidRequest             the request is wrong; `violations` says which
+fields ├── NotFound                   no such thing for this tenant (a foreign one answers the same)
+│   └── RunNotFound            also a ValueError │       └── RunPurged          the run was deleted
+while it was watched ├── RequestIdReused            the request id came before, with another request
+├── FailedPrecondition         right request, wrong state of the run │   └── ForkIncompatible
+a fork doesn't fit; `violations` says why ├── VersionChanged             the run is not at the
+version that the command expects ├── CursorOutOfRange           those events are no longer kept;
+`oldest` is the first that is ├── Unauthenticated ├── PermissionDenied ├── ResourceExhausted
+a limit or a quota; nothing was done ├── Unavailable                nothing was done, or it is not
+known: call again │   ├── NotSecured             TLS: a certificate is missing, not trusted, or for
+another name │   └── DeadlineExceeded       no answer in time ├── ServerError                the
+server failed, or doesn't know the call ├── RunFailed                  the run ended otherwise than
+SUCCEEDED, so it has no result ├── Misconfigured              target, token or agent can't be used
+as given (also a ValueError) ├── DecodeError                bytes that don't fit the type asked for
+(also a ValueError) ├── NotLoaded                  a result must be loaded before it is read (also a
+LookupError) ├── JournalError               a call within a step can't be made or kept as it is
+written │   └── JournalMismatch        its key has another content in the journal ├── LeaseLost
+another worker has the step, or it is cancelled └── WorkerReplaced             a newer process has
+this worker's id
 
-Each has `reason`, stable and in UPPER_SNAKE_CASE, which is that of the server's `google.rpc.ErrorInfo`
-if a server sent one; and `status`, the gRPC status code, None where no call was made.
+Each error has a `reason`, stable and in UPPER_SNAKE_CASE, from the server's `google.rpc.ErrorInfo`
+if there is one; and a `status`, the gRPC status code, or None if no call was made.
 
-Suspended and UnknownOutcome are no errors of that tree: they end a step's function, so they are neither
-Exception nor CancelledError, and nothing that handles failures takes them for one.
+Suspended and UnknownOutcome are not in the tree. They end a step's function and are neither
+Exception nor CancelledError, so that code which handles failures lets them through.
 """
 
 from __future__ import annotations
@@ -41,8 +35,39 @@ from typing import NamedTuple
 
 import grpc
 
+__all__ = [
+    "CursorOutOfRange",
+    "DeadlineExceeded",
+    "DecodeError",
+    "FailedPrecondition",
+    "ForkIncompatible",
+    "InvalidRequest",
+    "JournalError",
+    "JournalMismatch",
+    "LeaseLost",
+    "Misconfigured",
+    "NotFound",
+    "NotLoaded",
+    "NotSecured",
+    "PermissionDenied",
+    "RequestIdReused",
+    "ResourceExhausted",
+    "RunFailed",
+    "RunNotFound",
+    "RunPurged",
+    "ServerError",
+    "StepwellClientError",
+    "Suspended",
+    "Unauthenticated",
+    "Unavailable",
+    "UnknownOutcome",
+    "VersionChanged",
+    "Violation",
+    "WorkerReplaced",
+]
+
 _NOBODY = re.compile("refused|No such file|Socket closed|reset|Broken pipe|GOAWAY", re.IGNORECASE)
-"""The words of gRPC where nobody listens, or nobody does any more."""
+"""gRPC's messages when no server listens, or it has stopped."""
 
 
 class Violation(NamedTuple):
@@ -69,7 +94,7 @@ class StepwellClientError(Exception):
         self.status = status or self.status
 
     def explain(self, target: str, remedy: str = "") -> str:
-        """Return in one line for people what is wrong at the target."""
+        """Return one line for people about what is wrong at the target."""
         del remedy
         return f"{target}: {self}"
 
@@ -91,19 +116,19 @@ class InvalidRequest(StepwellClientError):
         self.violations = tuple(violations)
 
     def __str__(self) -> str:
-        # The message names the first one.
+        # The message has the first violation.
         others = [f"  {one.field}: {one.description}" for one in self.violations[1:]]
         return "\n".join([self.message, *others])
 
 
 class NotFound(StepwellClientError):
-    """There is no such thing, or it is another tenant's: the answer is the same."""
+    """The thing doesn't exist, or belongs to another tenant; the answer is the same."""
 
     reason = "NOT_FOUND"
 
 
 class RunNotFound(NotFound, ValueError):
-    """There is no run of this id."""
+    """There is no run with this id."""
 
     reason = "RUN_NOT_FOUND"
 
@@ -135,8 +160,8 @@ class FailedPrecondition(StepwellClientError):
 class ForkIncompatible(FailedPrecondition):
     """The fork doesn't fit its run. Nothing was started.
 
-    Each violation's `field` is the part of the request at fault, else the task; its description begins
-    with the kind, such as EFFECT_REPEATED. `check_fork` returns them in full.
+    Each violation's `field` is the part of the request at fault, or else the task. Its description
+    begins with the kind, such as EFFECT_REPEATED. `check_fork` returns the violations in full.
     """
 
     reason = "FORK_INCOMPATIBLE"
@@ -154,7 +179,7 @@ class ForkIncompatible(FailedPrecondition):
 
 
 class CursorOutOfRange(StepwellClientError):
-    """The events after the cursor are no longer kept. `oldest` is the first that is; 0: unknown."""
+    """The events after the cursor are no longer kept. `oldest` is the first kept event; 0: unknown."""
 
     reason = "CURSOR_OUT_OF_RANGE"
 
@@ -171,7 +196,7 @@ class CursorOutOfRange(StepwellClientError):
 
 
 class Unauthenticated(StepwellClientError):
-    """No token came, or it is not a valid one."""
+    """The token is missing or invalid."""
 
     reason = "UNAUTHENTICATED"
 
@@ -189,13 +214,13 @@ class ResourceExhausted(StepwellClientError):
 
 
 class Unavailable(StepwellClientError):
-    """The server can't be reached, or can't serve now. Nothing was done, or it is not known."""
+    """The server can't be reached, or can't serve now. Nothing was done, or that is unknown."""
 
     reason = "UNAVAILABLE"
 
     def explain(self, target: str, remedy: str = "start one with `stepwell serve`") -> str:
-        """Return in one line for people what is wrong at the target; `remedy`: where no server is."""
-        if self.reason != type(self).reason:  # A server's own.
+        """Return one line for people about what is wrong at the target; `remedy` is used if no server is there."""
+        if self.reason != type(self).reason:  # The server gave the reason.
             return f"{target} can't serve this now: {self.message} ({self.reason})"
         if self.status is grpc.StatusCode.CANCELLED:
             return f"{target} ended the call"
@@ -205,12 +230,12 @@ class Unavailable(StepwellClientError):
 
 
 class NotSecured(Unavailable):
-    """No connection came about because of TLS. The message says what is wrong, as far as it can be known."""
+    """TLS prevented the connection. The message says what is wrong, as far as that can be known."""
 
     reason = "TLS_FAILED"
 
     def explain(self, target: str, remedy: str = "") -> str:
-        """Return in one line for people what is wrong at the target."""
+        """Return one line for people about what is wrong at the target."""
         del remedy
         return f"no connection to {target}: {self.message}"
 
@@ -221,7 +246,7 @@ class DeadlineExceeded(Unavailable):
     reason = "DEADLINE_EXCEEDED"
 
     def explain(self, target: str, remedy: str = "") -> str:
-        """Return in one line for people what is wrong at the target."""
+        """Return one line for people about what is wrong at the target."""
         del remedy
         return f"{target} did not answer in time"
 
@@ -252,7 +277,7 @@ class Misconfigured(StepwellClientError, ValueError):
 
 
 class DecodeError(StepwellClientError, ValueError):
-    """The bytes don't fit the type that was asked for."""
+    """The bytes don't fit the requested type."""
 
     reason = "DECODE_ERROR"
 
@@ -262,34 +287,35 @@ class DecodeError(StepwellClientError, ValueError):
 
 
 class NotLoaded(StepwellClientError, LookupError):
-    """The result isn't here, and an event loop can't wait for it. The message names the call that loads it."""
+    """The result isn't loaded, and an event loop can't wait for it. The message names the call that loads it."""
 
     reason = "NOT_LOADED"
 
 
 class LeaseLost(StepwellClientError):
-    """Another worker has the step by now, or it is over: stop, nobody waits for an outcome."""
+    """Another worker has the step, or it is over: stop, because nobody waits for an outcome."""
 
     reason = "LEASE_LOST"
 
 
 class JournalError(StepwellClientError):
-    """A call within a step can't be made or kept as it is written. Another attempt would find the same."""
+    """A call within a step can't be made or recorded as written. Another attempt would find the same."""
 
     reason = "JOURNAL_ERROR"
 
 
 class JournalMismatch(JournalError):
-    """The journal has another content under the call's key: other arguments, or another value."""
+    """The journal has other content under the call's key: other arguments, or another value."""
 
     reason = "JOURNAL_MISMATCH"
 
 
 class Suspended(BaseException):
-    """The step's function ends here, because nothing is left of the step but waits.
+    """The step's function ends here, because only waits are left of the step.
 
-    The step goes on in a later attempt, whose calls find their values in the journal. Let it through: once it was
-    raised, every call and wait of the context raises it again, and what the function returns counts for nothing.
+    A later attempt continues the step; its calls find their values in the journal. Let the
+    exception through: once it was raised, every call and wait of the context raises it again, and
+    the function's return value is ignored.
     """
 
     def __init__(self) -> None:
@@ -297,14 +323,15 @@ class Suspended(BaseException):
 
 
 class UnknownOutcome(BaseException):
-    """An earlier attempt began an AT_MOST_ONCE call, and nobody knows what became of it.
+    """An earlier attempt began an AT_MOST_ONCE call whose outcome is unknown.
 
-    Not caught, it makes the step UNKNOWN_OUTCOME until somebody settles the call by its key.
+    If it isn't caught, the step becomes UNKNOWN_OUTCOME until somebody resolves the call by its
+    key.
     """
 
     def __init__(self, key: str, reason: str = "") -> None:
         self.key = key
-        """The call, within its step's journal."""
+        """The call's key within its step's journal."""
         self.reason = reason or f"nobody knows what became of the call {key}"
         super().__init__(self.reason)
 

@@ -1,7 +1,8 @@
-"""Parts of the client for programs that build on it: an in-process orchestrator, a command line, a test kit, adapters.
+"""Parts of the client for programs that build on it: an in-process orchestrator, a command line, a
+test kit, adapters.
 
-Agents and their callers need none of them. They are public because no other distribution may import a private
-module of this one; they change together with the server.
+Agents and their callers need none of them. They are public because other distributions may not
+import this one's private modules. They change together with the server.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stepwell_client.records.reading import readers as field_readers
 from stepwell_client.worker.transport import Receiver
 
 BACKOFFS = (CALLS, SAVES, STREAMS, LOGS)
-"""All back-offs of this process's clients and workers; changed, they make it more or less patient."""
+"""All back-offs of this process's clients and workers. Programs may change them to be more or less patient."""
 
 __all__ = [
     "BACKOFFS",

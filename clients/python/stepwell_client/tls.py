@@ -1,7 +1,8 @@
 """Certificates in files, for both ends of TLS: read, checked, and read again when they have changed.
 
-The client, the server and the `grpcs://` driver share it. gRPC itself takes bytes once and checks them late;
-here a pair that doesn't fit is refused before gRPC sees it, so that a half-written one never replaces one that works.
+The client, the server and the `grpcs://` driver share it. gRPC takes certificates once and checks
+them late. Here a certificate and key that don't match are refused before gRPC sees them, so that a
+half-written file never replaces a working one.
 """
 
 from __future__ import annotations
@@ -17,17 +18,27 @@ from typing import NamedTuple, NoReturn
 
 import grpc
 
+__all__ = [
+    "ClientTls",
+    "FilesRefused",
+    "Pem",
+    "PemFiles",
+    "guess",
+    "handshake_trouble",
+    "validity",
+]
+
 _log = logging.getLogger("stepwell_client.tls")
 
 _Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 class FilesRefused(ValueError):
-    """Files of TLS can't be used as they are; the message names them and says why."""
+    """TLS files can't be used as they are; the message names them and says why."""
 
 
 class Pem(NamedTuple):
-    """The content of the files; None: that file was not named."""
+    """The content of the files; None: no file was named."""
 
     authority: bytes | None
     certificate: bytes | None
@@ -35,7 +46,7 @@ class Pem(NamedTuple):
 
 
 class PemFiles:
-    """An authority, and a certificate with its key, as they last fitted together. Any thread may use it."""
+    """An authority, and a certificate with its key, as they last matched. Any thread may use it."""
 
     def __init__(
         self,
@@ -47,7 +58,8 @@ class PemFiles:
         """Read the files.
 
         Raises:
-            FilesRefused: one can't be read, holds no certificate, or certificate and key are no pair.
+            FilesRefused: a file can't be read or holds no certificate, or certificate and key don't
+                match.
         """
         if (certificate is None) != (key is None):
             raise FilesRefused("a certificate and its key belong together: name both files")
@@ -56,14 +68,14 @@ class PemFiles:
         self._taken = self._stamps()
         self._refused: _Stamps | None = None
         self.pem = self._read(self._taken)
-        """The content that was read last and fitted."""
+        """The last content that matched."""
 
     def refresh(self) -> bool:
         """Read the files again if they have changed; return whether `pem` is new.
 
         Raises:
-            FilesRefused: they have changed and don't fit, such as a certificate whose key is still the one
-                before. `pem` stays as it is. Raised once for each change; they are tried at every call.
+            FilesRefused: the changed files don't match, such as a new certificate with the old key.
+                `pem` stays unchanged. Raised once for each change; every call tries again.
         """
         with self._lock:
             stamps = self._stamps()
@@ -96,7 +108,7 @@ class PemFiles:
 
 
 class ClientTls:
-    """A client's end of TLS: whom it trusts, its own certificate if any, and the server's name."""
+    """A client's TLS: the trusted authority, its own certificate if any, and the server's name."""
 
     def __init__(
         self,
@@ -106,7 +118,8 @@ class ClientTls:
         key: Path | None = None,
         name: str = "",
     ) -> None:
-        """`authority`: None: those that grpcio brings. `name`: in the server's certificate; empty: the address.
+        """`authority` None means grpcio's authorities. `name` is the name in the server's
+        certificate; empty: the address.
 
         Raises:
             FilesRefused: see PemFiles.
@@ -117,7 +130,7 @@ class ClientTls:
         self._generation = 0
 
     def generation(self) -> int:
-        """Return a number that grows when the files have changed: the next connection wants a new channel."""
+        """Return a number that grows when the files have changed: the next connection needs a new channel."""
         try:
             if self._files.refresh():
                 self._generation += 1
@@ -131,21 +144,21 @@ class ClientTls:
         return grpc.ssl_channel_credentials(pem.authority, pem.key, pem.certificate)
 
     def options(self) -> list[tuple[str, int | str]]:
-        """Return what a channel's options need besides."""
+        """Return additional options for a channel."""
         return [("grpc.ssl_target_name_override", self._name)] if self._name else []
 
 
 def validity(pem: bytes) -> tuple[datetime, datetime] | None:
-    """Return from when until when the first certificate of a file is valid; None: none is found there."""
+    """Return the validity period of the first certificate in a file, or None if none is found."""
     block = _CERTIFICATE.search(pem)
-    # The standard library reads these fields of authorities alone. In a certificate they are the first two times
-    # that stand side by side.
+    # The standard library reads these fields only of authorities. In a certificate they are the
+    # first two adjacent times.
     found = _VALIDITY.search(b64decode(block[1])) if block is not None else None
     return (_moment(found[1]), _moment(found[2])) if found is not None else None
 
 
 def handshake_trouble(details: str) -> str:
-    """Return what went wrong with TLS, for people, from gRPC's words about a failed call; empty: nothing known."""
+    """Return what went wrong with TLS, for people, from gRPC's message about a failed call; empty if unknown."""
     for sign, words in _TROUBLES.items():
         if sign in details:
             why = details.partition(f"{_UNTRUSTED}: ")[2].removesuffix(": OK")
@@ -154,9 +167,10 @@ def handshake_trouble(details: str) -> str:
 
 
 def guess(details: str) -> str:
-    """Return gRPC's words about a failed call, with what may be wrong where a connection was closed at once.
+    """Return gRPC's message about a failed call, with a possible reason if a connection was closed at once.
 
-    A server that wants TLS, or a certificate, does that without a word. So does one that has just been killed.
+    A server that requires TLS or a certificate closes connections silently. So does a server that
+    was just killed.
     """
     is_closed = "failed to connect" in details and any(sign in details for sign in _CLOSED)
     return _CLOSED_AT_ONCE if is_closed else details
@@ -165,7 +179,7 @@ def guess(details: str) -> str:
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]+)-----END")
 _TIME = rb"(?:\x17\x0d|\x18\x0f)([0-9]{12,14})Z"
 _VALIDITY = re.compile(_TIME + _TIME)
-"""Two times of ASN.1: UTCTime, of 12 digits, or GeneralizedTime, of 14."""
+"""Two times in ASN.1: UTCTime with 12 digits, or GeneralizedTime with 14."""
 
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _CLOSED = ("Socket closed", "Connection reset by peer")
@@ -182,12 +196,12 @@ _TROUBLES = {
     " names the authority that must have signed it",
     "WRONG_VERSION_NUMBER": "the server speaks no TLS there; it is served without a certificate",
 }
-"""Parts of the details of a failed call, and what they mean."""
+"""Parts of gRPC's messages, and what they mean."""
 
 
 def _moment(digits: bytes) -> datetime:
     text = digits.decode("ascii")
-    if len(text) == 12:  # The century isn't written: 50 to 99 are of the last one.
+    if len(text) == 12:  # The century is omitted: 50 to 99 are in the last one.
         text = ("19" if text >= "50" else "20") + text
     return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
 
@@ -196,7 +210,7 @@ def _stamp(path: Path | None) -> tuple[int, int, int] | None:
     try:
         status = path.stat() if path is not None else None
     except OSError:
-        status = None  # Reading it says why.
+        status = None  # Reading the file reports the reason.
     return (status.st_mtime_ns, status.st_size, status.st_ino) if status is not None else None
 
 

@@ -7,24 +7,18 @@ from typing import NamedTuple
 
 from stepwell.cli.text import count, micros, one_line, short_id, span
 from stepwell_client import (
-    ENDED,
-    AttemptCounts,
     BlockedKind,
     Execution,
     ExecutionStatus,
-    FailureRecord,
-    PauseReason,
-    Phase,
     Run,
     RunStatus,
     RunTask,
     RunView,
     StepKind,
     TaskStatus,
-    Usage,
-    WaitingStep,
-    WaitKind,
 )
+from stepwell_client.enums import ENDED, PauseReason, Phase, WaitKind
+from stepwell_client.records import AttemptCounts, FailureRecord, Usage, WaitingStep
 
 STATUS_STYLES: dict[int, str] = {
     RunStatus.QUEUED: "dim",

@@ -8,18 +8,17 @@ from types import MappingProxyType
 
 from stepwell.cli.exits import Exit
 from stepwell_client import (
-    ENDED,
     FailedPrecondition,
     InvalidRequest,
-    Misconfigured,
     NotFound,
     PermissionDenied,
-    RequestIdReused,
     RunStatus,
     StepwellClientError,
     Unauthenticated,
     Unavailable,
 )
+from stepwell_client.enums import ENDED
+from stepwell_client.errors import Misconfigured, RequestIdReused
 
 _STATUS_EXITS: dict[int, Exit] = {
     RunStatus.FAILED: Exit.FAILED,

@@ -19,7 +19,6 @@ from stepwell.cli.terminal import console, put_json
 from stepwell.cli.text import note
 from stepwell.runtime import SystemRuntime
 from stepwell_client import (
-    ENDED,
     BlockedKind,
     Event,
     Run,
@@ -30,6 +29,7 @@ from stepwell_client import (
     SyncWatch,
     Unavailable,
 )
+from stepwell_client.enums import ENDED
 
 _WARN_AFTER_S = 2.0
 RunWatch = SyncWatch[Event, Any]

@@ -10,8 +10,10 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from stepwell_client import DecodeError, Payload, Record
+from stepwell_client import Payload
+from stepwell_client.errors import DecodeError
 from stepwell_client.internal import read_record
+from stepwell_client.records import Record
 from stepwell_client.v1 import types_pb2
 
 

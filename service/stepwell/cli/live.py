@@ -16,7 +16,8 @@ from stepwell.cli.step_workers import ASK_EVERY_S, Holders, at_work
 from stepwell.cli.task_rows import Reports
 from stepwell.cli.text import US, one_line, span
 from stepwell.core.port import Runtime
-from stepwell_client import ENDED, LogEntry, LogKind, RunView, StepwellClientError, SyncClient
+from stepwell_client import LogEntry, LogKind, RunView, StepwellClientError, SyncClient
+from stepwell_client.enums import ENDED
 
 REFRESH_PER_SECOND = 8
 PROGRESS_S = 1.0

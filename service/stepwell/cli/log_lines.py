@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from stepwell.cli.describe import failure
 from stepwell.cli.text import count, lines, micros, moment, one_line, span, span_us
-from stepwell_client import JournalEntry, JournalMark, LogEntry, LogKind, Message
+from stepwell_client import JournalEntry, LogEntry, LogKind, Message
+from stepwell_client.enums import JournalMark
 
 
 def step_of(execution_id: str) -> str:

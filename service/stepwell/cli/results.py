@@ -10,7 +10,8 @@ from rich.console import Console
 
 from stepwell.cli.json_output import json_value
 from stepwell.cli.text import count, json_safe, lines, one_line
-from stepwell_client import DecodeError, Payload, Result, Run, SyncClient, TaskStatus
+from stepwell_client import Payload, Result, Run, SyncClient, TaskStatus
+from stepwell_client.errors import DecodeError
 
 _PREVIEW_TASKS = 20
 _PREVIEW_CHARS = 100

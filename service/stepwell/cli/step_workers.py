@@ -7,7 +7,8 @@ from json import dumps
 
 from stepwell.cli.json_output import json_value
 from stepwell.cli.text import one_line
-from stepwell_client import ConnectedWorker, ExecutionStatus, HeldStep, RunView
+from stepwell_client import ConnectedWorker, ExecutionStatus, RunView
+from stepwell_client.records import HeldStep
 
 ASK_EVERY_S = 2.0
 

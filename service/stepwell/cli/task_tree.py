@@ -11,7 +11,8 @@ from rich.text import Text
 from stepwell.cli import describe
 from stepwell.cli.task_rows import NO_REPORTS, Reports, chosen, rows
 from stepwell.cli.text import US, count, micros, one_line, short_id, span
-from stepwell_client import ENDED, BlockedKind, ExecutionStatus, QuestionStatus, RunView, TaskStatus
+from stepwell_client import BlockedKind, ExecutionStatus, RunView, TaskStatus
+from stepwell_client.enums import ENDED, QuestionStatus
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BAR_CELLS = 24

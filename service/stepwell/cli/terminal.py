@@ -17,7 +17,8 @@ from rich.text import Text
 from stepwell.cli.exits import Exit
 from stepwell.cli.json_output import document
 from stepwell.cli.text import json_safe
-from stepwell_client import Record, SyncRunHandle
+from stepwell_client import SyncRunHandle
+from stepwell_client.records import Record
 
 PIPE_COLUMNS = 200
 """The width of lines that no terminal shows."""

@@ -24,9 +24,10 @@ from stepwell.wire import to_record
 from stepwell.wire.plans import read_plan
 from stepwell.wire.validate import violations
 from stepwell_client import Budget as ClientBudget
-from stepwell_client import Done, Failure, NotDone, PlanLike, encode
+from stepwell_client import Done, Failure, NotDone, encode
 from stepwell_client import StepKind as ClientStepKind
 from stepwell_client.internal import plan_draft
+from stepwell_client.records import PlanLike
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 ACTOR = "embedded"

@@ -30,7 +30,8 @@ from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Worker, WorkerReplaced
+from stepwell_client import Agent, Worker
+from stepwell_client.errors import WorkerReplaced
 
 log = get_logger(__name__)
 

@@ -33,10 +33,11 @@ from stepwell.embedded.store_calls import StoreCalls, check_stores
 from stepwell.embedded.stores import stores_of
 from stepwell.runtime import SystemRuntime
 from stepwell.wire import to_message
-from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, Question, RunStatus, encode
+from stepwell_client import Agent, Done, Failure, NotDone, Question, RunStatus, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
 from stepwell_client.internal import read_question
+from stepwell_client.records import PlanLike
 
 
 class Orchestrator:

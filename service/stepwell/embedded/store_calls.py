@@ -20,8 +20,10 @@ from stepwell.embedded.protocols import RESULT
 from stepwell.embedded.restored import Restored
 from stepwell.embedded.result import RunResult
 from stepwell.embedded.stores import Stores, find_run, getter_of, value_of
-from stepwell_client import Agent, LeaseLost, PlanLike, RunStatus, StepKind, decode
+from stepwell_client import Agent, RunStatus, StepKind, decode
+from stepwell_client.errors import LeaseLost
 from stepwell_client.internal import AgentRunner, StepServices, plan_draft
+from stepwell_client.records import PlanLike
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 UNSUPPORTED = "UNSUPPORTED_BY_STORES"

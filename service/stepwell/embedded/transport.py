@@ -24,7 +24,8 @@ from stepwell.rpc.worker.servicer import Servicer
 from stepwell.rpc.worker.stream import Stream, presence_of
 from stepwell.wire import to_message
 from stepwell.wire.leases import put_assignment
-from stepwell_client import DeadlineExceeded, StepwellClientError, Unavailable
+from stepwell_client import StepwellClientError, Unavailable
+from stepwell_client.errors import DeadlineExceeded
 from stepwell_client.internal import STREAMS, Details, Receiver, error_of
 from stepwell_client.v1 import types_pb2, worker_pb2
 

@@ -1,6 +1,6 @@
-"""The store conformance suite: what every driver keeps, as tests.
+"""The store conformance suite: tests of the contract that every driver keeps.
 
-Run it over a driver of yours from a test module with no more in it than this:
+Run it over your driver from a test module like this:
 
     from stepwell_testkit.conformance import *
 
@@ -10,15 +10,15 @@ Run it over a driver of yours from a test module with no more in it than this:
         yield factory
         await factory.close()
 
-What the driver can't do stands in the factory's `excuses`, with the reason: cases by name, or the
-optional groups of `groups.py`. pytest and pytest-asyncio must be there; the suite names no driver.
+The factory's `excuses` list what the driver can't do, with reasons: cases by name, or optional
+groups of `groups.py`. The suite needs pytest and pytest-asyncio, and names no driver.
 """
 
 from __future__ import annotations
 
 import pytest
 
-# Before the cases are imported: a failing assertion must show its values here too.
+# Before the cases are imported, so that failing assertions show their values here, too.
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{module}"

@@ -1,4 +1,4 @@
-"""Short ways to ask a store, and to insist on the answer."""
+"""Short ways to call a store and check the answer."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from stepwell_testkit.conformance.builders import RUN, TENANT, want
 
 
 async def verdicts(store: Store, *commits: Commit) -> list[Verdict]:
-    """Send these commits in one call and return what became of each."""
+    """Send these commits in one call and return the verdict on each."""
     results: Sequence[CommitResult] = await store.commit(commits)
     assert len(results) == len(commits)
     return [result.verdict for result in results]
 
 
 async def must(store: Store, *commits: Commit) -> Commit:
-    """Send these commits, insist that each is applied, and return the last."""
+    """Send these commits, check that each is applied, and return the last."""
     assert await verdicts(store, *commits) == [Verdict.COMMITTED] * len(commits)
     return commits[-1]
 
@@ -38,7 +38,7 @@ async def must(store: Store, *commits: Commit) -> Commit:
 async def claimed(
     store: Store, *wants: Want, due_limit: int = 256, hold_ms: int = 2_000
 ) -> Claimed:
-    """Claim what is wanted, and what is due."""
+    """Claim the wanted steps, and due items."""
     return await store.claim(Claim(wants=wants, due_limit=due_limit, hold_ms=hold_ms))
 
 
@@ -55,32 +55,32 @@ async def ready_ids(store: Store, one: Want | None = None) -> list[str]:
 
 
 async def due_now(store: Store, *, limit: int = 256, hold_ms: int = 2_000) -> list[Due]:
-    """Claim nothing but what is due."""
+    """Claim only due items."""
     return list((await claimed(store, due_limit=limit, hold_ms=hold_ms)).due)
 
 
 async def due_names(store: Store) -> list[str]:
-    """Claim what is due and return its names."""
+    """Claim due items and return their names."""
     return [due.name for due in await due_now(store)]
 
 
 async def loaded(
     store: Store, run_id: str = RUN, *, tenant: str = TENANT, since: int = 0
 ) -> Loaded:
-    """Load a run that must be there."""
+    """Load a run that must exist."""
     found = await store.load(tenant, run_id, since=since)
     assert found is not None
     return found
 
 
 async def version_of(store: Store, run_id: str = RUN, *, tenant: str = TENANT) -> int:
-    """Return a run's stored version; 0: there is none."""
+    """Return a run's stored version, or 0 if it doesn't exist."""
     run = await store.get_run(tenant, run_id)
     return run.version if run is not None else 0
 
 
 def data_of(stored: StoredPayload) -> bytes:
-    """Return the bytes of a payload that must be there."""
+    """Return the bytes of a payload that must exist."""
     assert stored.payload is not None
     return stored.payload.data
 
@@ -88,7 +88,7 @@ def data_of(stored: StoredPayload) -> bytes:
 async def outcomes(
     store: Store, execution_ids: Sequence[str], run_id: str = RUN, *, tenant: str = TENANT
 ) -> list[Outcome]:
-    """Read what executions left behind, bytes and texts."""
+    """Read executions' outcomes, with bytes and texts."""
     stored = await store.read_payloads(tenant, run_id, execution_ids, texts=True)
     return [
         Outcome(

@@ -1,7 +1,7 @@
-"""Builders for what a store is given, so that a test reads as a sentence.
+"""Builders of a store's arguments, so that a test reads like a sentence.
 
-`created()` makes a run's first commit and `step(before, …)` the one that follows another: versions, event
-numbers and commit ids come by themselves and can each be overridden.
+`created()` makes a run's first commit and `step(before, …)` the one that follows another: versions,
+event numbers and commit ids have defaults that can be overridden.
 """
 # ruff: noqa: S107 - these tokens open nothing
 
@@ -82,7 +82,7 @@ def created(
     status: RunStatus = RunStatus.QUEUED,
     created_us: int = EPOCH_US,
 ) -> Commit:
-    """Return the commit by which a run is created."""
+    """Return the commit that creates a run."""
     spec = spec or RunSpec(tenant_id=tenant, run_id=run_id)
     run = Run(spec=spec, version=1, last_event=events, status=status, created_us=created_us)
     return Commit(
@@ -162,7 +162,7 @@ def fork(
     commit_id: str = "",
     outcomes: Sequence[Outcome] = (),
 ) -> Commit:
-    """Return the birth of a run that is forked from another; its family is the parent's own."""
+    """Return the first commit of a fork; its family is the parent's."""
     spec = RunSpec(
         tenant_id=tenant,
         run_id=run_id,
@@ -174,7 +174,7 @@ def fork(
 
 
 def named(commit: Commit, base: bytes = b"") -> Commit:
-    """Return a commit with a name: its checkpoint has a base where there are bytes for one."""
+    """Return a commit with a named checkpoint, which has a base if bytes are given."""
     event = NamedEvent(number=commit.run.last_event, type=EventType.PLAN_ACCEPTED)
     state = CheckpointState(last_event=commit.run.last_event, events=(event,))
     return replace(
@@ -229,7 +229,7 @@ def ready(
 
 
 def leased(execution_id: str = STEP, *, task_id: str = "a", queue: str = "default") -> Execution:
-    """Return an execution that a worker has; the lease itself stands beside it in the commit."""
+    """Return an execution that a worker has leased; the commit has the lease separately."""
     return replace(
         ready(execution_id, task_id=task_id, queue=queue),
         status=ExecutionStatus.LEASED,
@@ -243,7 +243,7 @@ def ended(
     *,
     task_id: str = "a",
 ) -> Execution:
-    """Return an execution that can't move any more (or, as UNKNOWN_OUTCOME, hardly)."""
+    """Return an execution that has ended (or is UNKNOWN_OUTCOME)."""
     return replace(leased(execution_id, task_id=task_id), status=status)
 
 
@@ -269,7 +269,7 @@ def created_leased(
     lease_ms: int = 10_000,
     limit_ms: int = 0,
 ) -> Commit:
-    """Return the birth of a run whose one step is leased at once."""
+    """Return the first commit of a run whose one step is leased at once."""
     return created(
         run_id,
         tenant=tenant,
@@ -280,7 +280,7 @@ def created_leased(
 
 
 def fence(execution_id: str = STEP, *, token: str = "t1", recorded: int = -1) -> Fence:
-    """Return the demand that the lease is still this one."""
+    """Return a fence: the demand that the lease is still this one."""
     return Fence(execution_id=execution_id, token=token, recorded=recorded)
 
 
@@ -327,7 +327,7 @@ def recording(
     generation: int = 1,
     forget_number: int = 0,
 ) -> Recording:
-    """Return entries that a worker writes while it holds a lease."""
+    """Return entries that a worker writes under a lease."""
     return Recording(
         tenant_id=tenant,
         run_id=run_id,
@@ -371,12 +371,12 @@ def message(text: str, *, task_id: str = "a") -> Message:
 
 
 def line(text: str, execution_id: str = STEP, kind: LogKind = LogKind.LINE) -> LogEntry:
-    """Return a line that a worker wrote, or something else of its log."""
+    """Return a log entry of a worker, by default a line."""
     return LogEntry(execution_id=execution_id, text=text, kind=kind)
 
 
 def request(request_id: str, version: int) -> RequestRecord:
-    """Return the record of a command that was carried out."""
+    """Return the record of an executed command."""
     return RequestRecord(request_id=request_id, fingerprint=f"of {request_id}", version=version)
 
 
@@ -388,7 +388,7 @@ def failure(message: str) -> Failure:
 def presence(
     worker_id: str = "worker-1", *, tenant: str = TENANT, instance_id: str = "instance-1"
 ) -> Presence:
-    """Return a worker that is connected."""
+    """Return a connected worker."""
     return Presence(
         tenant_id=tenant,
         worker_id=worker_id,
@@ -415,7 +415,7 @@ def want(
     version: str = "",
     limit: int = 100,
 ) -> Want:
-    """Return what a worker would take."""
+    """Return the steps that a worker wants."""
     return Want(
         tenant_id=tenant,
         queues=tuple(queues),

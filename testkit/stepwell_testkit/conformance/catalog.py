@@ -1,8 +1,8 @@
-"""Which sentence of the port, and which invariant, is held by which case.
+"""The cases that test each sentence of the port, and each invariant.
 
-A case says `@promises("commit", "A commit that was refused left nothing behind and never will.")`, and
-carries the invariants that it checks in its name: `test_S4_…`. The catalog compares that with the
-docstrings of `ports.py`: a sentence that no case holds, and a quotation of none, are both found.
+A case quotes its sentences, `@promises("commit", "A commit that was refused left nothing behind and
+never will.")`, and has its invariants in its name: `test_S4_…`. The catalog compares the quotations
+with the port's docstrings and finds sentences without a case and quotations without a sentence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SENTENCE_END = re.compile(r"(?<=[.:])\n{2}|(?<=\.)\s+(?=[A-Z`\"*])")
 
 
 class Promise(NamedTuple):
-    """A case's claim to hold a sentence of a docstring."""
+    """A case's claim to test a sentence of a docstring."""
 
     case: str
     target: str
@@ -52,7 +52,7 @@ PROMISES: list[Promise] = []
 
 
 def promises(target: str, *quotations: str) -> Callable[[F], F]:
-    """Say which sentences of the port a case holds; part of a sentence is enough to name it."""
+    """Name the sentences of the port that a case tests; a part of a sentence is enough."""
 
     def claim(case: F) -> F:
         name = getattr(case, "__name__", "")
@@ -68,7 +68,7 @@ def invariants_of(case: str) -> list[str]:
 
 
 def docstrings() -> dict[str, str]:
-    """Return every docstring of the store's port by the name of its target."""
+    """Return every docstring of the store's port, by the name of its target."""
     tree = ast.parse(inspect.getsource(port))
     found = dict(_paragraphs(ast.get_docstring(tree) or ""))
     for node in tree.body:
@@ -89,21 +89,21 @@ def sentences(text: str) -> list[str]:
 
 
 def unclaimed() -> list[str]:
-    """Return the sentences of the port that no case holds."""
+    """Return the sentences of the port that no case tests."""
     claimed: dict[str, list[str]] = {}
     for promise in PROMISES:
         claimed.setdefault(promise.target, []).append(" ".join(promise.words.split()))
     return [
         f"{target}: {sentence}"
         for target, text in docstrings().items()
-        # A record's first sentence says what it is; its others promise something.
+        # A record's first sentence describes it; the others are promises.
         for sentence in sentences(text)[1 if hasattr(port, target) else 0 :]
         if not any(words in sentence for words in claimed.get(target, ()))
     ]
 
 
 def misquoted() -> list[str]:
-    """Return the claims whose words stand in no docstring: the contract has moved on."""
+    """Return the claims whose words are in no docstring, because the contract has changed."""
     kept = {target: sentences(text) for target, text in docstrings().items()}
     return [
         f"{promise.case}: {promise.target}: {promise.words}"
@@ -132,7 +132,7 @@ def _methods(store: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _fields(record: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """Return the sentences below fields, as the documentation tools read them."""
+    """Return the docstrings of fields."""
     for field, below in zip(record.body, record.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)

@@ -78,7 +78,7 @@ class TestCheckpoints(Cases):
     @promises("delete_run", "Remove a run with all that belongs to it")
     async def test_deleted_run_has_no_checkpoint(self, store: Store) -> None:
         await _run_of(store, named=(1, 4), based=(4,))
-        # Its family stays, and with it what its executions left: its checkpoints don't.
+        # Its family, and so its executions' outcomes, stay; its checkpoints don't.
         await ask.must(store, b.fork("fork"))
         assert await store.delete_run(b.TENANT, b.RUN, version=11)
         assert await store.page(QUERY) == Page()
@@ -86,7 +86,7 @@ class TestCheckpoints(Cases):
 
 
 async def _run_of(store: Store, *, named: tuple[int, ...], based: tuple[int, ...]) -> list[Commit]:
-    """Let a run make 11 commits, some of them with a name, and return them."""
+    """Make a run of 11 commits, some of them named, and return them."""
     commits: list[Commit] = []
     for version in range(1, 12):
         commit = b.step(commits[-1]) if commits else b.created()
@@ -94,7 +94,7 @@ async def _run_of(store: Store, *, named: tuple[int, ...], based: tuple[int, ...
             base = b"\x00\xff%d" % version * 1_000 if version in based else b""
             commit = b.named(commit, base)
         commits.append(commit)
-    # Several of one run in one call, too.
+    # Also several commits of one run in one call.
     await ask.must(store, *commits[:3])
     for commit in commits[3:]:
         await ask.must(store, commit)

@@ -1,4 +1,4 @@
-"""Claims: what may be done now, for whom, in which order, and held from everyone else."""
+"""Claims: the steps that may run now, for whom, in which order, and held from all other callers."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
 
 
 class TestReady(Cases):
-    """Which READY executions a want is given."""
+    """The READY executions that a want gets."""
 
     @promises("claim", "For each want: READY executions of its tenant and queues that it `takes`")
     @promises("ReadyStep.version", "The run's version when this was read.")

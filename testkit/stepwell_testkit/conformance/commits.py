@@ -1,4 +1,4 @@
-"""Commits: applied wholly or not at all, one after another, each answered for certain."""
+"""Commits: applied completely or not at all, one after another, each with a certain answer."""
 # ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _everything(before: Commit) -> Commit:
 
 
 def _fed(run: Run) -> tuple[FeedEntry, ...]:
-    """Return what the feed would tell of a run, where a driver keeps none."""
+    """Return a run's feed entries, for drivers without a feed."""
     return tuple(
         FeedEntry(tenant_id=b.TENANT, run_id=b.RUN, version=version)
         for version in range(1, run.version + 1)
@@ -61,7 +61,7 @@ def _fed(run: Run) -> tuple[FeedEntry, ...]:
 
 
 async def _traces(store: Store) -> list[str]:
-    """Return which kinds of rows of `_everything` can be read."""
+    """Return the kinds of rows of `_everything` that can be read."""
     found: list[str] = []
 
     def note(kind: str, there: object) -> None:
@@ -120,7 +120,7 @@ class TestCommits(Cases):
         assert await ask.verdicts(store, strange) == [CONFLICT]
         second = replace(b.step(first, commit_id="second"), follows="made")
         third = replace(b.step(second, commit_id="third"), follows="second")
-        # Of one call, too; and again it is what it was.
+        # Also within one call; and a repeated commit stays COMMITTED.
         assert await ask.verdicts(store, second, third, second) == [COMMITTED] * 3
         twin = replace(b.step(third, commit_id="y"), follows="secon")
         assert await ask.verdicts(store, twin) == [CONFLICT]
@@ -221,7 +221,7 @@ class TestCommits(Cases):
 
 
 class TestRows(Cases):
-    """Rows are whole, and the last one of a key is the one that is read."""
+    """Rows are complete, and the last row of a key is read."""
 
     @promises("Commit", "an UNKNOWN_OUTCOME one keeps its lease, which expires no more.")
     async def test_an_unknown_outcome_keeps_its_lease_and_expires_no_more(
@@ -251,7 +251,7 @@ class TestRows(Cases):
         second = await ask.must(store, b.step(first, outcomes=[b.outcome(b"first")]))
         third = b.step(second, outcomes=[b.outcome(b"second")])
         await ask.must(store, third)
-        # Within one call, too.
+        # Also within one call.
         one = b.step(third, outcomes=[b.outcome(b"one", "other")])
         await ask.must(store, one, b.step(one, outcomes=[b.outcome(b"two", "other")]))
         for _ in range(2):

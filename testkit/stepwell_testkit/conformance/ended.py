@@ -1,4 +1,4 @@
-"""Ended runs by the moment of their end: what retention goes by."""
+"""Ended runs by the moment of their end, for retention."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ANY = EndedQuery(statuses=ENDS)
 
 
 class TestEnded(Cases):
-    """Runs that have ended, those that ended first before the others."""
+    """Runs that have ended, the earliest ended first."""
 
     @promises("Query", "A page holds at most `limit` rows.")
     @promises("EndedQuery", "Its page has no cursor.")
@@ -72,7 +72,7 @@ class TestEnded(Cases):
         for name in ("first", "second"):
             ends.append(await _end(store, open_store, await ask.must(store, b.created(name))))
             await open_store.advance(60_000)
-        # Nobody can know of time that passed unseen before a clock was set back.
+        # A store can't know of time that passed unseen before a clock was set back.
         await ask.now_us(store)
         await open_store.step_wall(-3_600_000)
         for older_ms, many in ((0, 2), (30_000, 2), (90_000, 1), (200_000, 0), (2**53, 0)):
@@ -90,14 +90,14 @@ class TestEnded(Cases):
         other = await _end(store, open_store, await ask.must(store, b.created("other")))
         failed = await _end(store, open_store, first, RunStatus.FAILED)
         assert list((await store.page(ANY)).items) == [other, failed]
-        # As after RUN_RESUMED: it goes on, and ends once more.
+        # As after RUN_RESUMED: it continues, and ends again.
         second = replace(first, version=2, run=replace(first.run, last_event=2))
         third = await ask.must(store, b.step(second, status=RunStatus.RUNNING))
         assert list((await store.page(ANY)).items) == [other]
         again = await _end(store, open_store, third)
         assert (again.version, again.status) == (4, RunStatus.SUCCEEDED)
         assert list((await store.page(ANY)).items) == [other, again]
-        # A commit that changes something else of an ended run.
+        # A commit that changes other fields of an ended run.
         run = replace(third.run, last_event=4, ended_us=again.ended_us)
         fourth = replace(third, version=4, run=run)
         await ask.must(store, b.step(fourth, status=RunStatus.SUCCEEDED, reason="changed"))
@@ -141,7 +141,7 @@ async def _end(
     head: Commit,
     status: RunStatus = RunStatus.SUCCEEDED,
 ) -> EndedRun:
-    """End a run a moment after the one before it, and return how it is to be found."""
+    """End a run a moment after the previous one, and return its expected entry."""
     await factory.advance(10)
     ended_us = await ask.now_us(store)
     run = replace(head.run, ended_us=ended_us)

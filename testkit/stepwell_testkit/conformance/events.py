@@ -36,7 +36,7 @@ async def _sizes(store: Store, *sizes: int) -> Commit:
 
 
 class TestEvents(Cases):
-    """A run's own log."""
+    """The events of a run."""
 
     @promises("read_events", "stops before the commit that would take it over `limit` events.")
     @promises("read_events", "Never a part of a commit")
@@ -115,7 +115,7 @@ async def _version(store: Store, run_id: str) -> int:
 
 
 class TestFeed(Cases):
-    """The record of commits over all runs."""
+    """The feed of commits over all runs."""
 
     @promises("FeedQuery", "Each once since the cursor, in the store's own order")
     @promises("FeedQuery", '"" is the beginning')
@@ -225,7 +225,7 @@ class TestFeed(Cases):
         for turn in range(40):
             if turn % 8 == 0:
                 end = (await doors[1].page(FeedQuery(cursor="now"))).cursor
-                # What can be read by now may stand before that cursor; all else comes after it.
+                # What can be read by now may precede that cursor; everything else comes after it.
                 ends.append((end, [await _version(doors[0], f"w{at}") for at in range(6)]))
             page = await doors[1].page(FeedQuery(cursor=cursor, limit=17))
             found += page.items

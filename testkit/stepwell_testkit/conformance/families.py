@@ -1,4 +1,4 @@
-"""Forks: who may be created, and what a deleted run leaves to its family."""
+"""Forks: which may be created, and what a deleted run leaves to its family."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
 
 HOUR_MS = 3_600 * 1_000
 ROUNDS = 8
-"""Rounds of the cases that leave something to chance."""
+"""Rounds of cases that depend on chance."""
 
 
 class TestForks(Cases):
-    """A fork is created into a family that is there."""
+    """A fork is created only into a family that exists."""
 
     @promises("commit", "A run that is created with a `spec.parent_run_id` answers CONFLICT")
     async def test_fork_of_an_existing_run_is_created(
@@ -41,7 +41,7 @@ class TestForks(Cases):
         store = await open_store.reopen(store)
         for commit in (fork, of_fork):
             assert await store.get_run(b.TENANT, commit.run_id) == commit.run
-            # The same commit again is no second birth.
+            # The same commit again is no second creation.
             assert await ask.verdicts(store, commit) == [Verdict.COMMITTED]
             await ask.must(store, b.step(commit))
 
@@ -57,7 +57,7 @@ class TestForks(Cases):
                 assert await store.get_run(b.TENANT, orphan.run_id) is None
             assert await ask.run_ids(store) == []
             store = await open_store.reopen(store)
-        # It was never there: its id is free, and its parent may come yet.
+        # It never existed, so its id is free, and its parent may still be created.
         await ask.must(store, b.created("f2"))
         await ask.must(store, b.created())
         await ask.must(store, orphans[0])
@@ -176,7 +176,7 @@ class TestFamilies(Cases):
         await _parent(store)
         brother = await ask.must(store, b.fork("brother"))
         assert await store.delete_run(b.TENANT, b.RUN, version=2)
-        # Its parent is not there, but one of the family is.
+        # Its parent is gone, but a run of the family exists.
         late = await ask.must(store, b.fork("late"))
         assert await _left(store) != []
         assert await store.delete_run(b.TENANT, "brother", version=1)
@@ -194,7 +194,7 @@ class TestFamilies(Cases):
         fork = await ask.must(store, b.fork("fork"))
         assert await store.delete_run(b.TENANT, b.RUN, version=2)
         step = await ask.must(store, b.step(fork))
-        # A birth that was applied is told again, whoever is there.
+        # An applied creation is confirmed again, whichever runs exist.
         assert await ask.verdicts(store, fork, step) == [Verdict.COMMITTED] * 2
 
     @promises("delete_run", "and the id is refused, too;")
@@ -259,7 +259,7 @@ class TestFamilies(Cases):
 
 
 async def _parent(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> Outcome:
-    """Let a run be created that has a row of each kind, and return what its execution left behind."""
+    """Create a run with a row of each kind, and return its execution's outcome."""
     outcome = Outcome(
         execution_id=b.STEP, result=Payload(data=tenant.encode()), prompt="p", response="r"
     )
@@ -285,7 +285,7 @@ async def _parent(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) 
 
 
 async def _left(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> list[Outcome]:
-    """Return what can be read of a run's one outcome, by either way of reading it."""
+    """Return what can be read of a run's one outcome, in both ways of reading it."""
     found = await ask.outcomes(store, ["unknown", b.STEP], run_id, tenant=tenant)
     stored = await store.read_payloads(tenant, run_id, ["unknown", b.STEP])
     assert [one.payload for one in stored] == [left.result for left in found]

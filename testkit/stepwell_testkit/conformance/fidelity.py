@@ -1,4 +1,4 @@
-"""Fidelity and durability: what was given comes back unchanged, now and after a restart."""
+"""Fidelity and durability: values come back unchanged, now and after a restart."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ODD_BYTES = {
 
 
 class TestFidelity(Cases):
-    """D2: odd values come back as they were given."""
+    """D2: odd values come back unchanged."""
 
     @promises("Commit", "Rows are whole and replace those of the same key")
     @promises("load", "Return the rows that the loop needs, all of one version.")
@@ -146,7 +146,7 @@ class TestFidelity(Cases):
 
 
 class TestDurability(Cases):
-    """Durability: acknowledged commits are there when the store is opened again."""
+    """Durability: acknowledged commits exist after the store is reopened."""
 
     @promises("commit", "make all that were applied durable together.")
     @promises("commit", "as long as the store's durability class holds")

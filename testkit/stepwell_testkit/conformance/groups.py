@@ -1,8 +1,8 @@
 """The groups of cases: mandatory ones, and those that a driver may excuse by name.
 
-A group is a part of the contract with the cases that hold it. The executor can't do without the
-mandatory ones. An optional one is excused by its name, with a reason, in `StoreFactory.excuses`; its
-methods are there all the same and do what `without` says.
+A group is a part of the contract with the cases that test it. The executor needs the mandatory
+groups. An optional group is excused by its name, with a reason, in `StoreFactory.excuses`; its
+methods must still exist and do what `without` says.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Group(NamedTuple):
     """A part of the contract."""
 
     classes: tuple[str, ...]
-    """The suite's classes whose cases hold it."""
+    """The suite's classes with its cases."""
     without: str = ""
-    """Behaviour of a driver without it, and what its users miss; empty: mandatory."""
+    """The behaviour of a driver without it, and what its users miss; empty: mandatory."""
 
 
 GROUPS: Mapping[str, Group] = {
@@ -92,7 +92,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "test_J4_run_created_anew_under_a_deleted_id_has_no_journal": ("delete",),
     "test_J4_record_during_a_deletion_writes_before_it_or_not_at_all": ("delete",),
 }
-"""Cases that need optional groups besides the group that they stand in."""
+"""Cases that also need other optional groups."""
 
 OPTIONAL = tuple(name for name, group in GROUPS.items() if group.without)
 MANDATORY = tuple(name for name, group in GROUPS.items() if not group.without)
@@ -101,12 +101,12 @@ _BY_CLASS = {name: group for group, part in GROUPS.items() for name in part.clas
 
 
 def needed(suite_class: str, case: str) -> tuple[str, ...]:
-    """Return the group that a case stands in, and those that it needs besides."""
+    """Return the group of a case, and the other groups that it needs."""
     return (_BY_CLASS[suite_class], *ALSO.get(case, ()))
 
 
 def excuse_of(suite_class: str, case: str, excuses: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return what excuses a case (its own name, or an optional group's) and the reason, if any."""
+    """Return the excuse of a case (its own name, or an optional group's) with the reason, or None."""
     for name in (case, *needed(suite_class, case)):
         if name in excuses and name not in MANDATORY:
             return name, excuses[name]
@@ -114,7 +114,7 @@ def excuse_of(suite_class: str, case: str, excuses: Mapping[str, str]) -> tuple[
 
 
 def misnamed(excuses: Mapping[str, str], cases: Collection[str]) -> list[str]:
-    """Return what is wrong with a driver's excuses, one line each."""
+    """Return the mistakes in a driver's excuses, one line each."""
     lines: list[str] = []
     for name, reason in excuses.items():
         if name in MANDATORY:

@@ -25,11 +25,11 @@ DRIVER, GROUP, CASE, EXCUSE = (
 
 
 class StoreFactory(Protocol):
-    """Opens stores of one driver for the suite. One factory serves one test."""
+    """Opens stores of one driver for the suite. Each test gets its own factory."""
 
     @property
     def name(self) -> str:
-        """The driver's, for the list at the end of the run."""
+        """The driver's name, for the list at the end of the run."""
         ...
 
     @property
@@ -41,43 +41,43 @@ class StoreFactory(Protocol):
     def excuses(self) -> Mapping[str, str]:
         """The features that the driver lacks, each with the reason that is printed.
 
-        By the name of a test or of an optional group: see `groups.py`.
+        The keys are names of tests or of optional groups, see `groups.py`.
         """
         ...
 
     async def open(self) -> Store:
-        """Open a store with nothing in it."""
+        """Open an empty store."""
         ...
 
     async def reopen(self, store: Store) -> Store:
-        """Close this store and open the same one again, with what was acknowledged in it."""
+        """Close this store and reopen it with everything that was acknowledged."""
         ...
 
     async def join(self, store: Store) -> Store:
-        """Open another door to the same store, as another replica would.
+        """Open another connection to the same store, as another replica would.
 
-        Where one process holds the store alone, return the store itself.
+        If only one process may hold the store, return the store itself.
         """
         ...
 
     async def advance(self, ms: float) -> None:
-        """Move the store's clock (and that of every door to it) forward by this much.
+        """Move the store's clock, for all its connections, forward by this much.
 
-        A driver whose clock can't be moved may really wait, or excuse the cases about time.
+        A driver whose clock can't be moved may wait instead, or excuse the cases about time.
         """
         ...
 
     @property
     def grain_ms(self) -> int:
-        """The precision of `advance`, in milliseconds: 1 where time stands still otherwise."""
+        """The precision of `advance`, in milliseconds: 1 if time otherwise stands still."""
         ...
 
     async def step_wall(self, ms: float) -> None:
-        """Set the wall clock of the store's process forth or back, without any time passing."""
+        """Set the wall clock of the store's process forward or back, without time passing."""
         ...
 
     async def close(self) -> None:
-        """Let go of all that was opened."""
+        """Close everything that was opened."""
         ...
 
 
@@ -109,15 +109,15 @@ _excuses: Mapping[str, str] = {}
 def keeps(group: str) -> bool:
     """Return whether the driver under test keeps an optional group.
 
-    For cases that look at many things at once: they leave out what the driver does.
+    Cases about many things at once leave out what the driver leaves out.
     """
     return group not in _excuses
 
 
 @pytest.fixture(autouse=True)
 def excused(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Skip what the driver has excused, and note what the list at the end of the run is made of."""
-    # The class that the case was written in: a driver's author may have made another of it.
+    """Skip excused cases, and note what the list at the end of the run needs."""
+    # The class in which the case was written, because a driver's author may have subclassed it.
     where, _, case = request.function.__qualname__.partition(".")
     if "open_store" not in request.fixturenames or case not in case_names():
         yield
@@ -127,7 +127,7 @@ def excused(request: pytest.FixtureRequest) -> Iterator[None]:
     if wrong:
         pytest.fail(f"the excuses of {factory.name}: {'; '.join(wrong)}", pytrace=False)
     excuse = excuse_of(where, case, factory.excuses)
-    # The process that prints the list may be another: this travels with the test's report.
+    # Another process may print the list, so this is part of the test's report.
     noted = {DRIVER: factory.name, GROUP: needed(where, case)[0], CASE: case}
     if excuse is not None:
         noted[EXCUSE] = excuse[0]
@@ -141,13 +141,13 @@ def excused(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 async def turns(many: int = 5) -> None:
-    """Let the event loop go round a few times."""
+    """Let the event loop turn a few times."""
     for _ in range(many):
         await SystemRuntime().sleep(0)
 
 
 async def soon(condition: Callable[[], bool], *, within_s: float = 5.0) -> bool:
-    """Return whether a condition comes true before long."""
+    """Return whether a condition becomes true in time."""
     for _ in range(int(within_s * 200)):
         if condition():
             return True

@@ -1,4 +1,4 @@
-"""Hints, and what a store says of itself and how it ends."""
+"""Hints, a store's description, and its close."""
 # ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, soon, turn
 
 
 class TestHints(Cases):
-    """Hints shorten a wait; nothing rests on them."""
+    """Hints shorten a wait, and nothing depends on them."""
 
     @promises("subscribe", "Call `hint(tenant_id, run_id, version)` when a run may have changed")
     @promises("subscribe", "Empty names: anything may have changed.")
@@ -58,7 +58,7 @@ class TestHints(Cases):
         await ask.must(store, b.step(first))
         for hints in received.values():
             assert await soon(lambda hints=hints: bool(hints))
-            # A late one of the first commit may still come.
+            # A late hint of the first commit may still come.
             assert set(hints) <= {(b.TENANT, b.RUN, at) for at in (0, 1, 2)} | {("", "", 0)}
 
     @promises("subscribe", "and are called on the event loop.")

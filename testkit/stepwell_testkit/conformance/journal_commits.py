@@ -1,4 +1,4 @@
-"""Journal entries beside commits: races with the end of a lease, and what commits write and forget."""
+"""Journal entries and commits: races with the end of a lease, and entries that commits write and forget."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stepwell_testkit.conformance.journal_writes import accepts, journal, kept, 
 
 COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
 ROUNDS = 20
-"""Rounds of the cases that leave something to chance."""
+"""Rounds of cases that depend on chance."""
 
 
 def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
@@ -29,7 +29,7 @@ def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
 
 
 class TestRecordRaces(Cases):
-    """A recording beside the commit that ends its lease: before it, or not at all."""
+    """A recording concurrent with the commit that ends its lease: before it, or not at all."""
 
     @promises(
         "write_journal",
@@ -47,7 +47,7 @@ class TestRecordRaces(Cases):
             ends = ask.verdicts(store, end)
             before = recorded(door, b.recording(b.entry("a"), run_id=run_id))
             after = recorded(store, b.recording(b.entry("b"), run_id=run_id))
-            # Each has its rounds in which it is asked for first.
+            # Each is requested first in half of the rounds.
             if at % 2:
                 (verdict,), (one,), (two,) = await asyncio.gather(ends, before, after)
             else:
@@ -147,7 +147,7 @@ class TestRecordRaces(Cases):
 
 
 class TestCommitEntries(Cases):
-    """A commit itself writes entries into a journal, and removes some."""
+    """A commit itself writes journal entries, and removes some."""
 
     @promises("Commit.entries", "such as a person's answer; one of the same name stays.")
     async def test_J2_commit_writes_entries_unless_their_name_is_taken(
@@ -159,7 +159,7 @@ class TestCommitEntries(Cases):
         wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=7)
         writes = tuple(b.write(one) for one in (b.entry("a", b"other"), answer, wait))
         second = await ask.must(store, replace(b.step(first), entries=writes))
-        # Applied before, it writes nothing twice.
+        # A commit that was applied before writes nothing twice.
         assert await ask.verdicts(store, second) == [COMMITTED]
         for _ in range(2):
             one, two, three = await journal(store)
@@ -204,7 +204,7 @@ class TestCommitEntries(Cases):
                 assert (answer.live, answer.late) == (True, one is copy)
                 assert answer.written == (() if one is copy else (Written(),))
         assert await kept(store) == [other, new]
-        # What was written in between is dropped, and a copy of it is late as well.
+        # Entries written in between are dropped, and copies of them are late.
         await ask.must(store, dropping(second, new, number=2))
         for _ in range(2):
             answers = await recorded(store, copy, anew, replace(anew, token="t2"))

@@ -25,7 +25,7 @@ CONFLICT, LEASE_LOST = Verdict.CONFLICT, Verdict.LEASE_LOST
 
 
 class TestRecorded(Cases):
-    """Each lease has sums of what was recorded under it."""
+    """Each lease has sums of what it recorded."""
 
     @promises(
         "OpenExecution.recorded", "Sums of the entries that were recorded under its lease so far."
@@ -317,7 +317,7 @@ class TestJournals(Cases):
         entries = [b.entry(f"{at}") for at in range(6)]
         await recorded(store, b.recording(*entries))
         cursors = [(await store.page(replace(query, limit=many))).cursor for many in range(1, 7)]
-        # The newest is among them: its place is not given to the next one.
+        # The newest entry is among them; its number is not reused.
         gone = tuple(b.write(entries[at]) for at in (1, 3, 5))
         await ask.must(store, replace(b.step(first), forgotten=gone))
         store = await open_store.reopen(store)
@@ -371,7 +371,7 @@ async def _sums(store: Store) -> Totals:
 
 
 async def _all(store: Store, query: JournalQuery) -> list[Entry]:
-    """Read page after page until one is empty, and see that each has a cursor and at most its limit."""
+    """Read pages until one is empty, and check that each has a cursor and respects its limit."""
     found: list[StoredEntry] = []
     while True:
         page = await store.page(query)

@@ -1,4 +1,4 @@
-"""Journal entries: written under a lease, once each, and never by one who has lost it."""
+"""Journal entries: each written once under a lease, and never after its loss."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
 
 COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
 ROUNDS = 20
-"""Rounds of the cases that leave something to chance."""
+"""Rounds of cases that depend on chance."""
 
 
 async def recorded(store: Store, *recordings: Recording) -> list[Recorded]:
@@ -29,7 +29,7 @@ async def recorded(store: Store, *recordings: Recording) -> list[Recorded]:
 
 
 async def accepts(store: Store, recording: Recording) -> list[bool]:
-    """Record under a lease that is there, and say which entries were accepted."""
+    """Record under a valid lease, and return which entries were accepted."""
     (answer,) = await recorded(store, recording)
     assert answer.live
     return [written.accepted for written in answer.written]
@@ -44,12 +44,12 @@ async def journal(
 
 
 async def kept(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> list[Entry]:
-    """Read all entries of a run as they were given."""
+    """Read all entries of a run as they were written."""
     return [stored.entry for stored in await journal(store, run_id, tenant=tenant)]
 
 
 class TestRecord(Cases):
-    """A worker that holds a lease writes entries; nobody else does."""
+    """Only a worker with the lease writes entries."""
 
     @promises("write_journal", "Keep journal entries, each under its lease;")
     @promises("Recording.journal", "The journal of the execution's step")
@@ -149,7 +149,7 @@ class TestRecord(Cases):
             assert [one.accepted for answer in answers for one in answer.written] == [True] * 6
             assert [answer.totals.entries for answer in answers] == [2, 2]
             store = await open_store.reopen(store)
-        # Another attempt has what the one before recorded, and may say it again.
+        # Another attempt has the earlier one's entries, and may write them again.
         await ask.must(store, b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")]))
         (answer,) = await recorded(store, replace(again, token="t2"))
         assert [one.accepted for one in answer.written] == [True] * 3

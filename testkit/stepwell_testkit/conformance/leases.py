@@ -1,4 +1,4 @@
-"""Fences and leases: who may speak for an execution, and for how long."""
+"""Fences and leases: who may report an execution, and for how long."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.L
 
 
 class TestFences(Cases):
-    """A commit says on which leases it rests."""
+    """A commit names the leases on which it depends."""
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_S8_the_holder_is_let_through(self, store: Store) -> None:
@@ -55,7 +55,7 @@ class TestFences(Cases):
 
 
 class TestLeases(Cases):
-    """A lease lasts as long as its heartbeats, and not beyond its limit."""
+    """A lease lasts as long as its heartbeats, up to its limit."""
 
     @promises("Lease.token", "In no event, read or log.")
     async def test_the_token_is_in_no_public_read(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Loads: all that the loop needs of a run, or only what changed."""
+"""Loads: everything that the loop needs of a run, or only the changes."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TestLoad(Cases):
 
 
 class TestLoadSince(Cases):
-    """A load of what changed after a version."""
+    """A load of the changes after a version."""
 
     @promises(
         "load",
@@ -130,7 +130,7 @@ class TestLoadSince(Cases):
 
 
 class _Copy:
-    """A replica's copy of a run, as the executor keeps one."""
+    """A replica's copy of a run, as the executor keeps it."""
 
     def __init__(self) -> None:
         self.run: object = None

@@ -1,4 +1,4 @@
-"""Removal of logs: pieces that have become a result, and old entries."""
+"""Removal of logs: chunks that have become a result, and old entries."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory
 
 
 class TestLogsRemoved(Cases):
-    """Entries are removed, and who reads on notices nothing of it."""
+    """Entries are removed without disturbing readers."""
 
     @promises("remove_logs", "Remove log entries and return how many.")
     async def test_T3_a_trim_where_nothing_is_removes_nothing(self, store: Store) -> None:
@@ -47,7 +47,7 @@ class TestLogsRemoved(Cases):
             await ask.must(store, b.created(tenant=tenant))
         now_us = await ask.now_us(store)
         for at, tenant in enumerate(("a", "b", "a", "b")):
-            # What their writers thought of the time is nothing to the store.
+            # The writers' times don't matter to the store.
             written_us = now_us + (2 - at) * 3_600_000_000
             entry = replace(b.line(str(at)), written_us=written_us)
             await store.append_logs(tenant, b.RUN, [entry])
@@ -90,7 +90,7 @@ class TestLogsRemoved(Cases):
             for name in runs:
                 left = await _texts(store, run_id=name)
                 expected = [*texts[name], *(["fresh"] if name == "r0" else [])]
-                # What is left is the end of the log, without holes.
+                # The end of the log is left, without gaps.
                 assert left == expected[len(expected) - len(left) :]
                 read = await _texts(store, cursors[name], run_id=name, limit=2)
                 assert read == [text for text in expected[7:] if text in left]

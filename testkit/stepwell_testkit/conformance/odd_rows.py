@@ -1,4 +1,4 @@
-"""Rows in which every field is another than its default, and odd."""
+"""Rows in which every field has an odd value other than its default."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from stepwell_testkit.conformance import builders as b
 
 BEYOND_FLOAT = 2**53 + 1
 LARGEST_COUNT = 2**31 - 1
-"""The largest number of what is counted or numbered within a run."""
+"""The largest count or number within a run."""
 LARGEST = 2**63 - 1
 ODD = "\x01 \u202e \U0001f600 é e\u0301 \r\n \t ' \" \\ {} %s \x7f"
 
@@ -72,7 +72,7 @@ PARENT = "the-parent:s/../@0"
 
 
 def parent_commit() -> Commit:
-    """Return the birth of the run that `full_commit` is forked from."""
+    """Return the first commit of the run that `full_commit` is forked from."""
     return b.created(PARENT)
 
 
@@ -230,7 +230,7 @@ def _task_spec() -> TaskSpec:
 
 
 def full_commit() -> Commit:
-    """Return a birth in which every field of every row is another than its default."""
+    """Return a first commit in which every field of every row differs from its default."""
     plan = Plan(
         revision=2,
         parent_revision=1,
@@ -292,7 +292,7 @@ def full_commit() -> Commit:
 
 
 def odd_checkpoint() -> Checkpoint:
-    """Return a checkpoint in which every field is another than its default."""
+    """Return a checkpoint in which every field differs from its default."""
     return Checkpoint(
         version=1,
         iteration=BEYOND_FLOAT,
@@ -415,7 +415,7 @@ def _odd_change() -> RunChange:
 
 
 def odd_events() -> tuple[Event, Event]:
-    """Return two events: one with all that an event can carry, one with next to nothing."""
+    """Return two events: one with all fields, one with nearly none."""
     full = Event(
         number=1,
         version=1,

@@ -1,4 +1,4 @@
-"""Operations besides commits: worker presence, logs, deletion."""
+"""Operations other than commits: worker presence, logs, deletion."""
 # ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _worker(presence: Presence) -> str:
 
 
 class TestLogs(Cases):
-    """Logs: entries that workers append while they work."""
+    """Logs: entries that running workers append."""
 
     @promises("append_logs", "Append to a run's log, apart from its commits.")
     @promises("LogQuery", "In the order in which they were appended.")
@@ -145,7 +145,7 @@ async def _log(store: Store, limit: int, execution_id: str = "") -> list[str]:
 
 
 class TestDelete(Cases):
-    """A run is removed with all that belongs to it."""
+    """A run is removed with all its data."""
 
     @promises("delete_run", "Remove a run with all that belongs to it, if it is at `version`.")
     async def test_a_deleted_run_is_gone_with_all_that_belonged_to_it(

@@ -1,4 +1,4 @@
-"""Programs of calls, drawn at random: on the driver and on the reference side by side."""
+"""Programs of calls, drawn at random, on the driver and on the reference."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ STEPS = 50
 
 
 class TestPrograms(Cases):
-    """A share of what `python -m stepwell_testkit.conformance.drawn` does at length.
+    """A short run of `python -m stepwell_testkit.conformance.drawn`.
 
-    A failure prints the program, made small, with the command that plays it again.
+    A failure prints the shrunk program, with the command that replays it.
     """
 
     @pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")

@@ -1,4 +1,4 @@
-"""Questions: of a run by page and by id, and the open ones of all runs."""
+"""Questions: of a run by page and by id, and the open questions of all runs."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ async def _question(
     question_id: str,
     status: QuestionStatus = QuestionStatus.OPEN,
 ) -> Question:
-    """Return a question that is made a moment after the one before it."""
+    """Return a question that is made a moment after the previous one."""
     await factory.advance(10)
     return b.question(question_id, status, created_us=await ask.now_us(store))
 

@@ -1,7 +1,8 @@
 """The list at the end of a test run: for each driver its cases by group, invariants and excuses.
 
-`from stepwell_testkit.conformance.report import pytest_terminal_summary` in a conftest turns it on.
-Under pytest-xdist that is a conftest of the tests' top folder: the process that prints reads no other.
+`from stepwell_testkit.conformance.report import pytest_terminal_summary` in a conftest enables it.
+Under pytest-xdist it must be the conftest of the tests' top folder, the only one that the printing
+process reads.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Outcome(NamedTuple):
     word: str
     """`passed`, `failed` or `skipped`."""
     excuse: str = ""
-    """The excused name: its own, or an optional group's."""
+    """The name of the excuse: the case's own, or an optional group's."""
     reason: str = ""
 
 
@@ -72,7 +73,7 @@ def summary_of(driver: str, outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _by_group(names: Iterable[str], outcomes: Sequence[Outcome]) -> str:
-    """Return `commits 40, claims 23 of 24`: how many of each group's cases passed."""
+    """Return `commits 40, claims 23 of 24`: the number of passed cases of each group."""
     run = Counter(it.group for it in outcomes)
     passed = Counter(it.group for it in outcomes if it.word == "passed")
     return ", ".join(

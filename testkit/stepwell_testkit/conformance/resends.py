@@ -1,4 +1,4 @@
-"""A commit sent again is applied once; a commit beside its readers is seen whole."""
+"""A repeated commit is applied once; concurrent readers see a commit completely."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.L
 
 
 class TestSentAgain(Cases):
-    """An outcome that was not heard is asked for by sending the same commit again."""
+    """An unknown outcome is resolved by sending the same commit again."""
 
     @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
     @promises("commit", "OutcomeUnknown: each of them may or may not have been")

@@ -1,4 +1,4 @@
-"""Reservations of idempotency keys: each is compared and swapped, whoever else does so at that moment."""
+"""Reservations of idempotency keys: each is compared and swapped atomically."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIRST, SECOND, THIRD = (Reservation(run_id=f"r{at}", commit_id=f"c{at}") for at 
 
 
 class TestReservations(Cases):
-    """One reservation for each key of a tenant and pipeline, or nobody's."""
+    """A key of a tenant and pipeline has one reservation, or none."""
 
     @promises("swap_keys", "Compare and swap the reservations of idempotency keys")
     @promises("swap_keys", "Where `before` stands (all its fields equal), `after` stands")
@@ -48,7 +48,7 @@ class TestReservations(Cases):
         for before in others:
             for after in (THIRD, NOBODY):
                 assert await _swap(store, KeySwap(key="k", before=before, after=after)) == [FIRST]
-        # And of nobody's key.
+        # Also of a free key.
         for after in (SECOND, NOBODY):
             assert await _swap(store, KeySwap(key="l", before=FIRST, after=after)) == [NOBODY]
         assert await _stands(store, "k", "l") == [FIRST, NOBODY]
@@ -58,7 +58,7 @@ class TestReservations(Cases):
         await _swap(store, KeySwap(key="k", after=FIRST))
         for _ in range(2):
             assert await _stands(store, "none", "k", "none", "k") == [NOBODY, FIRST] * 2
-        # Among swaps, too, and one that changes a reservation into itself.
+        # Also among swaps, and with one that changes a reservation into itself.
         mixed = [KeySwap(key="k"), KeySwap(key="l", after=SECOND), KeySwap(key="none")]
         assert await _swap(store, *mixed) == [FIRST, SECOND, NOBODY]
         assert await _swap(store, KeySwap(key="k", before=FIRST, after=FIRST)) == [FIRST]
@@ -80,7 +80,7 @@ class TestReservations(Cases):
         doors = [store, await open_store.join(store)]
         stood = NOBODY
         for turn in range(5):
-            # First all find it free; after that all take over what stands.
+            # First all find the key free, then all take over the stored reservation.
             wanted = [Reservation(run_id=f"r{at}", commit_id=f"c{turn}") for at in range(16)]
             swaps = [KeySwap(key="k", before=stood, after=one) for one in wanted]
             answers = await asyncio.gather(
@@ -101,7 +101,7 @@ class TestReservations(Cases):
             asked: list[list[KeySwap]] = []
             for at in range(8):
                 one = Reservation(run_id=f"r{at}", commit_id=f"c{turn}")
-                # Every other turn each is given back again.
+                # Every other turn releases it again.
                 after = one if turn % 2 == 0 else NOBODY
                 several = [
                     KeySwap(key=key, before=before, after=after)
@@ -148,7 +148,7 @@ class TestReservations(Cases):
             swaps = [KeySwap(key=key, after=one) for key, one in zip(texts, reserved, strict=True)]
             assert await _swap(store, *swaps, pipeline=pipeline) == reserved
             assert await _stands(store, *texts, pipeline=pipeline) == reserved
-        # Pairs that read alike when they are joined.
+        # Pairs that are equal when joined.
         pairs = [("a:b", "c"), ("a", "b:c"), ("a", "b\x1fc"), ("a", "b\x01c")]
         for at, (pipeline, key) in enumerate(pairs):
             mine = Reservation(run_id=str(at), commit_id="c")
@@ -187,7 +187,7 @@ class TestReservations(Cases):
         await _swap(store, KeySwap(key="given back", before=reserved), pipeline="p")
         taken = KeySwap(key="taken over", before=reserved, after=theirs)
         await _swap(store, taken, KeySwap(key="another's", after=theirs), pipeline="p")
-        # Of other pipelines and tenants, under the same names.
+        # In other pipelines and tenants, under the same names.
         await _swap(store, KeySwap(key="done", after=theirs))
         await _swap(store, KeySwap(key="done", after=reserved), tenant="b", pipeline="p")
         assert not await store.delete_run(b.TENANT, b.RUN, version=1)
@@ -219,7 +219,7 @@ class TestReservations(Cases):
     async def test_reservation_asks_for_no_run(self, store: Store) -> None:
         assert await store.get_run(b.TENANT, FIRST.run_id) is None
         assert await _swap(store, KeySwap(key="k", after=FIRST)) == [FIRST]
-        # Neither what is committed nor what is refused changes what stands.
+        # Neither applied nor refused commits change the reservations.
         first = await ask.must(store, b.created(FIRST.run_id, commit_id=FIRST.commit_id))
         assert await ask.verdicts(store, b.step(first, version=3)) == [Verdict.CONFLICT]
         await ask.must(store, b.step(first, tasks=[replace(b.task("a"), held_key="l")]))

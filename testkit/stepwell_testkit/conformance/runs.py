@@ -130,7 +130,7 @@ class TestFilters(Cases):
 async def _create(
     store: Store, factory: StoreFactory, run_id: str, *, spec: RunSpec | None = None
 ) -> Commit:
-    """Create a run a moment after the one before it, as its row says too."""
+    """Create a run a moment after the previous one, also according to its row."""
     await factory.advance(10)
     now_us = (await ask.claimed(store, due_limit=0)).now_us
     return await ask.must(store, b.created(run_id, spec=spec, created_us=now_us))

@@ -1,4 +1,4 @@
-"""Tenants: nothing of one is seen, held up or touched by another, whatever it is called."""
+"""Tenants: nothing of one is seen, delayed or touched by another, whatever its name."""
 # ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ TEXTS = {
     "first character": "\x01\x01\x02",
     "escape of NUL": "\\u0000\\x00",
 }
-"""Names and other texts that have broken keys, hash tags, channels, statements or files of some store before."""
+"""Names and other texts that have broken some store's keys, hash tags, channels, statements or files."""
 
 HOSTILE = {
     label: (name, text)
     for (label, text), name in zip(TEXTS.items(), cycle(NAMES.values()), strict=False)
 }
-"""Every text, and beside it a name; all names come."""
+"""Every text, each with a name, so that all names occur."""
 
 
 class TestTenants(Cases):
@@ -230,7 +230,7 @@ class TestTenants(Cases):
 
 
 async def _answers(store: Store, tenant: str, run_id: str) -> list[object]:
-    """Return all that a store says of one run, but for times and cursors."""
+    """Return everything that a store answers about one run, except times and cursors."""
     loaded: Loaded | None = await store.load(tenant, run_id)
     events: EventPage | None = await store.read_events(tenant, run_id, after=0, limit=100)
     return [

@@ -1,4 +1,4 @@
-"""Time: nothing is early, nobody's clock decides but the store's, and no clock orders anything."""
+"""Time: nothing is early, only the store's clock decides, and no clock orders anything."""
 # ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DAY_MS = 24 * 3_600 * 1_000
 
 
 class TestDue(Cases):
-    """Timers, delays and expired leases come when their time is over."""
+    """Timers, delays and expired leases come when they are due."""
 
     @promises(
         "claim", "Never early: nothing is returned before its delay is over by the store's clock."

@@ -1,4 +1,4 @@
-"""A test kit for agents: their runs, in this process, with time that can be skipped and failures by script.
+"""A test kit for agents: runs in this process, with skippable time and scripted failures.
 
     async with Environment(agent) as env:
         env.fail("fetch", times=2)
@@ -7,10 +7,10 @@
         history = await run.history()
         assert history.attempts("fetch") == ("FAILED", "FAILED", "COMPLETED")
 
-It is the service's own loop, executor and store (memory, unless another is named), without a network. The
-back-offs, leases, time-outs and delays of the service pass at once whenever nothing else can happen; what
-an agent's own functions wait for takes the time that it takes. `skip` lets time pass while a run waits for
-a person. Leave the context, and everything is stopped.
+It uses the service's loop, executor and store (memory by default), without a network. Back-offs,
+leases, time-outs and delays of the service pass at once whenever nothing else can happen; waits of
+the agent's functions take real time. `skip` lets time pass while a run waits for a person. Leaving
+the context stops everything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The environment: one replica and one worker over a store, and the hand on their clock."""
+"""The environment: one replica and one worker over a store, with control of their clock."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from stepwell.embedded.arguments import kinds_of, start_command
 from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Budget, PlanLike, Worker, encode
+from stepwell_client import Agent, Budget, Worker, encode
 from stepwell_client import StepKind as ClientStepKind
+from stepwell_client.records import PlanLike
 from stepwell_client.v1 import types_pb2
 from stepwell_testkit.environment.run import HOPS_MAX, EnvironmentRun
 from stepwell_testkit.environment.runtime import SkippingRuntime
@@ -28,10 +29,10 @@ CREDITS = 64
 
 
 class Environment:
-    """A place to run an agent in a test. Use it as an async context manager."""
+    """A place to run an agent in a test, used as an async context manager."""
 
     def __init__(self, agent: Agent, *, store: str = "memory://", seed: int = 0) -> None:
-        """`store`: a URL, as for a server. `seed`: of the jitter of back-offs."""
+        """`store` is a URL as for a server; `seed` determines the jitter of back-offs."""
         self._agent = agent
         self._url = store
         self._runtime = SkippingRuntime(seed)
@@ -44,7 +45,8 @@ class Environment:
         self._worker: Worker
         self._working: asyncio.Task[None]
 
-    # --- life ---------------------------------------------------------------------------------------
+    # --- start and end
+    # ---------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         self._opened = await open_store(self._url, runtime=self._runtime)
@@ -91,9 +93,9 @@ class Environment:
             await self._opened.close()
 
     async def crash(self) -> None:
-        """Kill the worker and the replica where they stand, and start others over the same store.
+        """Kill the worker and the replica, and start others over the same store.
 
-        What was in hand is lost with its attempt. A memory store keeps what was committed.
+        Running attempts are lost. A memory store keeps what was committed.
         """
         assert self._opened is not None
         self._transport.sever()
@@ -103,7 +105,8 @@ class Environment:
         self._runner.close()
         await self._rise()
 
-    # --- what is to happen ------------------------------------------------------------------------------
+    # --- runs and script
+    # -------------------------------------------------------------------------------
 
     async def start(
         self,
@@ -118,7 +121,7 @@ class Environment:
         max_parallel: int = 32,
         no_progress_limit: int = 3,
     ) -> EnvironmentRun:
-        """Start a run; the arguments mean what they mean to a client.
+        """Start a run; the arguments are those of a client.
 
         Raises:
             InvalidArgument: the plan is not valid; `.violations` says where.
@@ -153,20 +156,20 @@ class Environment:
         message: str = "the script failed this attempt",
         retryable: bool = True,
     ) -> None:
-        """Have the next attempts at a step fail: a task's id or type, or `plan`, `reflect` …"""
+        """Make the next attempts at a step fail: a task's id or type, or `plan`, `reflect` …"""
         failure = types_pb2.Failure(kind=kind, message=message, retryable=retryable)
         self._script.add(step, Fails(failure), times)
 
     def lose(self, step: str, *, times: int = 1, after: bool = False) -> None:
-        """Have the worker die in the next attempts at a step.
+        """Make the worker die in the next attempts at a step.
 
-        `after`: when the agent's function is done and before anybody has heard of it. Its lease
-        expires, as it would, and the step is run again.
+        `after`: after the agent's function, and before its outcome is reported. The lease expires,
+        and the step runs again.
         """
         self._script.add(step, IsLost(after=after), times)
 
     async def skip(self, span: float | datetime.timedelta) -> None:
-        """Let time pass, in seconds, and all that comes due in it happen, in its order."""
+        """Let time pass, in seconds, and let everything that comes due in it happen in order."""
         seconds = span.total_seconds() if isinstance(span, datetime.timedelta) else float(span)
         until = self._runtime.monotonic() + seconds
         for _ in range(HOPS_MAX):
@@ -177,11 +180,12 @@ class Environment:
             self._runtime.skip(left_ms if due_ms < 0 else min(left_ms, due_ms + 1))
         raise AssertionError(f"{HOPS_MAX} things came due within {seconds:g} s")
 
-    # --- for its runs -----------------------------------------------------------------------------------
+    # --- for its runs
+    # -----------------------------------------------------------------------------------
 
     @property
     def store(self) -> Store:
-        """The store, to look at rows."""
+        """The store, for reading rows."""
         return self._store
 
     @property
@@ -189,13 +193,13 @@ class Environment:
         return self._executor
 
     def jump(self, ms: int) -> None:
-        """Let so much time pass at once."""
+        """Let this much time pass at once."""
         self._runtime.skip(ms + 1)
 
     async def settle(self) -> int:
-        """Wait until no step is in hand and a look at the store found nothing to do.
+        """Wait until no step runs and a claim found nothing to do.
 
-        Returns how long that will be so, in milliseconds; -1: for ever.
+        Returns how long that will stay so, in milliseconds; -1: without limit.
         """
         while True:
             await self._worker.idle()

@@ -1,4 +1,4 @@
-"""The history of a run, to be asserted on: events, attempts, and the order of things."""
+"""The history of a run, for assertions: events, attempts, and their order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stepwell.core.records.states import EventType, ExecutionStatus, StepKind
 
 
 class History:
-    """A run's events and executions as of now. It was checked: the events give the rows."""
+    """A run's events and executions as of now, after a check that the events give the rows."""
 
     def __init__(self, run: Run, events: Sequence[Event], rows: Rows) -> None:
         self.run = run
         """As of the last commit."""
         self.events = tuple(events)
         self.executions = tuple(rows.executions.values())
-        """In the order in which they were offered."""
+        """In the order of their offers."""
         self.tasks = rows.tasks
 
     def __iter__(self) -> Iterator[EventType]:
@@ -34,11 +34,11 @@ class History:
         return tuple(one.status for one in self.executions if step in _names(one))
 
     def count(self, kind: EventType) -> int:
-        """Return how often this happened."""
+        """Return the number of events of this type."""
         return sum(event.type is kind for event in self.events)
 
     def done(self) -> tuple[str, ...]:
-        """Return the tasks that were completed, in that order."""
+        """Return the completed tasks, in the order of completion."""
         return tuple(
             event.task_id
             for event in self.events
@@ -46,7 +46,7 @@ class History:
         )
 
     def is_before(self, first: str, second: str) -> bool:
-        """Return whether the task `first` was completed before `second` was leased for the first time."""
+        """Return whether task `first` was completed before `second` was first leased."""
         leased = next(
             (
                 event.number
@@ -73,7 +73,7 @@ async def read_history(store: Store, run: Run) -> History:
     """Read a run's log.
 
     Raises:
-        AssertionError: its events don't give its rows, or are not numbered without gaps.
+        AssertionError: its events don't give its rows, or their numbers have gaps.
     """
     tenant_id, run_id = run.spec.tenant_id, run.spec.run_id
     events: list[Event] = []

@@ -1,4 +1,4 @@
-"""A run of an environment: what a test does to it, and what it came to."""
+"""A run of an environment: the actions of a test, and the outcome."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from stepwell_client import encode
 from stepwell_testkit.environment.history import History, read_history
 
 HOPS_MAX = 10_000
-"""Jumps to the next thing that is due, while nothing else happens: more is a run in a circle."""
+"""Jumps to the next due time while nothing else happens; more of them mean an endless loop."""
 _WAITS = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
 class NothingHappens(AssertionError):
-    """A run was waited for, and neither does anything move nor will anything come due."""
+    """A test waits for a run in which nothing runs or will come due."""
 
 
 class Ground(Protocol):
@@ -49,16 +49,16 @@ class Ground(Protocol):
     def executor(self) -> Executor: ...
 
     async def settle(self) -> int:
-        """Let things happen until nothing moves; returns when something is due, -1: never."""
+        """Let things happen until nothing moves; return when something is due, -1: never."""
         ...
 
     def jump(self, ms: int) -> None:
-        """Let so much time pass at once."""
+        """Let this much time pass at once."""
         ...
 
 
 class EnvironmentRun:
-    """A run, and the hand of a person on it."""
+    """A run, with the actions of a person."""
 
     def __init__(self, ground: Ground, tenant_id: str, run_id: str) -> None:
         self._ground = ground
@@ -68,7 +68,7 @@ class EnvironmentRun:
     def __repr__(self) -> str:
         return f"EnvironmentRun({self.id!r})"
 
-    # --- looking ------------------------------------------------------------------------------------
+    # --- reads ------------------------------------------------------------------------------------
 
     async def read(self) -> Run:
         """Return the run as of its last commit."""
@@ -80,12 +80,14 @@ class EnvironmentRun:
         """Let time pass until the run has ended, or waits for a person: WAITING or PAUSED.
 
         Raises:
-            NothingHappens: it does neither, and nothing will come due; says what it waits for.
+            NothingHappens: it does neither, and nothing will come due; the message says what it
+                waits for.
         """
         for _ in range(HOPS_MAX):
             due_ms = await self._ground.settle()
             run = await self.read()
-            # One that waits for a person is left where it is: its expiry is for `skip`. A sleep passes.
+            # A run that waits for a person is left waiting: `skip` lets its question expire. A
+            # sleep passes.
             if run.ended or (run.status in _WAITS and run.blocked_on is not BlockedKind.TIMER):
                 return run
             if due_ms < 0:
@@ -96,11 +98,12 @@ class EnvironmentRun:
         raise NothingHappens(f"run {self.id} goes on and on: {HOPS_MAX} things came due for it")
 
     async def result(self, kind: Any = Any) -> Any:
-        """Wait for the end and return what the run came to, decoded as the type wants it.
+        """Wait for the end and return the run's result, decoded as the type.
 
         Raises:
-            RunFailed: it FAILED, or was cancelled; `.result` has its record and its tasks'.
-            NothingHappens: it waits for a person, or for what will not come.
+            RunFailed: it FAILED, or was cancelled; `.result` has the records of the run and its
+                tasks.
+            NothingHappens: it waits for a person, or for something that will not happen.
         """
         run = await self.wait()
         if not run.ended:
@@ -115,23 +118,24 @@ class EnvironmentRun:
         return result.decode(kind) if run.result_id else result.value
 
     async def history(self) -> History:
-        """Return what happened so far, checked: the events give the rows."""
+        """Return the history so far, after a check that the events give the rows."""
         return await read_history(self._ground.store, await self.read())
 
     async def questions(self) -> Sequence[Question]:
-        """Return the questions that are open."""
+        """Return the open questions."""
         return await open_questions(self._ground.store, self._tenant_id, self.id)
 
-    # --- acting -------------------------------------------------------------------------------------
+    # --- commands
+    # -------------------------------------------------------------------------------------
 
     async def answer(
         self, value: object, question_id: str = "", *, replan: bool = False, reason: str = ""
     ) -> None:
-        """Answer a question; without its id, the only one that is open.
+        """Answer a question; without its id, the only open one.
 
         Raises:
             InvalidArgument: the answer doesn't fit; `.violations` says where.
-            FailedPrecondition: it is not open; the reason says why.
+            FailedPrecondition: the question is not open; the reason says why.
             NotFound: the run has no such question.
         """
         if not question_id:
@@ -146,23 +150,23 @@ class EnvironmentRun:
         await give_answer(self._ground.executor, self._tenant_id, self.id, command)
 
     async def pause(self, reason: str = "") -> None:
-        """Dispatch nothing more."""
+        """Stop dispatching."""
         await self.send(Pause(reason=reason))
 
     async def resume(self, *, retry_failed: bool = True) -> None:
-        """Go on from the last checkpoint."""
+        """Continue from the last checkpoint."""
         await self.send(Resume(retry_failed=retry_failed))
 
     async def cancel(self, reason: str = "") -> None:
-        """End it for good."""
+        """Cancel the run for good."""
         await self.send(Cancel(reason=reason))
 
     async def stop(self, reason: str = "") -> None:
-        """End it after the iteration in progress."""
+        """End the run after the iteration in progress."""
         await self.send(Stop(reason=reason))
 
     async def retry(self, task_id: str) -> None:
-        """Run a task again that failed or was skipped."""
+        """Run a failed or skipped task again."""
         await self.send(RetryTask(task_id=task_id))
 
     async def skip_task(self, task_id: str, *, skip_dependents: bool = False) -> None:
@@ -170,12 +174,12 @@ class EnvironmentRun:
         await self.send(SkipTask(task_id=task_id, skip_dependents=skip_dependents))
 
     async def send(self, command: Start | Fork | AnyCommand) -> None:
-        """Carry out a command of the loop.
+        """Execute a command of the loop.
 
         Raises:
             NotFound: the run has no such task.
-            FailedPrecondition: the run is in no state for it.
-            InvalidArgument: the command is not a valid one.
+            FailedPrecondition: the run's state doesn't allow it.
+            InvalidArgument: the command is invalid.
         """
         command = replace(command, actor="test")
         await carry_out(self._ground.executor, self._tenant_id, self.id, command)

@@ -1,4 +1,4 @@
-"""A runtime whose time goes on as usual and can be made to jump: an hour passes at once."""
+"""A runtime whose time runs normally and can be made to jump: an hour passes at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwell.runtime import SystemRuntime
 
 
 class SkippingRuntime(SystemRuntime):
-    """The `Runtime` port of an environment. Chances follow from a seed; ids don't."""
+    """The `Runtime` port of an environment. Random numbers come from a seed; ids don't."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -20,11 +20,11 @@ class SkippingRuntime(SystemRuntime):
         self._sleepers: dict[asyncio.Future[None], float] = {}
 
     def now_us(self) -> int:
-        """Return the wall clock, with what was skipped."""
+        """Return the wall clock, including skipped time."""
         return super().now_us() + self._skipped_us
 
     def monotonic(self) -> float:
-        """Return seconds, with what was skipped."""
+        """Return monotonic seconds, including skipped time."""
         return super().monotonic() + self._skipped_us / 1_000_000
 
     def random(self) -> float:
@@ -32,7 +32,7 @@ class SkippingRuntime(SystemRuntime):
         return chance_of(self._seed, str(next(self._draws)))
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until so much time has passed, or was skipped."""
+        """Wait until this much time has passed, or was skipped."""
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers[sleeper] = self.monotonic() + seconds
         try:
@@ -41,7 +41,7 @@ class SkippingRuntime(SystemRuntime):
             self._sleepers.pop(sleeper, None)
 
     def skip(self, ms: float) -> None:
-        """Let so much time pass at once, and wake who slept until then."""
+        """Let this much time pass at once, and wake those who slept until then."""
         if ms < 0:
             raise ValueError("time goes forward only")
         self._skipped_us += round(ms * 1_000)

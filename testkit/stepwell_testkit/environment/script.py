@@ -1,7 +1,7 @@
-"""Failures by script: attempts that fail, or whose worker is lost, at steps that a test names.
+"""Scripted failures: attempts that fail, or lose their worker, at steps that a test names.
 
-Nothing here looks at an agent's functions. A scripted mishap takes the place of the call, or of what is
-sent after it, so the loop can't tell it from a real one.
+A scripted mishap replaces the call of the agent's function, or the report after it, so the loop
+can't tell it from a real one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from stepwell_client import Agent, LeaseLost, StepKind
+from stepwell_client import Agent, StepKind
+from stepwell_client.errors import LeaseLost
 from stepwell_client.internal import AgentRunner, StepServices
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -22,12 +23,12 @@ class Mishap(Protocol):
     async def befall(
         self, assignment: worker_pb2.Assignment, services: StepServices, attempt: Attempt
     ) -> worker_pb2.Outcome:
-        """Return what is reported of the attempt; LeaseLost: nothing ever is."""
+        """Return the outcome to report, or raise LeaseLost if none is ever reported."""
         ...
 
 
 class Fails:
-    """The attempt fails, without the agent being asked."""
+    """The attempt fails without calling the agent."""
 
     def __init__(self, failure: types_pb2.Failure) -> None:
         self._failure = failure
@@ -45,7 +46,7 @@ class Fails:
 
 
 class IsLost:
-    """The worker dies: before the agent is asked, or once it is done and before anybody hears of it."""
+    """The worker dies before the agent's function, or after it and before its outcome is reported."""
 
     def __init__(self, *, after: bool) -> None:
         self._after = after
@@ -57,7 +58,7 @@ class IsLost:
         if self._after:
             await attempt()
         elif assignment.task.effect == types_pb2.EFFECT_AT_MOST_ONCE:
-            # It died after it had said that it starts: so nobody knows how far it came.
+            # It died after reporting that it starts, so it is unknown how far it came.
             await services.begin(assignment)
         raise LeaseLost("the script lost this worker")
 
@@ -72,24 +73,24 @@ class _Line:
 
 
 class Script:
-    """The mishaps of an environment, used up in the order in which they were written."""
+    """The mishaps of an environment, used up in the order in which they were added."""
 
     def __init__(self) -> None:
         self._lines: list[_Line] = []
 
     def add(self, step: str, mishap: Mishap, times: int) -> None:
-        """Have a mishap befall the next attempts at a step: a task's id or type, or a step's kind."""
+        """Add a mishap for the next attempts at a step: a task's id or type, or a step's kind."""
         if times < 1:
             raise ValueError(f"times is {times}; it is at least 1")
         self._lines.append(_Line(step, mishap, times))
 
     @property
     def left(self) -> list[str]:
-        """Steps whose mishaps have not all happened: of a test that proves less than it says."""
+        """Steps whose mishaps have not all happened, so the test proves less than it says."""
         return [line.step for line in self._lines if line.times]
 
     def take(self, assignment: worker_pb2.Assignment) -> Mishap | None:
-        """Return what befalls this attempt; None: nothing."""
+        """Return the mishap of this attempt, or None."""
         names = _names(assignment)
         for line in self._lines:
             if line.times and line.step in names:
@@ -99,7 +100,7 @@ class Script:
 
 
 class ScriptedRunner(AgentRunner):
-    """Runs the agent's steps but for those that the script has something to say of."""
+    """Runs the agent's steps, except those with a scripted mishap."""
 
     def __init__(self, agent: Agent, script: Script) -> None:
         super().__init__(agent)
@@ -108,7 +109,7 @@ class ScriptedRunner(AgentRunner):
     async def run(
         self, assignment: worker_pb2.Assignment, services: StepServices
     ) -> worker_pb2.Outcome:
-        """Do the step, or what the script has for it."""
+        """Run the step, or its scripted mishap."""
         mishap = self._script.take(assignment)
         honest = super().run
         if mishap is None:

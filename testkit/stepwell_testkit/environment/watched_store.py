@@ -1,4 +1,4 @@
-"""The store of an environment, with an eye on its claims: they tell when the next thing comes due."""
+"""The store of an environment, whose claims tell when the next item is due."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwell_testkit.proxy import StoreProxy
 
 
 class WatchedStore(StoreProxy):
-    """Notes what each claim found."""
+    """Notes the result of each claim."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -23,8 +23,8 @@ class WatchedStore(StoreProxy):
         return claimed
 
     async def next_claim(self) -> Claimed:
-        """Wait for a claim that begins after this call, and return what it found."""
-        # One may be under way: the second from now began later.
+        """Wait for a claim that begins after this call, and return its result."""
+        # One claim may be running; the second from now began later.
         for _ in range(2):
             self._claimed.clear()
             await self._claimed.wait()

@@ -12,12 +12,12 @@ from stepwell_client import (
     Budget,
     EventType,
     FailedPrecondition,
-    PauseReason,
     Run,
     RunStatus,
     Task,
     TaskContext,
 )
+from stepwell_client.enums import PauseReason
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
 

@@ -14,15 +14,13 @@ from stepwell_client import (
     Agent,
     Continue,
     Finish,
-    ForkIncompatible,
     ForkMode,
     InvalidRequest,
-    RequestIdReused,
     RunHandle,
-    RunNotFound,
     RunStatus,
     Task,
 )
+from stepwell_client.errors import ForkIncompatible, RequestIdReused, RunNotFound
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from tests.service.capabilities.conftest import Served
 from tests.support.patience import PATIENCE_S

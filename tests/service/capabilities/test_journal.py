@@ -9,7 +9,6 @@ from stepwell_client import (
     Agent,
     Budget,
     ExecutionStatus,
-    PauseReason,
     QuestionKind,
     Retry,
     Run,
@@ -18,6 +17,7 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
+from stepwell_client.enums import PauseReason
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.support.patience import until

@@ -14,10 +14,10 @@ from stepwell_client import (
     LogEntry,
     LogKind,
     Retry,
-    RunNotFound,
     Task,
     TaskContext,
 )
+from stepwell_client.errors import RunNotFound
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.service.conftest import NO_RUN
 from tests.support.patience import PATIENCE_S

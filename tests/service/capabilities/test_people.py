@@ -17,14 +17,13 @@ from stepwell_client import (
     NotFound,
     Question,
     QuestionKind,
-    RequestIdReused,
     Retry,
     RunHandle,
-    RunNotFound,
     RunStatus,
     Task,
     TaskContext,
 )
+from stepwell_client.errors import RequestIdReused, RunNotFound
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import NO_RUN

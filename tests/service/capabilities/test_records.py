@@ -5,7 +5,8 @@ from __future__ import annotations
 import grpc.aio
 import pytest
 
-from stepwell_client import Agent, RunNotFound, Task, TaskContext, Transcript
+from stepwell_client import Agent, Task, TaskContext, Transcript
+from stepwell_client.errors import RunNotFound
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import NO_RUN

@@ -8,15 +8,8 @@ from stepwell.config import RetentionSettings
 from stepwell.core.port import LogQuery, RunQuery
 from stepwell.core.records.errors import StoreRefused
 from stepwell.core.records.model import LogEntry
-from stepwell_client import (
-    Agent,
-    InvalidRequest,
-    RunNotFound,
-    RunStatus,
-    StepwellClientError,
-    Task,
-    TaskContext,
-)
+from stepwell_client import Agent, InvalidRequest, RunStatus, StepwellClientError, Task, TaskContext
+from stepwell_client.errors import RunNotFound
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.support.logs import capture_logs
 from tests.support.patience import until

@@ -14,23 +14,21 @@ import pytest
 from stepwell_client import (
     Budget,
     Client,
-    CursorOutOfRange,
     Effect,
     EventType,
     LogKind,
     Payload,
     RunFailed,
-    RunNotFound,
-    RunPurged,
     RunStatus,
     StepKind,
     StepwellClientError,
     Task,
-    TaskPattern,
     Unavailable,
     decode,
     encode,
 )
+from stepwell_client.errors import CursorOutOfRange, RunNotFound, RunPurged
+from stepwell_client.records import TaskPattern
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.client.fakes import (
     TOKEN,

@@ -10,7 +10,8 @@ from typing import Any
 import grpc
 import pytest
 
-from stepwell_client import Budget, Client, NotDone, NotSecured, Unavailable
+from stepwell_client import Budget, Client, NotDone, Unavailable
+from stepwell_client.errors import NotSecured
 from stepwell_client.internal import Runtime
 from stepwell_client.v1 import orchestrator_pb2
 from tests.service.client.fakes import TOKEN, End, FakeServer, Script

@@ -8,7 +8,8 @@ from typing import Any
 import grpc
 import pytest
 
-from stepwell_client import Client, Effect, LeaseLost, TaskContext, decode, encode
+from stepwell_client import Client, Effect, TaskContext, decode, encode
+from stepwell_client.errors import LeaseLost
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.service.client.fakes import (
     End,

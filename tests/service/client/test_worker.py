@@ -15,14 +15,13 @@ import pytest
 from stepwell_client import (
     Agent,
     Client,
-    Misconfigured,
     PermissionDenied,
     TaskContext,
     Unauthenticated,
     Worker,
-    WorkerReplaced,
     decode,
 )
+from stepwell_client.errors import Misconfigured, WorkerReplaced
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.service.client.fakes import (
     TOKEN,

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from stepwell.cli.commands.connected import queue_rows, worker_rows
 from stepwell.cli.terminal import put_rows
-from stepwell_client import ConnectedWorker, Queue, StepKind, TaskPattern
+from stepwell_client import ConnectedWorker, StepKind
+from stepwell_client.records import Queue, TaskPattern
 
 NOW_US = 1_700_000_000_000_000
 KINDS = tuple(kind for kind in StepKind if kind)

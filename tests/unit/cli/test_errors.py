@@ -6,7 +6,8 @@ import grpc
 import pytest
 
 from stepwell.cli.errors import explain
-from stepwell_client import DeadlineExceeded, StepwellClientError, Unavailable
+from stepwell_client import StepwellClientError, Unavailable
+from stepwell_client.errors import DeadlineExceeded
 
 REFUSED = Unavailable(
     "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: connect: Connection"

@@ -18,12 +18,10 @@ from stepwell_client import (
     ConnectedWorker,
     Execution,
     ExecutionStatus,
-    HeldStep,
     LogEntry,
     LogKind,
     Payload,
     Question,
-    QuestionStatus,
     Run,
     RunStatus,
     RunTask,
@@ -31,8 +29,9 @@ from stepwell_client import (
     StepKind,
     Task,
     TaskStatus,
-    Usage,
 )
+from stepwell_client.enums import QuestionStatus
+from stepwell_client.records import HeldStep, Usage
 from stepwell_testkit.runtime import ManualRuntime
 
 STEP, TASK = StepKind.REFLECT, StepKind.TASK

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stepwell.cli import describe
-from stepwell_client import (
-    PauseReason,
-    Question,
-    Run,
-    RunStatus,
-    RunTask,
-    RunView,
-    Wait,
-    WaitKind,
-)
+from stepwell_client import Question, Run, RunStatus, RunTask, RunView
+from stepwell_client.enums import PauseReason, WaitKind
+from stepwell_client.records import Wait
 
 QUESTION = Wait(kind=WaitKind.QUESTION, question_id="question:1")
 SLEEP = Wait(kind=WaitKind.SLEEP)

@@ -10,12 +10,8 @@ from typing import Any
 import pydantic
 import pytest
 
-from stepwell_client import (
-    Agent,
-    Misconfigured,
-    TaskContext,
-    decode,
-)
+from stepwell_client import Agent, TaskContext, decode
+from stepwell_client.errors import Misconfigured
 from stepwell_client.v1 import types_pb2
 from tests.support.steps import Order, assignment, outcome_of, run
 

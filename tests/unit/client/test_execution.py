@@ -14,7 +14,6 @@ from stepwell_client import (
     Effect,
     Failure,
     Finish,
-    LeaseLost,
     NeedsAnswer,
     NonRetryable,
     OnFailure,
@@ -30,6 +29,7 @@ from stepwell_client import (
     decode,
     encode,
 )
+from stepwell_client.errors import LeaseLost
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.patience import until
 from tests.support.steps import FakeServices, Order, assignment, outcome_of, run

@@ -14,7 +14,8 @@ import pytest
 
 from stepwell.schemas.effort import Effort
 from stepwell.schemas.guarded import Schema
-from stepwell_client import Agent, Misconfigured, PlanContext, encode
+from stepwell_client import Agent, PlanContext, encode
+from stepwell_client.errors import Misconfigured
 from stepwell_client.v1 import types_pb2
 
 

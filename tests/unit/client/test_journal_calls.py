@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import (
-    Effect,
-    JournalError,
-    JournalMismatch,
-    LeaseLost,
-    Retry,
-    TaskContext,
-    decode,
-    encode,
-)
+from stepwell_client import Effect, JournalError, Retry, TaskContext, decode, encode
+from stepwell_client.errors import JournalMismatch, LeaseLost
 from stepwell_client.v1 import types_pb2
 from tests.support.journal import Counted, Crash, JournaledStep, crashed, result_of
 

@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import (
-    Done,
-    Effect,
-    JournalEntry,
-    JournalMark,
-    NotDone,
-    Retry,
-    TaskContext,
-    Undecided,
-)
+from stepwell_client import Done, Effect, JournalEntry, NotDone, Retry, TaskContext, Undecided
+from stepwell_client.enums import JournalMark
 from stepwell_client.v1 import types_pb2
 from tests.support.journal import Counted, Crash, JournaledStep, result_of
 

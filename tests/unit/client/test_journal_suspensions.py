@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import (
-    Effect,
-    Retry,
-    Suspended,
-    TaskContext,
-    encode,
-)
+from stepwell_client import Effect, Retry, TaskContext, encode
+from stepwell_client.errors import Suspended
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.journal import Counted, HeldRuntime, JournaledStep, calls_of, result_of
 from tests.support.patience import until

@@ -13,10 +13,8 @@ from google.protobuf.message import Message
 
 from stepwell_client import (
     Budget,
-    Counts,
     Event,
     EventType,
-    FailureRecord,
     Payload,
     Plan,
     PlanRevision,
@@ -28,12 +26,12 @@ from stepwell_client import (
     StepKind,
     Task,
     TaskStatus,
-    Violation,
-    Wait,
-    WaitKind,
     encode,
     internal,
 )
+from stepwell_client.enums import WaitKind
+from stepwell_client.errors import Violation
+from stepwell_client.records import Counts, FailureRecord, Wait
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 LEFT_OUT = {

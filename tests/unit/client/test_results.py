@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import Agent, Finish, NotLoaded, Task, decode
+from stepwell_client import Agent, Finish, Task, decode
+from stepwell_client.errors import NotLoaded
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.steps import FakeServices, assignment, run, shown
 

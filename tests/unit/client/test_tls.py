@@ -15,7 +15,7 @@ from stepwell.cli.certificates import CertificatesRefused, make
 from stepwell.cli.commands import certs
 from stepwell.cli.exits import CliError
 from stepwell.core.records.errors import StoreRefused
-from stepwell_client import Misconfigured
+from stepwell_client.errors import Misconfigured
 from stepwell_client.internal import Connection
 from stepwell_client.tls import FilesRefused, PemFiles, handshake_trouble, validity
 from stepwell_drivers.remote.access import Access

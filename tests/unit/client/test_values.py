@@ -19,18 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stepwell_client
-from stepwell_client import (
-    DEFAULT_TARGET,
+from stepwell_client import DEFAULT_TARGET, InvalidRequest, decode, encode
+from stepwell_client.errors import (
     CursorOutOfRange,
     DecodeError,
     ForkIncompatible,
-    InvalidRequest,
     Misconfigured,
     RunNotFound,
     ServerError,
     Violation,
-    decode,
-    encode,
 )
 from stepwell_client.internal import Backoff, Connection, Runtime, from_rpc_error, is_local
 from stepwell_client.v1 import orchestrator_pb2, types_pb2

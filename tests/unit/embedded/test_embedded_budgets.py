@@ -6,14 +6,8 @@ import pytest
 
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.embedded import Orchestrator
-from stepwell_client import (
-    Agent,
-    Budget,
-    PauseReason,
-    RunStatus,
-    Task,
-    TaskContext,
-)
+from stepwell_client import Agent, Budget, RunStatus, Task, TaskContext
+from stepwell_client.enums import PauseReason
 
 CHAIN = [Task("a"), Task("b", depends_on=["a"])]
 

@@ -99,11 +99,16 @@ def real_things(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def private_names(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield imports of another distribution's names with an underscore, and of the client's rooms."""
+    """Yield imports of another distribution's names with an underscore, and of the client's rooms.
+
+    Of its records only the modules are private: the room itself lists them for everybody.
+    """
     for line, _, name in imported(module):
         top, *parts = name.split(".")
         private = any(part.startswith("_") and not part.endswith("__") for part in parts)
-        private = private or bool(module.distribution and top == CLIENT and parts[0] in ROOMS)
+        is_record = len(parts) == 2 and parts[0] == "records" and not parts[1].islower()
+        is_room = top == CLIENT and not is_record and not ROOMS.isdisjoint(parts[:1])
+        private = private or bool(module.distribution and is_room)
         if private and top in DISTRIBUTIONS.values() and top != module.distribution:
             yield line, name
 
@@ -128,6 +133,7 @@ def test_the_tree_keeps_the_rule(rule: Rule) -> None:
         (real_things, "tests/unit/a.py", "import asyncio\nasyncio.sleep(0.01)"),
         (real_things, "tests/unit/a.py", "import asyncio\nasyncio.start_server(print)"),
         (private_names, "service/stepwell/a.py", "from stepwell_client.records.plans import draft"),
+        (private_names, "service/stepwell/a.py", "from stepwell_client.records import plans"),
         (private_names, "service/stepwell/a.py", "from stepwell_client import Agent, _plans"),
         (private_names, "drivers/stepwell_drivers/a.py", "import stepwell.wire._codec"),
         (private_names, "tests/unit/a.py", "def f():\n    from stepwell.core import _x"),
@@ -140,5 +146,6 @@ def test_the_rule_bites(rule: Rule, path: str, source: str) -> None:
 @pytest.mark.parametrize("path", ["service/stepwell/a.py", "tests/unit/a.py"])
 def test_what_is_allowed_passes(path: str) -> None:
     source = "import asyncio\nfrom stepwell.core import loop\nasyncio.timeout(1)"
+    source += "\nfrom stepwell_client.records import Usage"
     for rule in (originals, real_things, private_names):
         assert findings(rule, [Module(path, source)]) == []

@@ -18,8 +18,8 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_588,
-    "clients/frameworks/stepwell_frameworks": 1_384,
-    "clients/python/stepwell_client": 8_187,
+    "clients/frameworks/stepwell_frameworks": 1_386,
+    "clients/python/stepwell_client": 8_316,
     "drivers/stepwell_drivers": 102,
     "drivers/stepwell_drivers/memory": 1_378,
     "drivers/stepwell_drivers/redis": 3_465,
@@ -32,7 +32,7 @@ BUDGET = {
     "service/stepwell/cli": 5_748,
     "service/stepwell/console": 920,
     "service/stepwell/core": 6_340,
-    "service/stepwell/embedded": 1_537,
+    "service/stepwell/embedded": 1_544,
     "service/stepwell/engine": 3_747,
     "service/stepwell/rpc": 4_106,
     "service/stepwell/schemas": 398,
@@ -41,18 +41,18 @@ BUDGET = {
     "service/stepwell/wire": 1_470,
     "testkit/stepwell_testkit": 240,
     "testkit/stepwell_testkit/conformance": 7_204,
-    "testkit/stepwell_testkit/environment": 468,
+    "testkit/stepwell_testkit/environment": 470,
     "tests": 23,
     "tests/bench": 222,
-    "tests/chaos": 7_566,
+    "tests/chaos": 7_568,
     "tests/contract": 6_526,
-    "tests/docs": 1_737,
+    "tests/docs": 1_753,
     "tests/frameworks": 2_766,
     "tests/mutants": 1_091,
-    "tests/service": 11_863,
+    "tests/service": 11_845,
     "tests/simulation": 4_986,
     "tests/support": 2_745,
-    "tests/unit": 14_546,
+    "tests/unit": 14_511,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

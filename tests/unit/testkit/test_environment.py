@@ -14,7 +14,6 @@ from stepwell.runtime import SystemRuntime
 from stepwell_client import (
     Agent,
     Effect,
-    ExpiryAction,
     NeedsAnswer,
     PlanContext,
     QuestionKind,
@@ -23,6 +22,7 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
+from stepwell_client.enums import ExpiryAction
 from stepwell_testkit.environment import Environment, NothingHappens
 
 DAY = timedelta(days=1)

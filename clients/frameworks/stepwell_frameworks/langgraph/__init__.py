@@ -1,4 +1,4 @@
-"""Makes a graph of LangGraph durable in a step: its checkpoints and the calls of its nodes are kept in the step's journal.
+"""Makes a graph of LangGraph durable in a step: stores its checkpoints and its nodes' calls in the step's journal.
 
     model = journaled(ChatModel(), "model")
 
@@ -13,8 +13,8 @@
     async def read(ctx: TaskContext, question: str) -> str:
         return (await run(graph, {"question": question}))["answer"]
 
-The next attempt goes on at the node where the last one ended. Outside of a step a node and what is `journaled` run as
-they are. It needs the extra `langgraph`.
+The next attempt continues at the node where the last one ended. Outside of a step, nodes and
+`journaled` runnables run unchanged. It needs the extra `langgraph`.
 """
 
 from __future__ import annotations

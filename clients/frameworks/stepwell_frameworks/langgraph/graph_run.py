@@ -1,4 +1,4 @@
-"""Runs a graph in a step: it goes on from its last checkpoint, and its interrupts become questions."""
+"""Runs a graph in a step: continues from its last checkpoint, and makes its interrupts questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepwell_client.internal import PROMPT_BYTES_MAX, clip, journaled_step, on_
 from stepwell_frameworks.langgraph.saver import StepwellSaver
 
 THREAD = "graph"
-"""The thread of a graph that is given none."""
+"""The default thread of a graph."""
 _QUESTION = frozenset({"prompt", "kind", "schema", "choices", "expires", "on_expiry"})
 
 
@@ -41,12 +41,13 @@ async def run(
 ) -> Any:
     """Run a graph to its end, and return its output. Its checkpointer must be a StepwellSaver.
 
-    An attempt that finds checkpoints of the thread goes on from the last one, and the input isn't used. A step that runs
-    several graphs, or one several times, gives each run a thread of its own.
+    An attempt that finds checkpoints of the thread continues from the last one and ignores the
+    input. A step that runs several graphs, or one several times, gives each run its own thread.
 
-    What a node gives to `interrupt` is a question to a person: a text, or a dict with `prompt` and, as `ctx.ask` takes
-    them, `kind`, `schema`, `choices`, `expires` and `on_expiry`; anything else is shown as JSON. Interrupts that are
-    open together are asked together, and the graph goes on once all are answered. `options` go to `ainvoke`.
+    The argument of `interrupt` is a question to a person: a text, or a dict with `prompt` and the
+    arguments of `ctx.ask` (`kind`, `schema`, `choices`, `expires`, `on_expiry`); anything else is
+    shown as JSON. Interrupts that are open together are asked together, and the graph continues
+    once all are answered. `options` go to `ainvoke`.
     """
     step = journaled_step()
     if step is None:
@@ -57,7 +58,7 @@ async def run(
     config["configurable"] = {
         "thread_id": thread_id,
         **config.get("configurable", {}),
-        # It is also that of graphs that the nodes run.
+        # Also used by graphs that the nodes run.
         CONFIG_KEY_CHECKPOINTER: graph.checkpointer.for_step(step),
     }
     options.setdefault("durability", "sync")
@@ -80,7 +81,7 @@ def run_sync(
     thread_id: str = THREAD,
     **options: Any,
 ) -> Any:
-    """Run a graph to its end, from a thread, and return its output; see `run`. It has an event loop of its own."""
+    """Run a graph to its end, from a thread with its own event loop, and return its output; see `run`."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -104,5 +105,6 @@ async def _ask(step: StepContext, interrupt: Interrupt) -> Any:
             value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         )
         question = {"prompt": clip(text, PROMPT_BYTES_MAX)}
-    # The id is that of the node's task and the number of its interrupt: the same in each attempt.
+    # The id comes from the node's task and the number of its interrupt, so it is the same in each
+    # attempt.
     return await step.ask(**question, key=f"interrupt-{interrupt.id}")

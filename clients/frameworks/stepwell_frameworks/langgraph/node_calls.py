@@ -1,4 +1,4 @@
-"""Makes what the nodes of a graph do calls of a step: their scopes, the digests of what they ask, their usage."""
+"""Makes the work of a graph's nodes calls of a step, with scopes, digests of their arguments, and usage."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from stepwell_client import StepContext, Suspended, decode
+from stepwell_client import StepContext, decode
+from stepwell_client.errors import Suspended
 from stepwell_client.internal import code_run, digest_of, journaled_step
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.langgraph.step_log import MEDIA_TYPE, SCOPE, packed, unpacked
 from stepwell_frameworks.tool_options import Options, tool_options
 
 _EACH_RUN = {"id", "response_metadata", "usage_metadata"}
-"""Fields of messages that are others in each attempt, or say nothing of what is asked."""
+"""Fields of messages that differ in each attempt, or don't belong to the request."""
 _NODE_CHARS_MAX = 64
-"""As much of a node's name is in the keys of its calls."""
+"""The part of a node's name that is in the keys of its calls."""
 _NS_SEP, _NS_END = "|", ":"
-"""Between the graphs of a task's namespace, and between a node's name and its task's id."""
+"""Separators between the graphs of a task's namespace, and between a node's name and its task's id."""
 _SERDE = JsonPlusSerializer(pickle_fallback=False)
 
 T = TypeVar("T")
@@ -38,10 +39,11 @@ ToolResult = ToolMessage | Command[Any]
 
 
 def node(function: F) -> F:
-    """Make a node's function one whose calls (`ctx.call`, what is `journaled`) have keys of the graph's task.
+    """Give the calls of a node's function (`ctx.call` and `journaled` runnables) keys of the graph's task.
 
-    They are found again when the node runs again: in the next attempt, after an interrupt, or as its retry policy says.
-    A step that is handed back in it interrupts the graph. Outside of a step the function runs as it is.
+    The calls are found again when the node runs again: in the next attempt, after an interrupt, or
+    by its retry policy. If the step is handed back within the function, the graph is interrupted.
+    Outside of a step the function runs unchanged.
     """
     if inspect.iscoroutinefunction(function):
 
@@ -62,7 +64,7 @@ def node(function: F) -> F:
 
 @contextmanager
 def _task() -> Generator[None]:
-    """Be in the scope of the graph's task that runs here. Ends as the graph's interrupt where the step is suspended."""
+    """Enter the scope of the running task of the graph. Ends as an interrupt of the graph if the step is suspended."""
     step = journaled_step()
     if step is None:
         yield
@@ -76,10 +78,10 @@ def _task() -> Generator[None]:
 
 
 def _scope(config: RunnableConfig) -> tuple[str, bool]:
-    """Return the name of the scope of the graph's task that runs here, and whether no other task has it.
+    """Return the scope of the running task of the graph, and whether the scope belongs to it alone.
 
-    Only a checkpointer gives the tasks around this one the same ids in the next attempt. Without one, tasks of this name
-    in several runs of a graph share a scope, and their calls are counted on.
+    Only with a checkpointer do the enclosing tasks have the same ids in the next attempt. Without
+    one, tasks of this name in several runs of a graph share a scope and count their calls together.
     """
     given, metadata = config.get("configurable", {}), config.get("metadata", {})
     node = str(metadata["langgraph_node"])
@@ -93,7 +95,7 @@ def _scope(config: RunnableConfig) -> tuple[str, bool]:
 
 
 def _numbers(path: Any) -> list[int]:
-    """Return the numbers in a task's path: those of a node's tasks that run side by side."""
+    """Return the numbers in a task's path, which identify concurrent tasks of a node."""
     if isinstance(path, int) and not isinstance(path, bool):
         return [path]
     if isinstance(path, tuple | list):
@@ -102,10 +104,11 @@ def _numbers(path: Any) -> list[int]:
 
 
 def journaled(runnable: Runnable[Any, Any], name: str) -> Runnable[Any, Any]:
-    """Make a model, or another runnable, one whose every invocation is a call of the step that runs here.
+    """Make every invocation of a model, or another runnable, a call of the running step.
 
-    The next attempt is given what was recorded, and the usage of a model's answer is counted. Values are kept as LangGraph
-    keeps them. Tools are bound before: `journaled(model.bind_tools(tools), "model")`.
+    The next attempt gets the recorded values, and the usage of a model's answers is counted. Values
+    are serialized as LangGraph does. Bind tools first: `journaled(model.bind_tools(tools),
+    "model")`.
     """
 
     def invoke(given: Any, config: RunnableConfig) -> Any:
@@ -126,10 +129,11 @@ def journaled(runnable: Runnable[Any, Any], name: str) -> Runnable[Any, Any]:
 def wrap_tool_call(
     request: ToolCallRequest, execute: Callable[[ToolCallRequest], ToolResult]
 ) -> ToolResult:
-    """Make each tool's call one of the step: for `ToolNode(…, wrap_tool_call=wrap_tool_call)`.
+    """Make each tool call a call of the step; for `ToolNode(…, wrap_tool_call=wrap_tool_call)`.
 
-    A tool's metadata may say how: `{"stepwell": {"effect": Effect.AT_MOST_ONCE}}`; `retry` and `reconcile` as `ctx.call`
-    takes them; `{"stepwell": False}`: it isn't kept, and runs in each attempt.
+    A tool's metadata may have the options `effect`, `retry` and `reconcile` of `ctx.call`:
+    `{"stepwell": {"effect": Effect.AT_MOST_ONCE}}`. With `{"stepwell": False}` calls aren't
+    recorded, and the tool runs in each attempt.
     """
     step, options = journaled_step(), _options(request)
     if step is None or options is False:
@@ -142,7 +146,7 @@ def wrap_tool_call(
 async def awrap_tool_call(
     request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[ToolResult]]
 ) -> ToolResult:
-    """Make each tool's call one of the step, in graphs that run on an event loop; see `wrap_tool_call`."""
+    """Make each tool call a call of the step, in graphs that run on an event loop; see `wrap_tool_call`."""
     step, options = journaled_step(), _options(request)
     if step is None or options is False:
         return await execute(request)
@@ -161,7 +165,7 @@ def _asked(request: ToolCallRequest) -> object:
 
 
 def _result(value: Any, request: ToolCallRequest) -> ToolResult:
-    """Return a tool's result. One that a person gave, for a call that nobody knew the end of, is its content."""
+    """Return a tool's result. A result that a person gave for a call with an unknown outcome becomes its content."""
     if isinstance(value, ToolMessage | Command):
         return cast("ToolResult", value)
     call = request.tool_call
@@ -197,7 +201,7 @@ def _kept_sync(
 
 
 def _counted(step: StepContext, value: object) -> types_pb2.Payload:
-    """Count what a model's answer used, and return it as it is kept."""
+    """Count the usage of a model's answer; return the answer serialized."""
     if isinstance(value, AIMessage) and value.usage_metadata is not None:
         step.usage(
             input_tokens=value.usage_metadata["input_tokens"],
@@ -214,7 +218,7 @@ def _value(payload: types_pb2.Payload) -> Any:
 
 
 def _form(value: Any) -> Any:
-    """Return the JSON-like form of what a runnable is given, without what is another one in each attempt."""
+    """Return the JSON-like form of a runnable's input, without parts that differ in each attempt."""
     if isinstance(value, PromptValue):
         return _form(value.to_messages())
     if isinstance(value, BaseMessage):

@@ -28,25 +28,26 @@ _PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
 
 
 class StepwellSaver(BaseCheckpointSaver[str]):
-    """Keeps a graph's checkpoints in the journal of the step that the graph runs in, and nowhere else.
+    """Keeps a graph's checkpoints only in the journal of the step that the graph runs in.
 
-    Each entry holds what changed; a deletion is an entry, too. Values are kept as LangGraph's msgpack, never pickled.
-    One saver serves any number of graphs and steps. Raises JournalError where no step runs.
+    Each entry has the changes; a deletion is also an entry. Values are stored as LangGraph's
+    msgpack, never pickled. One saver serves any number of graphs and steps. Raises JournalError if
+    no step runs.
     """
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(pickle_fallback=False))
         self._versions = InMemorySaver()
         self.step: StepContext | None = None
-        """The step in whose journal it keeps them; None: the one that runs where it is used."""
+        """The step whose journal is used; None: the step that runs when the saver is used."""
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         return self._versions.get_next_version(current, channel)
 
     def for_step(self, step: StepContext) -> StepwellSaver:
-        """Return the same saver for one step, whose threads need not know whose code they run.
+        """Return the same saver bound to one step, for threads that don't know which step they run.
 
-        LangGraph has such threads keep what nodes side by side have written.
+        LangGraph stores the writes of concurrent nodes in such threads.
         """
         saver = copy.copy(self)
         saver.step = step
@@ -162,7 +163,7 @@ class StepwellSaver(BaseCheckpointSaver[str]):
 
 
 def _place(config: RunnableConfig) -> RunnableConfig:
-    """Return the part of a config that says which checkpoint it is about."""
+    """Return the part of a config that identifies a checkpoint."""
     given = config.get("configurable", {})
     place = {name: given[name] for name in _PLACE if name in given}
     return {"configurable": {"checkpoint_ns": "", **place}}
@@ -174,7 +175,7 @@ def _delta(
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
 ) -> tuple[RunnableConfig, Checkpoint, CheckpointMetadata, ChannelVersions]:
-    """Return a checkpoint without the channels that are as they were."""
+    """Return a checkpoint without the channels that are unchanged."""
     changed = checkpoint.copy()
     values = checkpoint["channel_values"]
     changed["channel_values"] = {name: values[name] for name in new_versions if name in values}

@@ -1,6 +1,6 @@
 """The log of a step's graphs: each checkpoint, write and deletion is an entry of the step's journal.
 
-A checkpoint's entry holds only the channels that changed with it. The next attempt plays the log into a saver in
+A checkpoint's entry has only the changed channels. The next attempt replays the log into a saver in
 memory, which then answers all reads.
 """
 
@@ -20,17 +20,17 @@ from stepwell_client.internal import in_thread, on_loop, opened_calls
 from stepwell_client.v1 import types_pb2
 
 SCOPE = "langgraph"
-"""The scope of what nodes call."""
+"""The scope of the nodes' calls."""
 PREFIX = "langgraph-"
-"""The beginning of the entries' keys; their number follows."""
+"""The prefix of the entries' keys, before their number."""
 NAME = "langgraph."
-"""The beginning of their names; what was done follows."""
+"""The prefix of the entries' names, before the operation."""
 MEDIA_TYPE = "application/x-langgraph-"
-"""The beginning of a value's media type; the name that its serializer gives to the form follows."""
+"""The prefix of a value's media type, before the name of its form in the serializer."""
 
 
 def packed(serde: SerializerProtocol, value: object) -> types_pb2.Payload:
-    """Return a value as LangGraph's serializer keeps it."""
+    """Return a value serialized by LangGraph's serializer."""
     form, data = serde.dumps_typed(value)
     return types_pb2.Payload(data=data, media_type=f"{MEDIA_TYPE}{form}")
 
@@ -41,7 +41,7 @@ def unpacked(serde: SerializerProtocol, payload: types_pb2.Payload) -> Any:
 
 
 class _Played:
-    """State of an attempt: its log, as far as it is played."""
+    """An attempt's state: how far its log is replayed."""
 
     def __init__(self) -> None:
         self.memory = InMemorySaver()
@@ -56,7 +56,7 @@ _opening = threading.Lock()
 
 
 class StepLog:
-    """Log of all graphs of a step, in this attempt and in those before it."""
+    """The log of all graphs of a step, over all attempts so far."""
 
     def __init__(self, step: StepContext) -> None:
         self._calls = opened_calls(step)
@@ -66,28 +66,28 @@ class StepLog:
             self._played = _PLAYED.setdefault(step, _Played())
 
     def read(self, serde: SerializerProtocol, scan: Callable[[InMemorySaver], Any]) -> Any:
-        """Look at what is kept, from a thread."""
+        """Read from the replayed saver, from a thread."""
         self._calls.excuse(SCOPE)
         if not self._played.is_read:
             self._play(serde, self._in_thread(lambda: self._calls.kept(PREFIX)))
         return self._seen(serde, scan)
 
     async def aread(self, serde: SerializerProtocol, scan: Callable[[InMemorySaver], Any]) -> Any:
-        """Look at what is kept."""
+        """Read from the replayed saver."""
         self._calls.excuse(SCOPE)
         if not self._played.is_read:
             self._play(serde, await self._on_loop(self._calls.kept(PREFIX)))
         return self._seen(serde, scan)
 
     def do(self, serde: SerializerProtocol, what: str, *arguments: Any) -> Any:
-        """Keep what a graph does, from a thread, and return what the saver in memory returns."""
+        """Record an operation of a graph, from a thread, and return what the saver in memory returns."""
         self.read(serde, lambda _: None)
         key, value = self._next(), packed(serde, [*arguments])
         self._in_thread(lambda: self._calls.keep(key, f"{NAME}{what}", value))
         return self._seen(serde, lambda memory: _apply(memory, what, arguments))
 
     async def ado(self, serde: SerializerProtocol, what: str, *arguments: Any) -> Any:
-        """Keep what a graph does, and return what the saver in memory returns."""
+        """Record an operation of a graph, and return what the saver in memory returns."""
         await self.aread(serde, lambda _: None)
         key, value = self._next(), packed(serde, [*arguments])
         await self._on_loop(self._calls.keep(key, f"{NAME}{what}", value))
@@ -115,7 +115,7 @@ class StepLog:
 
 
 def _with(memory: InMemorySaver, serde: SerializerProtocol) -> InMemorySaver:
-    """Return the saver in memory with the serializer of the one that asks."""
+    """Return the saver in memory with the caller's serializer."""
     memory = copy.copy(memory)
     memory.serde = serde
     return memory

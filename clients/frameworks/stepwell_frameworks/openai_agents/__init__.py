@@ -1,4 +1,5 @@
-"""Makes an agent of the OpenAI Agents SDK durable in a step: its requests and calls of tools are kept in the step's journal.
+"""Makes an agent of the OpenAI Agents SDK durable in a step: records its model requests and tool
+calls in the step's journal.
 
     reader = agents.Agent(name="reader", model=model, tools=[look])
 
@@ -6,8 +7,9 @@
     async def read(ctx: TaskContext, question: str) -> str:
         return (await StepwellRunner.run(reader, question)).final_output
 
-Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
-agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `openai-agents`.
+Each model request, tool call and MCP call is a call of the step. The next attempt runs the agent
+again with the recorded values. Outside of a step nothing changes. It needs the extra
+`openai-agents`.
 """
 
 from __future__ import annotations

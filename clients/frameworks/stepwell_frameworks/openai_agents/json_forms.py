@@ -14,12 +14,12 @@ _ANY: TypeAdapter[Any] = TypeAdapter(
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value's JSON form. Raises ValueError or RecursionError where it has none."""
+    """Return a value's JSON form. Raises ValueError or RecursionError if it has none."""
     return _ANY.dump_python(value, mode="json", warnings=False)
 
 
 def form(value: Any) -> Any:
-    """Return JSON that stands for a value: the same in each process, and of what has none the name of its type."""
+    """Return JSON that identifies a value, equal in each process; a value without JSON form gives its type's name."""
     return in_order(value, _ANY.dump_python(value, mode="json", warnings=False, fallback=type_name))
 
 

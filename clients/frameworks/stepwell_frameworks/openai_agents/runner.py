@@ -1,4 +1,6 @@
-"""Runs agents of the OpenAI Agents SDK in a step, with models, tools and handoffs that keep what they do in its journal."""
+"""Runs agents of the OpenAI Agents SDK in a step, with models, tools and handoffs that record their
+work in its journal.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from agents import (
 from agents.models.interface import Model
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
 
-from stepwell_client import Effect, Failure, JournalError, LeaseLost, NeedsAnswer, Release, Retry
+from stepwell_client import Effect, Failure, JournalError, NeedsAnswer, Release, Retry
+from stepwell_client.errors import LeaseLost
 from stepwell_client.internal import Reconcile, journaled_step
 from stepwell_frameworks.openai_agents.step_model import AGENT, StepProvider, step_model
 from stepwell_frameworks.openai_agents.step_session import step_session
@@ -38,10 +41,11 @@ Input = str | list[TResponseInputItem] | RunState[Any]
 
 
 class StepwellRunner:
-    """Runs agents as `agents.Runner` does, and keeps what they do in the journal of the step that runs here.
+    """Runs agents like `agents.Runner`, and records their work in the running step's journal.
 
-    Tools that need a person's approval become questions (`ctx.ask`), in the agents that these hand over to, too.
-    Options are those of `Runner`. A session that is among them is a StepwellSession meanwhile.
+    Tools that need a person's approval become questions (`ctx.ask`), also in agents after a
+    handoff. Options are those of `Runner`. A session among them is wrapped in a StepwellSession
+    meanwhile.
     """
 
     @staticmethod
@@ -61,7 +65,7 @@ class StepwellRunner:
         input: Input,  # noqa: A002 - the name is the SDK's
         **options: Any,
     ) -> RunResult:
-        """Run an agent to its end, in a step that is in a thread; see `agents.Runner.run_sync`."""
+        """Run an agent to its end, in a step that runs in a thread; see `agents.Runner.run_sync`."""
         agent, options = _prepared(starting_agent, options)
         with _reasons_of_tools():
             return Runner.run_sync(agent, input, **options)
@@ -72,14 +76,14 @@ class StepwellRunner:
         input: Input,  # noqa: A002 - the name is the SDK's
         **options: Any,
     ) -> RunResultStreaming:
-        """Begin to run an agent whose text goes to those who follow the run, too; see `agents.Runner.run_streamed`."""
+        """Start an agent whose text is also streamed to the run's followers; see `agents.Runner.run_streamed`."""
         agent, options = _prepared(starting_agent, options)
         return Runner.run_streamed(agent, input, **options)
 
 
 @contextmanager
 def _reasons_of_tools() -> Generator[None]:
-    """Raise what a tool, or its call, raised for the step, where the SDK raises that the tool failed."""
+    """Raise the exception that a tool or its call raised for the step, instead of the SDK's error about the tool."""
     try:
         yield
     except UserError as error:
@@ -89,7 +93,7 @@ def _reasons_of_tools() -> Generator[None]:
 
 
 def _prepared(agent: Agent[Any], options: dict[str, Any]) -> tuple[Agent[Any], dict[str, Any]]:
-    """Return the agent and the options of a run: in a step, those that make it durable."""
+    """Return the agent and the options of a run; in a step, durable ones."""
     step = journaled_step()
     if step is None:
         return agent, options
@@ -112,7 +116,7 @@ def _durable_config(given: RunConfig | Mapping[str, Any] | None) -> RunConfig:
 
 
 def _naming(given: CallModelInputFilter | None) -> CallModelInputFilter:
-    """Return a filter that tells the model which agent asks it, and is the given one otherwise."""
+    """Return a filter that names the requesting agent to the model, and otherwise is the given filter."""
 
     def name_agent(data: CallModelData[Any]) -> Awaitable[ModelInputData] | ModelInputData:
         AGENT.set(data.agent.name)
@@ -122,16 +126,16 @@ def _naming(given: CallModelInputFilter | None) -> CallModelInputFilter:
 
 
 def durable(agent: Agent[ContextT]) -> Agent[ContextT]:
-    """Return an agent whose requests and calls are kept in the step that it runs in, as are those of its handoffs.
+    """Return an agent whose requests and calls, and those of its handoffs, are recorded in the running step.
 
-    StepwellRunner does that for the agent that it is given. An agent that is a tool of another is made durable before:
-    `durable(reader).as_tool(…)`.
+    StepwellRunner does that for its agent. An agent that is another agent's tool must be made
+    durable first: `durable(reader).as_tool(…)`.
     """
     return _durable(agent, {})
 
 
 Made = dict[int, tuple[Agent[Any], Agent[Any]]]
-"""Agents and what was made of them, by identity of both: a handoff back finds the same agent."""
+"""Agents and their durable copies, by identity of both, so that a handoff back finds the same agent."""
 
 
 def _durable(agent: Agent[Any], made: Made) -> Agent[Any]:
@@ -149,7 +153,7 @@ def _durable(agent: Agent[Any], made: Made) -> Agent[Any]:
 
 
 class _DurableAgent(Agent[Any]):
-    """An agent whose MCP tools are kept, and whose run as a tool is."""
+    """An agent whose MCP tools, and runs as a tool, are recorded."""
 
     async def get_mcp_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
         tools = await super().get_mcp_tools(run_context)
@@ -171,7 +175,7 @@ def _durable_class(kind: type[Agent[Any]]) -> type[Agent[Any]]:
 def _durable_tool(tool: Tool, agent: Agent[Any]) -> Tool:
     if not isinstance(tool, FunctionTool):
         return tool
-    # Nothing public says which agent a tool runs; where this says nothing, either, it is not checked.
+    # Nothing public tells which agent a tool runs; without this attribute the agent isn't checked.
     inner = getattr(tool, "_agent_instance", None)
     if inner is not None and not isinstance(inner, _DurableAgent):
         raise UserError(
@@ -214,9 +218,10 @@ def as_call(
     retry: Retry | None = None,
     reconcile: Reconcile | None = None,
 ) -> FunctionTool | Callable[[FunctionTool], FunctionTool]:
-    """Say how a tool is called in a step: `effect`, `retry` and `reconcile` are those of `ctx.call`.
+    """Set the `ctx.call` options `effect`, `retry` and `reconcile` of a tool.
 
-    It decorates a tool, `@as_call(effect=Effect.AT_MOST_ONCE)` above `@function_tool`, or returns a changed one.
+    Used as a decorator, `@as_call(effect=Effect.AT_MOST_ONCE)` above `@function_tool`, or with a
+    tool, of which it returns a changed copy.
     """
     options = {"effect": effect, "retry": retry, "reconcile": reconcile}
 
@@ -227,5 +232,5 @@ def as_call(
 
 
 def not_kept(tool: FunctionTool) -> FunctionTool:
-    """Return a tool of whose calls nothing is kept: it runs in each attempt."""
+    """Return a tool whose calls aren't recorded, so that it runs in each attempt."""
     return free_tool(tool)

@@ -1,4 +1,4 @@
-"""Makes the requests of agents of the OpenAI Agents SDK calls of a step: their digests, their usage, what streams."""
+"""Makes model requests of the OpenAI Agents SDK calls of a step, with digests, usage and streaming."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ from stepwell_frameworks.home_loop import on_home_loop
 from stepwell_frameworks.openai_agents.json_forms import form, type_name
 
 AGENT: ContextVar[str] = ContextVar("stepwell_openai_agent", default="agent")
-"""The name of the agent that makes the requests of this task."""
+"""The name of the agent that makes the requests in this task."""
 _REQUEST = inspect.signature(Model.get_response)
 _TRACED = frozenset({"self", "tracing"})
-"""Parameters of a request that the model isn't asked."""
+"""Parameters of a request that aren't sent to the model."""
 _CACHE_KEY = "prompt_cache_key"
-"""An argument that the SDK makes up for each run."""
+"""An argument that the SDK generates for each run."""
 _USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
 
 
 class StepModel:
-    """A model whose requests are calls of the step that runs here. In all else it is the model that it is made of."""
+    """A model whose requests are calls of the running step; otherwise unchanged."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_model":  # A copy that is being made has none yet.
+        if name == "_model":  # A copy under construction has no model yet.
             raise AttributeError(name)
         return getattr(self._model, name)
 
     async def get_response(self, *arguments: Any, **named: Any) -> ModelResponse:
-        """Return what the model answers: now, or in an earlier attempt."""
+        """Return the model's answer, from now or from an earlier attempt."""
         step = journaled_step()
         if step is None:
             return await self._model.get_response(*arguments, **named)
@@ -80,9 +80,9 @@ class StepModel:
     async def stream_response(
         self, *arguments: Any, **named: Any
     ) -> AsyncGenerator[TResponseStreamEvent]:
-        """Yield the events of the model's answer while they come, and the last one once it is kept.
+        """Yield the events of the model's answer as they come, and the last one once it is recorded.
 
-        An answer of an earlier attempt comes in one event, the last.
+        An answer from an earlier attempt is one event, the last.
         """
         stream = cast("Any", self._model.stream_response)
         step = journaled_step()
@@ -107,7 +107,7 @@ class StepModel:
                 yield event
             yield ResponseCompletedEvent.model_construct(**await call)
         finally:
-            # Who leaves the stream doesn't want the answer, nor its failure.
+            # Whoever leaves the stream wants neither the answer nor its failure.
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
 
@@ -131,7 +131,8 @@ class StepModel:
         try:
             return await step.call(name, operation, asked, self._name, as_=dict[str, Any])
         except (Exception, asyncio.CancelledError):
-            # The SDK may make the request again, also one that took too long, which is another try of this call.
+            # The SDK may repeat a request, also after a time-out; the repetition is another try of
+            # this call.
             calls = opened_calls(step)
             await on_loop(step)(calls.again(key, name, asked, self._name))
             raise
@@ -141,7 +142,7 @@ Model.register(StepModel)
 
 
 class StepProvider(ModelProvider):
-    """A provider whose models' requests are calls of the step that runs here."""
+    """A provider whose models' requests are calls of the running step."""
 
     def __init__(self, provider: ModelProvider) -> None:
         self._provider = provider
@@ -154,7 +155,7 @@ class StepProvider(ModelProvider):
 
 
 def step_model(model: Model) -> Model:
-    """Return a model whose requests are calls of the step that runs here."""
+    """Return a model whose requests are calls of the running step."""
     return model if isinstance(model, StepModel) else cast("Model", StepModel(model))
 
 
@@ -164,7 +165,7 @@ async def _last_of(
     shown: asyncio.Queue[TResponseStreamEvent | None],
     model: str,
 ) -> dict[str, Any]:
-    """Show what streams, and return the last event as it is kept."""
+    """Stream the events, and return the last one in its recorded form."""
     last: ResponseCompletedEvent | None = None
     async for event in events:
         if isinstance(event, ResponseCompletedEvent):
@@ -198,7 +199,7 @@ def _kept_response(response: ModelResponse) -> dict[str, Any]:
 
 
 def _response(kept: Mapping[str, Any]) -> ModelResponse:
-    # Made as openai's client makes it, which takes what is newer than its types.
+    # Constructed as openai's client does, which accepts more than its types.
     output = Response.model_construct(output=kept["output"]).output
     response = ModelResponse(
         output=[],
@@ -211,7 +212,7 @@ def _response(kept: Mapping[str, Any]) -> ModelResponse:
     return response
 
 
-# What a model is asked, by which its answer is found in the next attempt.
+# The identity of a request, by which the next attempt finds the answer.
 
 
 def _asked(how: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> str:
@@ -221,7 +222,7 @@ def _asked(how: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> st
 
 
 def _form(value: Any) -> Any:
-    """Return JSON that stands for a value, and is the same in each attempt."""
+    """Return JSON that identifies a value, equal in each attempt."""
     match value:
         case ModelSettings():
             extra = dict(value.extra_args or {})

@@ -1,4 +1,4 @@
-"""Makes what agents of the OpenAI Agents SDK do with a session calls of a step."""
+"""Makes session operations of the OpenAI Agents SDK calls of a step."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Items = list[TResponseInputItem]
 class StepwellSession:
     """A session of the SDK that is the same in each attempt at a step.
 
-    What it holds when a step first reads it is kept in the step's journal, and so is each change that the step makes: the
-    next attempt finds the history that the first one found, and changes nothing twice. What others add to the session
-    meanwhile is seen by later steps. Whether a change that a crash cut off took place is told by the newest items, so
-    wrongly where others changed them in between. Outside of a step it is the session that it is made of.
+    The step's journal records the history at the step's first read, and each change by the step.
+    The next attempt sees the same history, and changes nothing twice. Later steps see what others
+    add meanwhile. After a crash during a change, the newest items tell whether it took place, which
+    is wrong if others changed them in between. Outside of a step it is the original session.
     """
 
     def __init__(self, session: Session) -> None:
@@ -98,7 +98,7 @@ class StepwellSession:
         held.clear()
 
     async def _read(self, step: StepContext) -> Items:
-        """Return what this attempt has of the history, read once."""
+        """Return this attempt's history, read once."""
         held = self._items.get(step)
         if held is None:
             settings = self.session_settings
@@ -120,7 +120,7 @@ class StepwellSession:
         was_changed: Callable[[], Awaitable[bool]],
         *arguments: object,
     ) -> None:
-        """Change the session, once: after a crash in the midst of it, its history tells whether that took place."""
+        """Change the session once; after a crash during the change, its history tells whether that took place."""
         home = asyncio.get_running_loop()
 
         async def run(*_: object) -> None:
@@ -140,7 +140,7 @@ class StepwellSession:
 
 
 _SESSIONS: WeakKeyDictionary[StepContext, dict[int, StepwellSession]] = WeakKeyDictionary()
-"""The sessions that an attempt's runs were given, by their identity: one session has one history in an attempt."""
+"""The sessions that an attempt's runs were given, by identity: a session has one history in an attempt."""
 
 
 def step_session(step: StepContext, session: Session) -> Session:

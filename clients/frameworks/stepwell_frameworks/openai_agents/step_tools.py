@@ -1,4 +1,4 @@
-"""Makes tools of agents of the OpenAI Agents SDK calls of a step, and asks a person for those that need approval."""
+"""Makes tools of the OpenAI Agents SDK calls of a step, and asks a person about those that need approval."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from stepwell_frameworks.home_loop import on_home_loop
 from stepwell_frameworks.openai_agents.json_forms import jsonable
 
 REJECTED = "Tool execution was not approved."
-"""The answer to the model where a person rejects a call without a word."""
+"""The answer to the model if a person rejects a call without a text."""
 
 Options = Mapping[str, Any]
 
 
 class StepInvoker:
-    """Invokes a tool as a call of the step that runs here; outside of a step, as the SDK does."""
+    """Invokes a tool as a call of the running step; outside of a step, as the SDK does."""
 
     def __init__(self, tool: FunctionTool, options: Options | None) -> None:
         self.tool = tool
-        """The tool as it was before."""
+        """The original tool."""
         self.options = options
-        """Arguments of `ctx.call`. None: the tool isn't kept, and runs in each attempt."""
+        """Arguments of `ctx.call`. None: calls aren't recorded, and the tool runs in each attempt."""
 
     async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
         step = journaled_step()
@@ -76,7 +76,7 @@ class StepInvoker:
 
 
 def step_tool(tool: FunctionTool, options: Options | None = None) -> FunctionTool:
-    """Return a tool whose calls are calls of the step; without options those that it was given before."""
+    """Return a tool whose calls are calls of the step; the default options are the tool's own."""
     given = tool.on_invoke_tool
     if isinstance(given, StepInvoker):
         if options is None:
@@ -86,7 +86,7 @@ def step_tool(tool: FunctionTool, options: Options | None = None) -> FunctionToo
 
 
 def free_tool(tool: FunctionTool) -> FunctionTool:
-    """Return a tool of whose calls nothing is kept."""
+    """Return a tool whose calls aren't recorded."""
     given = tool.on_invoke_tool
     tool = given.tool if isinstance(given, StepInvoker) else tool
     return _with_invoker(tool, StepInvoker(tool, None))
@@ -103,7 +103,8 @@ def _with_invoker(tool: FunctionTool, invoker: StepInvoker) -> FunctionTool:
 
     made = copy.copy(tool)
     made.on_invoke_tool = invoker
-    made.timeout_seconds = None  # It is counted within the call: not while a person thinks.
+    # The time is counted within the call, without the time that a person takes.
+    made.timeout_seconds = None
     if tool.needs_approval is not False:
         made.needs_approval = needs_approval
     return made
@@ -120,7 +121,7 @@ async def _needs_approval(
         return policy
     if arguments is None:
         return True
-    # The policy would judge other arguments than those that a decorated function gets, with its defaults.
+    # The policy would see other arguments than a decorated function, which gets its defaults.
     if hasattr(tool, "__wrapped__") and not set(tool.params_json_schema["properties"]) <= set(
         arguments
     ):
@@ -130,7 +131,7 @@ async def _needs_approval(
 
 
 def _parsed(arguments: str) -> Mapping[str, Any] | None:
-    """Return the arguments that a model gave; None: they are no JSON object."""
+    """Return the arguments that a model gave, or None if they are no JSON object."""
     try:
         parsed = json.loads(arguments or "{}")
     except ValueError:
@@ -139,7 +140,7 @@ def _parsed(arguments: str) -> Mapping[str, Any] | None:
 
 
 def _kept(output: object) -> object:
-    """Return a tool's output as JSON; what has no such form, as the text that the model would read."""
+    """Return a tool's output as JSON, or else as the text that the model would read."""
     try:
         return jsonable(output)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Makes an agent of pydantic-ai durable in a step: what its models and tools answered is kept in the step's journal.
+"""Makes an agent of pydantic-ai durable in a step: records the answers of its models and tools in the step's journal.
 
     reader = pydantic_ai.Agent(model, name="reader", capabilities=[StepwellDurability()])
 
@@ -6,8 +6,8 @@
     async def read(ctx: TaskContext, question: str) -> str:
         return (await reader.run(question)).output
 
-Each model request, each call of a tool and each call to an MCP server is a call of the step. The next attempt runs the
-agent again, and is given what was recorded. Outside of a step nothing changes. It needs the extra `pydantic-ai`.
+Each model request, tool call and MCP call is a call of the step. The next attempt runs the agent
+again with the recorded values. Outside of a step nothing changes. It needs the extra `pydantic-ai`.
 """
 
 from __future__ import annotations

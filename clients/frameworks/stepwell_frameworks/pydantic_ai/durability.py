@@ -40,17 +40,18 @@ from stepwell_frameworks.approvals import about, ask_approval
 from stepwell_frameworks.pydantic_ai.operations import StepBackend, StepCodec, not_kept
 
 NAME = "agent"
-"""The name in the journal of an agent that has none."""
+"""The journal's name for an agent without a name."""
 
 _ALL_KINDS = frozenset[Any]({"function", "mcp", "dynamic"})
 
 
 class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
-    """Keeps an agent's model requests, tool calls and MCP calls in the journal of the step that it runs in.
+    """Records an agent's model requests, tool calls and MCP calls in the running step's journal.
 
-    Tools that wait for a person's approval, or for a result from outside, become questions (`ctx.ask`). A tool's metadata
-    may say how it is called: `{"stepwell": {"effect": Effect.AT_MOST_ONCE}}`; `retry` and `reconcile` as `ctx.call` takes
-    them; `{"stepwell": False}`: it isn't kept, and runs in each attempt.
+    Tools that wait for a person's approval, or for an external result, become questions
+    (`ctx.ask`). A tool's metadata may have the options `effect`, `retry` and `reconcile` of
+    `ctx.call`: `{"stepwell": {"effect": Effect.AT_MOST_ONCE}}`. With `{"stepwell": False}` calls
+    aren't recorded, and the tool runs in each attempt.
     """
 
     engine_spec = DurabilityEngineSpec(
@@ -65,9 +66,9 @@ class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
             "mcp": "enter-in-durable-unit",
             "dynamic": "enter-never",
         },
-        # What a person gave as the result of a call that nobody knew the end of.
+        # For the result that a person gave for a call with an unknown outcome.
         tool_call_result_upgrade_lenient=True,
-        # One that comes with a run would make calls that are not kept.
+        # A toolset passed to a run would make calls that aren't recorded.
         unsupported_runtime_toolset_kinds=_ALL_KINDS,
     )
 
@@ -80,11 +81,12 @@ class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
         stream: bool = False,
         event_stream_handler: EventStreamHandler[AgentDepsT] | None = None,
     ) -> None:
-        """Make what goes into `capabilities` of an agent.
+        """Make a capability for the `capabilities` of an agent.
 
-        `name`: of the agent in the journal; default its own. `models`: those that its runs may use besides its own.
-        `retry`: of each model request. `stream`: in a step its models stream in each run; else in those that ask for it.
-        Text that streams goes to those who follow the run, too. An `event_stream_handler` makes each run stream.
+        `name`: the agent's name in the journal; default: its own. `models`: further models that its
+        runs may use. `retry`: of each model request. `stream`: in a step, models stream in each
+        run; otherwise only in runs that ask for it. Streamed text also goes to the run's followers.
+        An `event_stream_handler` makes each run stream.
         """
         self._model_retry = retry
         self._streams = stream
@@ -111,7 +113,7 @@ class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
         with replay_scope():
             return await super().wrap_run(ctx, handler=handler)
 
-    # What streams.
+    # Streaming.
 
     @property
     def has_wrap_run_event_stream(self) -> bool:
@@ -127,7 +129,7 @@ class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
     async def _on_events(
         self, ctx: RunContext[AgentDepsT], events: AsyncIterable[AgentStreamEvent]
     ) -> None:
-        """Show what streams while it comes, and pass it on."""
+        """Stream events to the run's followers, and pass them on."""
         shown = _shown(journaled_step(), events)
         if self._given_handler is not None:
             await self._given_handler(ctx, shown)
@@ -164,7 +166,7 @@ async def _approval(step: StepContext, call: ToolCallPart) -> ToolApproved | Too
 
 
 async def _result(step: StepContext, call: ToolCallPart, requests: DeferredToolRequests) -> Any:
-    """Ask a person for the result of a call that is made outside, or for the answer to a question."""
+    """Ask a person for the result of an external call, or for the answer to a question."""
     metadata = requests.metadata.get(call.tool_call_id, {})
     what = metadata.get("prompt") or f"The result of {call.tool_name} is wanted."
     return await step.ask(about(str(what), call.tool_name, call.args_as_dict()))

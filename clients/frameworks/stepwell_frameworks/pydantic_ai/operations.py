@@ -1,4 +1,4 @@
-"""Makes the operations of a pydantic-ai agent calls of a step: their names, the digests of what they ask, their usage."""
+"""Makes the operations of a pydantic-ai agent calls of a step, with names, digests of their arguments, and usage."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from stepwell_frameworks.home_loop import on_home_loop
 from stepwell_frameworks.tool_options import Options, tool_options
 
 _EACH_RUN = frozenset({"timestamp", "run_id", "conversation_id"})
-"""Fields of pydantic-ai's records that are others in each attempt."""
+"""Fields of pydantic-ai's records that differ in each attempt."""
 _GENERATED_ID = "pyd_ai_"
-"""The beginning of a tool call's id that pydantic-ai made up."""
+"""The prefix of tool call ids that pydantic-ai generates."""
 
 
 class StepBackend(CallableOperationBackend[Options]):
-    """Runs each operation of an agent as a call of the step that runs here."""
+    """Runs each operation of an agent as a call of the running step."""
 
     def __init__(self, agent_name: str, retry: Retry | None) -> None:
         self._agent_name = agent_name
@@ -65,7 +65,7 @@ class StepBackend(CallableOperationBackend[Options]):
         cache_key: tuple[object, ...],
         config: Options,
     ) -> object:
-        """Return what the operation gave: now, or in an earlier attempt."""
+        """Return the operation's result, from now or from an earlier attempt."""
         step = journaled_step()
         if step is None:
             return await body()
@@ -88,7 +88,7 @@ class StepBackend(CallableOperationBackend[Options]):
     def _identity(
         self, operation_id: DurableOperationId, name: str, cache_key: tuple[object, ...]
     ) -> tuple[str, str]:
-        """Return a call's name, and the digest of what it asks: by both it is found in the next attempt."""
+        """Return a call's name, and the digest of its arguments, by which the next attempt finds it."""
         asked = [one for one in cache_key if not isinstance(one, RunContext)]
         match operation_id:
             case ModelRequestId():
@@ -104,7 +104,7 @@ class StepBackend(CallableOperationBackend[Options]):
 
 
 class StepCodec(DurabilityCodec):
-    """Keeps values as JSON; what a person gave as the result of a tool's call is that result as it is."""
+    """Stores values as JSON; a result that a person gave for a tool call is used unchanged."""
 
     def dump(self, tp: Any, value: Any) -> Any:
         return JSON_CODEC.dump(tp, value)
@@ -149,7 +149,7 @@ def _count_usage(step: StepContext, payload: object) -> None:
 
 
 def _tool_call(cache_key: tuple[object, ...]) -> tuple[str | None, bool]:
-    """Return the id of a tool's call, and whether a person has approved it."""
+    """Return the id of a tool call, and whether a person has approved it."""
     for one in cache_key:
         if isinstance(one, RunContext):
             context = cast("RunContext[object]", one)
@@ -158,7 +158,7 @@ def _tool_call(cache_key: tuple[object, ...]) -> tuple[str | None, bool]:
 
 
 def _form(value: Any) -> Any:
-    """Return a value as JSON that is the same in each attempt."""
+    """Return a value as JSON that is equal in each attempt."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):

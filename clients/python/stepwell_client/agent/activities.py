@@ -1,4 +1,4 @@
-"""Activities of a step: calls, short rests and reads that are under way, and their parents."""
+"""Activities of a step: its running calls, short sleeps and reads, and which activity began each."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import asyncio
 
 
 class Activity:
-    """Something of a step that is under way on its event loop."""
+    """Running work of a step on the event loop."""
 
     __slots__ = ("children", "parent", "task")
 
     def __init__(self, parent: Activity | None) -> None:
         self.parent = parent
-        """The call whose function began it."""
+        """The activity whose function began this one."""
         self.children = 0
-        """The number of activities that its function has begun, and that aren't over."""
+        """The number of running activities that its function began."""
         self.task = asyncio.current_task()
-        """The task that it runs in."""
+        """The task in which it runs."""
 
 
 class Activities:
-    """All that is under way in one step, besides its waits."""
+    """The activities of one step, except its waits."""
 
     def __init__(self) -> None:
         self.moves = 0
-        """Counts what began or ended, so that a standstill can be noticed."""
+        """Counts beginnings and ends, so that a standstill can be noticed."""
         self._open: set[Activity] = set()
         self._idle: asyncio.Future[None] | None = None
 
@@ -44,11 +44,11 @@ class Activities:
 
     @property
     def work(self) -> bool:
-        """Something is under way that doesn't only wait for what it has begun."""
+        """True if some activity does more than wait for activities that it began."""
         return any(not one.children for one in self._open)
 
     async def idle(self, seconds: float) -> bool:
-        """Wait until nothing is under way; False: something is after this time."""
+        """Wait until no activity runs; return False if one still does after this time."""
         if not self._open:
             return True
         self._idle = asyncio.get_running_loop().create_future()
@@ -60,7 +60,7 @@ class Activities:
         return True
 
     def cancel(self) -> None:
-        """Cancel the tasks in which something is under way, except the one that asks for it."""
+        """Cancel the tasks of all activities, except the calling task."""
         current = asyncio.current_task()
         for activity in self._open:
             if activity.task is not None and activity.task is not current:

@@ -5,10 +5,10 @@ A function takes the context and optionally the step's input, decoded as annotat
     @agent.task("count")
     def count(ctx: TaskContext, text: str) -> dict[str, int]: ...
 
-Where that parameter has a default, a step without input is called without it. Keyword-only parameters are
-the author's own.
+If the input's parameter has a default, a step without input is called without it.
 
-Functions may be async, or not: those run in threads. Their return values are encoded, see `records.payloads`.
+Keyword-only parameters are left to the author. Functions that aren't async run in threads. Their
+return values are encoded, see `records.payloads`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from stepwell_client.v1 import types_pb2
 F = TypeVar("F", bound=Callable[..., object])
 
 ANY = "*"
-"""Every type, or every role."""
+"""Any type, or any role."""
 TYPED = frozenset({StepKind.TASK, StepKind.RECONCILE})
-"""Kinds of step that go by type and role."""
+"""Kinds of step that are chosen by type and role."""
 
 _EMPTY: Any = inspect.Parameter.empty
 
 
 class Step:
-    """A function of an agent, and how it is called; its signature is read once."""
+    """A function of an agent with its calling convention, which is read from its signature once."""
 
     __slots__ = (
         "annotation",
@@ -78,12 +78,13 @@ def _positional(function: Callable[..., object]) -> list[inspect.Parameter]:
             f"{name} must take the context and, if it wants, the step's input: "
             "`def f(ctx)` or `def f(ctx, text: str)`"
         )
-    # Further parameters have defaults, and keyword-only ones, such as a partial's: they are the author's own.
+    # The remaining parameters have defaults or are keyword-only, such as a partial's, and are left
+    # to the author.
     return fit[:2]
 
 
 def _resolve(function: Callable[..., object], parameter: inspect.Parameter) -> Any:
-    """Return a parameter's type, though it may be written as a string."""
+    """Return a parameter's type, also if it is written as a string."""
     annotation = parameter.annotation
     if annotation is parameter.empty:
         return Any
@@ -111,7 +112,7 @@ class Agent:
 
     @property
     def kinds(self) -> tuple[StepKind, ...]:
-        """The kinds of step that it has functions for."""
+        """The kinds of step that the agent has functions for."""
         steps = [
             (StepKind.PLAN, self._plan),
             (StepKind.TASK, self._tasks or None),
@@ -123,16 +124,16 @@ class Agent:
 
     @property
     def stages(self) -> tuple[StepKind, ...]:
-        """The stages, of REFLECT and SYNTHESIZE, of runs that it plans."""
+        """The stages (REFLECT, SYNTHESIZE) of runs that this agent plans."""
         return tuple(kind for kind in self.kinds if kind in (StepKind.REFLECT, StepKind.SYNTHESIZE))
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that its task and reconcile functions name."""
+        """The roles of the registered task and reconcile functions."""
         return tuple(sorted({role for _, role in (*self._tasks, *self._reconciles) if role}))
 
     def patterns(self, roles: Collection[str]) -> list[types_pb2.TaskPattern]:
-        """Return the tasks that it does in these roles, by kind, type and role; `*` is any."""
+        """Return patterns of the tasks that the agent does in these roles, by kind, type and role; `*` is any."""
         found: list[types_pb2.TaskPattern] = []
         for kind, steps in ((StepKind.TASK, self._tasks), (StepKind.RECONCILE, self._reconciles)):
             pairs = {(type_ or ANY, role) for type_, own in steps for role in _roles_of(own, roles)}
@@ -143,23 +144,24 @@ class Agent:
         return found
 
     def kinds_of(self, patterns: Collection[types_pb2.TaskPattern]) -> list[StepKind]:
-        """Return the kinds of step that it does with these patterns.
+        """Return the kinds of step that the agent does with these patterns.
 
-        A kind without a pattern would mean all of its steps, and its functions may be of other roles.
+        A kind whose functions all have other roles is left out, because without a pattern it would
+        mean all steps of that kind.
         """
         done = {pattern.kind for pattern in patterns}
         return [kind for kind in self.kinds if kind not in TYPED or kind in done]
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of task that its functions name."""
+        """The types of the registered task functions."""
         return tuple(sorted({name for name, _ in self._tasks if name}))
 
     @property
     def input_schema(self) -> str:
         """The JSON schema of a run's input, as text: the one given to `plan`, else that of the plan function's input.
 
-        Empty: there is neither, or it has more than 64 KiB.
+        Empty if there is neither, or if it is larger than 64 KiB.
         """
         if self._input_schema or self._plan is None:
             return self._input_schema
@@ -183,8 +185,9 @@ class Agent:
     ) -> F | Callable[[F], F]:
         """Register the function that makes plans: it returns a Plan, or tasks.
 
-        `strict`: as for `task`. `input_schema`: the JSON schema of a run's input, of 64 KiB at most, from which the
-        console makes a form; nothing is checked by it. Default: that of the function's input, as it is annotated.
+        `strict`: as for `task`. `input_schema`: the JSON schema of a run's input, at most 64 KiB,
+        from which the console makes a form; inputs are not checked against it. Default: the schema
+        of the function's annotated input.
         """
         if input_schema is not None:
             self._input_schema = _schema_text(input_schema)
@@ -252,11 +255,11 @@ class Agent:
         manual_begin: bool = False,
         strict: bool = False,
     ) -> Callable[..., object]:
-        """Register a function for tasks of a type, of a role, of both, or all others (`@agent.task`).
+        """Register a function for tasks of a type, of a role, of both, or for all other tasks (`@agent.task`).
 
-        The closest match does a task: its type and role, its type, its role, any. With
-        `manual_begin` the function itself reports that an AT_MOST_ONCE task starts: `ctx.begin()`. With
-        `strict` an attempt fails that would end without having made all calls that were recorded.
+        A task goes to the closest match: by type and role, by type, by role, any. With
+        `manual_begin` the function itself reports that an AT_MOST_ONCE task starts: `ctx.begin()`.
+        With `strict`, an attempt fails if it ends without having made all recorded calls.
         """
         if callable(type_):
             return self.task()(type_)
@@ -273,15 +276,15 @@ class Agent:
     ) -> Callable[..., object]:
         """Register a function that finds out whether a lost AT_MOST_ONCE task took effect.
 
-        It is called for tasks with `reconcile=True`, chosen as for `task`, and returns Done, NotDone or
-        Undecided.
+        The function is called for tasks with `reconcile=True`, chosen as for `task`, and returns
+        Done, NotDone or Undecided.
         """
         if callable(type_):
             return self.reconcile()(type_)
         return _register(self._reconciles, "reconciling tasks", type_, role)
 
     def find(self, kind: int, type_: str = "", role: str = "") -> Step | None:
-        """Return the function for a step; None: there is none."""
+        """Return the function for a step, or None."""
         if kind in TYPED:
             steps = self._tasks if kind == StepKind.TASK else self._reconciles
             closest = steps.get((type_, role)) or steps.get((type_, ""))
@@ -293,7 +296,7 @@ class Agent:
         return self._synthesize if kind == StepKind.SYNTHESIZE else None
 
     def known(self) -> str:
-        """Return a readable list of the tasks that it has functions for."""
+        """Return a readable list of the tasks that the agent has functions for."""
         return _listing(
             f"{name or 'any type'}{f' (role {role})' if role else ''}"
             for name, role in sorted(self._tasks)
@@ -339,7 +342,7 @@ def _register(
 
 
 def _roles_of(own: str, roles: Collection[str]) -> Collection[str]:
-    """Return the roles in which a function does steps; `own`: the one that it was registered for."""
+    """Return the roles in which a function does steps; `own` is the role that it was registered for."""
     if own:
         return [own] if own in roles or ANY in roles else []
     return [ANY] if ANY in roles else ["", *roles]

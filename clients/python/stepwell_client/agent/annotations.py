@@ -1,4 +1,4 @@
-"""Types that functions are annotated with, though they may be written as strings."""
+"""Resolves the type annotations of functions, also those written as strings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _returns: WeakKeyDictionary[FunctionType, Any] = WeakKeyDictionary()
 
 
 def resolved(function: Callable[..., object], annotation: Any) -> Any:
-    """Return the type that an annotation of a function means. Raises NameError where it isn't known."""
+    """Return the type of a function's annotation. Raises NameError if it isn't known."""
     inner: Any = inspect.unwrap(function)
     inner = getattr(inner, "__func__", inner)
     names: dict[str, Any] = {}
@@ -27,22 +27,23 @@ def resolved(function: Callable[..., object], annotation: Any) -> Any:
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Return whether calling it makes a coroutine, also of an object whose call is async."""
+    """Return whether calling the object makes a coroutine, also if only its `__call__` is async."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - see above
     )
 
 
 def return_type(function: Callable[..., object]) -> Any:
-    """Return the type of what a function returns, or what its coroutine does; Any: it isn't annotated.
+    """Return the type that a function, or its coroutine, returns; Any if it isn't annotated.
 
-    Raises Misconfigured where the annotation names something that isn't known at the top of its module.
+    Raises Misconfigured if the annotation names something that its module doesn't define at the top
+    level.
     """
     inner: Any = function
     while isinstance(inner, partial):
         inner = inner.func
     if isinstance(inner, type):
-        return inner  # Its instance.
+        return inner  # An object with `__call__`.
     if not inspect.isroutine(inner):
         inner = getattr(inner, "__call__", inner)  # noqa: B004 - an object that is called
     inner = getattr(inner, "__func__", inner)

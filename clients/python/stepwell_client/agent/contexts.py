@@ -1,7 +1,7 @@
 """Contexts: the argument of an agent's function, with the step, the results before it, and its output.
 
-`execution` makes a context for each step. Its methods may be called from the thread that a
-synchronous function runs in.
+`execution` makes a context for each step. A synchronous function may call its methods from its
+thread.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StepContext(OutputContext, JournalContext):
 
     @property
     def assignment(self) -> worker_pb2.Assignment:
-        """The message that the step came with. Its lease token is a secret."""
+        """The message that assigned the step. Its lease token is a secret."""
         return self._assignment
 
     @property
@@ -79,12 +79,12 @@ class StepContext(OutputContext, JournalContext):
 
     @property
     def reason(self) -> str:
-        """The reason of the last reflection, such as of the Replan that asks for a plan."""
+        """The reason that the last reflection gave, for example with the Replan that asked for this plan."""
         return self._assignment.run.reason
 
     @property
     def iteration(self) -> int:
-        """Counts from 1."""
+        """The iteration, from 1."""
         return self._assignment.run.iteration
 
     @property
@@ -93,17 +93,17 @@ class StepContext(OutputContext, JournalContext):
 
     @property
     def attempt(self) -> int:
-        """Counts from 1 within the step; never reused."""
+        """The attempt's number, from 1 within the step; never reused."""
         return self._assignment.execution.attempt
 
     @property
     def idempotency_key(self) -> str:
-        """A key for the systems that the step calls: the same in all its attempts, and no other step's."""
+        """A key for the systems that the step calls: the same in all its attempts, and unique to the step."""
         return self._assignment.idempotency_key
 
     @property
     def remaining_budget(self) -> Budget | None:
-        """The rest of the run's budget, as of the last call that was recorded; None: no limits."""
+        """The rest of the run's budget, as of the last recorded call; None: no limits."""
         calls = calls_of(self)
         if calls is not None and calls.journal.remaining_budget is not None:
             return read(calls.journal.remaining_budget, Budget)
@@ -119,7 +119,7 @@ class StepContext(OutputContext, JournalContext):
 
     @property
     def has_input(self) -> bool:
-        """The step was given an input; None as an input is none."""
+        """True if the step was given an input; None counts as no input."""
         return self._input_payload() is not None
 
     @overload
@@ -138,13 +138,13 @@ class StepContext(OutputContext, JournalContext):
     @overload
     def result(self, task_id: str, kind: type[T]) -> T: ...
     def result(self, task_id: str, kind: Any = Any) -> Any:
-        """Return one result as the type wants it. KeyError: it failed, was skipped, isn't there."""
+        """Return one result, decoded as `kind`. Raises KeyError if the task failed, was skipped or isn't shown."""
         return decode(self.results.payload(task_id), kind)
 
     @cached_property
     def results(self) -> StepResults:
-        """The results before the step: for a task those that it depends on; for a plan or a reflection those of the
-        plan in force; for a synthesis all.
+        """The results before the step: for a task those of its dependencies, for a plan or a
+        reflection those of the plan in force, for a synthesis all.
         """
         return StepResults(self._assignment, self._read_results, self._loop)
 
@@ -159,19 +159,20 @@ class StepContext(OutputContext, JournalContext):
             raise
 
     async def load(self, *task_ids: str) -> StepResults:
-        """Read the results of these tasks, and return `results`, which has them then.
+        """Read the results of these tasks into `results`, and return it.
 
-        Without ids: all that the step is shown. A plan or a reflection may name tasks of earlier iterations,
-        too. Results that are here already are not read again. Waits for a server that is away, for as
-        long as the lease lives. Raises KeyError where the step may use no such result.
+        Without ids: all results that the step is shown. A plan or a reflection may also name tasks
+        of earlier iterations. Results that were read before are not read again. Waits for an
+        unreachable server as long as the lease lives. Raises KeyError if the step may not use such
+        a result.
         """
         await self.results.load(task_ids)
         return self.results
 
     async def list_results(self) -> StepResults:
-        """Return `results` with the ids of all tasks that the step is shown, and with their failures.
+        """Return `results` after reading the ids and failures of all tasks that the step is shown.
 
-        Only a step of thousands of results doesn't have them from the start.
+        Only a step with thousands of results doesn't have them from the start.
         """
         await self.results.list()
         return self.results
@@ -180,7 +181,7 @@ class StepContext(OutputContext, JournalContext):
     def failures(self) -> Mapping[str, FailureRecord]:
         """The failures of tasks that this step depends on or reflects on, by task id.
 
-        Long ones are cut; `load` of the task reads the whole.
+        Long failures are cut; `load` of the task reads the whole.
         """
         found = self.results.failures()
         return {task_id: read(one, FailureRecord) for task_id, one in found.items()}
@@ -190,7 +191,7 @@ class StepContext(OutputContext, JournalContext):
         """Ids of tasks that were skipped."""
         return self.results.skipped()
 
-    # The state that an attempt before this one left.
+    # State of the previous attempt.
 
     @property
     def previous_session(self) -> Session | None:
@@ -203,19 +204,19 @@ class StepContext(OutputContext, JournalContext):
         return _present(self._assignment, "previous_failure", FailureRecord)
 
     def previous_progress(self, kind: Any = Any) -> Any:
-        """Return the last progress of the interrupted attempt before this one; None: there is none."""
+        """Return the last progress of the interrupted attempt before this one, or None."""
         payload = _payload(self._assignment, "previous_progress")
         return None if payload is None else decode(payload, kind)
 
-    # The state of this attempt.
+    # State of this attempt.
 
     @property
     def cancelled(self) -> bool:
-        """True once the step is cancelled. An async function gets a CancelledError, too."""
+        """True once the step is cancelled. An async function also gets a CancelledError."""
         return self._record.cancelled
 
     def check_cancelled(self) -> None:
-        """Raise LeaseLost if the step is cancelled, Suspended if it is: for loops of synchronous functions."""
+        """Raise LeaseLost if the step is cancelled, Suspended if it is suspended; for loops in synchronous functions."""
         self._check_suspended()
         if self._record.cancelled:
             raise LeaseLost(f"execution {self.execution_id} is not wanted any more")
@@ -223,7 +224,7 @@ class StepContext(OutputContext, JournalContext):
     def heartbeat(self, progress: object = None) -> None:
         """Report the step's progress, in at most 16 KiB; the next attempt receives it if this one dies.
 
-        Leases are renewed without it. Never waits.
+        Leases are renewed also without heartbeats. Never waits.
         """
         self._check_suspended()
         payload = encode(progress)
@@ -240,7 +241,9 @@ class StepContext(OutputContext, JournalContext):
         cost_micros: int = 0,
         model: str = "",
     ) -> None:
-        """Add to the attempt's usage, or to that of the call around. `model`: whose it is; there may be several."""
+        """Add to the usage of the attempt, or of the enclosing call. `model` names a model; several
+        may be given one after another.
+        """
         output = self._output
         if output.usage is None:
             output.usage = types_pb2.Usage()
@@ -253,7 +256,7 @@ class StepContext(OutputContext, JournalContext):
         add_usage(output.usage, used)
 
     def session(self, backend: str, session_id: str) -> None:
-        """Report the agent's own conversation: the next attempt receives it if this one is interrupted."""
+        """Report the agent's own conversation: the next attempt gets it if this one is interrupted."""
         self._check_suspended()
         self._record.session = types_pb2.Session(
             backend=storable(backend), session_id=storable(session_id)
@@ -270,7 +273,7 @@ class StepContext(OutputContext, JournalContext):
     async def begin(self) -> None:
         """Report that an AT_MOST_ONCE step starts, and wait until that is committed.
 
-        Called for you before the function, unless it was declared with `manual_begin`.
+        Called automatically before the function, unless it was registered with `manual_begin`.
 
         Raises:
             LeaseLost: don't start.
@@ -303,7 +306,7 @@ class ReflectContext(StepContext):
 
 
 class SynthesizeContext(StepContext):
-    """The context of a function that makes the run's result from those of its tasks."""
+    """The context of a function that makes the run's result from its tasks' results."""
 
 
 class TaskContext(StepContext):
@@ -320,13 +323,13 @@ class TaskContext(StepContext):
 
     @property
     def answered(self) -> Question | None:
-        """The task's last question that was answered: `kind`, `prompt`, `answered_by` …"""
+        """The task's last answered question: `kind`, `prompt`, `answered_by` …"""
         if not self._assignment.HasField("answered"):
             return None
         return read_question(self._assignment.answered, self.run_id)
 
     def answer(self, kind: Any = Any) -> Any:
-        """Return the answer to the task's last question; None: it asked nothing, see `answered`."""
+        """Return the answer to the task's last question; None if it asked nothing (see `answered`)."""
         payload = _payload(self._assignment, "answer")
         return None if payload is None else decode(payload, kind)
 
@@ -348,22 +351,22 @@ class ReconcileContext(TaskContext):
 
 
 RUNNING: ContextVar[StepContext | None] = ContextVar("stepwell_running", default=None)
-"""The context of the step whose function runs here."""
+"""The context of the step whose function is running here."""
 
 
 def current_step() -> StepContext | None:
-    """Return the context of the step whose code this is, in its tasks and threads, too; None: it is no step's."""
+    """Return the context of the step that is running here, also in its tasks and threads, or None."""
     return RUNNING.get()
 
 
 def journaled_step() -> StepContext | None:
-    """Return the step that runs here; None: there is none, or it keeps no journal."""
+    """Return the step that is running here, or None if there is none or it keeps no journal."""
     step = current_step()
     return None if isinstance(step, ReconcileContext) else step
 
 
 def _present(message: worker_pb2.Assignment, field: str, kind: Callable[..., T]) -> T | None:
-    """Return a field of the assignment as its record; None: it is absent."""
+    """Return a field of the assignment as its record, or None if it is absent."""
     return read(getattr(message, field), kind) if message.HasField(field) else None
 
 

@@ -1,15 +1,15 @@
 """Runs one step of an agent, from its assignment to its outcome, independent of transport.
 
 A Worker receives assignments over a stream; an orchestrator in the caller's own process makes them
-itself. Both do the same:
+itself. Both use it like this:
 
     runner = AgentRunner(agent)
     outcome = await runner.run(assignment, services)
 
-`run` returns for everything that an agent can do: a value, a failure (any exception, with its
-traceback as data), a question, a hand-back. The outcome carries the assignment's run, execution and
-lease token; `delivery_id` is left to the transport. It raises only where nobody waits for an outcome:
-CancelledError when its task was cancelled, LeaseLost when another worker has the step.
+`run` returns an outcome for everything that an agent can do: a value, a failure (any exception,
+with its traceback as data), a question, a hand-back. The outcome has the assignment's run,
+execution and lease token; the transport sets `delivery_id`. `run` raises only if nobody waits for
+an outcome: CancelledError when its task was cancelled, LeaseLost when another worker has the step.
 
 To cancel a step, cancel the task that runs it. An async function gets the CancelledError; a
 synchronous one can't be interrupted: `ctx.cancelled` turns true, and `run` ends when the function
@@ -85,7 +85,7 @@ INVALID_INPUT = "INVALID_INPUT"
 PLAN_INVALID = "PLAN_INVALID"
 UNASKED_CALLS = "UNASKED_CALLS"
 UNASKED_MAX = 20
-"""So many of them are named."""
+"""The most unasked calls that a message names."""
 
 _CONTEXTS: dict[int, type[StepContext]] = {
     StepKind.PLAN: PlanContext,
@@ -113,7 +113,7 @@ class AgentRunner:
         self._runtime = runtime or Runtime()
 
     def close(self) -> None:
-        """End the threads of synchronous functions, each when its function has ended."""
+        """End the threads of synchronous functions, each after its function has ended."""
         self._threads.close()
 
     async def run(
@@ -132,7 +132,7 @@ class AgentRunner:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # The function itself raised it: something that it awaited was cancelled.
+            # The function raised it by itself, because something that it awaited was cancelled.
             trace = _fail(outcome, error)
         except LeaseLost as error:
             if record.cancelled:
@@ -205,7 +205,7 @@ class AgentRunner:
         record: AttemptRecord,
         outcome: worker_pb2.Outcome,
     ) -> object:
-        """Run the step's function and return its value, or put into the outcome why it hasn't come to one."""
+        """Run the step's function and return its value, or put the reason for having none into the outcome."""
         problem: BaseException | None = None
         value: object = None
         token = RUNNING.set(context)
@@ -232,7 +232,7 @@ class AgentRunner:
         self, step: Step, context: StepContext, arguments: tuple[Any, ...], record: AttemptRecord
     ) -> object:
         future = self._threads.call(partial(whole, step.function, *arguments))
-        # The function may read that it is cancelled, and ends in its own time.
+        # The function can read that it is cancelled, and ends at its own pace.
         value = await finished(future, on_cancel=partial(_abandon, context, record))
         return await cast("Awaitable[object]", value) if inspect.isawaitable(value) else value
 
@@ -262,7 +262,7 @@ class AgentRunner:
 
 
 def _abandon(context: StepContext, record: AttemptRecord) -> None:
-    """Mark a step as cancelled, and end what it waits for."""
+    """Mark a step as cancelled, and end its waits."""
     record.cancelled = True
     calls = calls_of(context)
     if calls is not None:
@@ -276,9 +276,10 @@ async def _judge(
     problem: BaseException | None,
     outcome: worker_pb2.Outcome,
 ) -> None:
-    """Let the calls of a step end whose function has, and put its end into the outcome, where it is no plain one.
+    """End the calls of a step whose function has ended; put an abnormal end into the outcome.
 
-    Raises what the function raised, and NonRetryable where a strict step has not made all recorded calls.
+    Raises what the function raised, and NonRetryable if a strict step has not made all recorded
+    calls.
     """
     calls = calls_of(context)
     if calls is None and step.strict and problem is None:
@@ -309,7 +310,7 @@ async def _judge(
 
 
 async def _check_asked(step: Step, calls: Calls) -> None:
-    """Raise where a strict step has not asked for all that was recorded; of others, log it."""
+    """Raise if a strict step has not made all recorded calls; for other steps, log it."""
     unasked = await calls.unasked()
     if unasked:
         shown = ", ".join(unasked[:UNASKED_MAX]) + (" …" if len(unasked) > UNASKED_MAX else "")
@@ -340,8 +341,8 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
 def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
     """Put a function's exception into the outcome.
 
-    Returns its traceback if people should see it: that of a Failure, which the author raised on
-    purpose, is kept with the attempt and shown to nobody who doesn't ask.
+    Returns the traceback if it should be logged. That of a Failure, which the author raised on
+    purpose, is only kept with the attempt.
     """
     if isinstance(error, Release):
         outcome.released.reason = clip(error.reason, REASON_BYTES_MAX)
@@ -364,7 +365,7 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
 
 
 def _log_failure(outcome: worker_pb2.Outcome, trace: str) -> None:
-    """Write the failure of an attempt to the worker's own log, with the traceback that there may be."""
+    """Write an attempt's failure to the worker's own log, with the traceback if there is one."""
     failure = outcome.failed.failure
     what = trace or f"{failure.kind}: {failure.message}"
     _log.warning(
@@ -388,14 +389,14 @@ def _add_record(outcome: worker_pb2.Outcome, record: AttemptRecord) -> None:
 
 
 def _fit(outcome: worker_pb2.Outcome) -> None:
-    """Replace an outcome that is too large for the server by a failure with its size."""
+    """Replace an outcome that is too large for the server by a failure that tells its size."""
     size = outcome.ByteSize()
     if size <= PAYLOAD_BYTES_MAX:
         return
     for plan in (outcome.planned.plan, outcome.reflected.plan):
         if plan.ByteSize() > PLAN_BYTES_MAX:
             problem = f"the plan has {plan.ByteSize():,} bytes; {PLAN_BYTES_MAX:,} is the most"
-            # Another attempt may plan less.
+            # Another attempt may return a smaller plan.
             _fail_unfit(outcome, failure_message(PLAN_INVALID, problem))
             return
     problem = ""

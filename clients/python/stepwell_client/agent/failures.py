@@ -1,4 +1,4 @@
-"""Exceptions of an agent's functions as failures, which are data: kind, text, traceback."""
+"""Converts exceptions of an agent's functions to failures, which are data: kind, text, traceback."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stepwell_client.v1 import types_pb2
 E = TypeVar("E", bound=BaseException)
 
 FINAL = (NotLoaded, JournalError)
-"""Errors that the same function would meet again in the same way."""
+"""Errors that every further attempt would meet again."""
 
 
 def failure_message(
     kind: str, message: str, *, details: str = "", retryable: bool | None = None
 ) -> types_pb2.Failure:
-    """Return a failure, cut to what the protocol takes."""
+    """Return a failure, cut to the protocol's limits."""
     failure = types_pb2.Failure(
         kind=clip(kind, KIND_CHARS_MAX),
         message=clip(message, FAILURE_BYTES_MAX),
@@ -32,7 +32,7 @@ def failure_message(
 
 
 def failure_of(error: BaseException, *, with_trace: bool = True) -> types_pb2.Failure:
-    """Return what a function raised, with its traceback unless it brings details of its own."""
+    """Return the failure for an exception, with its traceback unless the exception has its own details."""
     kind = error.kind if isinstance(error, Failure) else type(error).__name__
     details = error.details if isinstance(error, Failure) else ""
     retryable = error.retryable if isinstance(error, Failure) else None
@@ -47,7 +47,7 @@ def failure_of(error: BaseException, *, with_trace: bool = True) -> types_pb2.Fa
 
 
 def find_in(error: BaseException | None, kind: type[E]) -> E | None:
-    """Return an exception of this kind, also from within exception groups; None: there is none."""
+    """Return an exception of this kind, also from within exception groups, or None."""
     if isinstance(error, kind):
         return error
     if isinstance(error, BaseExceptionGroup):
@@ -64,7 +64,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """Return the traceback from the agent's own first frame on."""
+    """Return the traceback, from the agent's own first frame on."""
     frames: TracebackType | None = error.__traceback__
     while frames is not None and str(frames.tb_frame.f_globals.get("__name__")).startswith(
         "stepwell_client."

@@ -1,7 +1,8 @@
-"""The JSON schema of what an annotation decodes from: for forms and for people, the mirror of `payloads.decode`.
+"""Makes the JSON schema of the values that an annotation decodes from, for forms and people; the
+mirror of `payloads.decode`. pydantic is never imported: a class that has `model_json_schema` makes
+its own schema.
 
-pydantic is never imported: a class that has `model_json_schema` is asked for its own. Types that have none leave
-that part open: `{}`.
+Types without a schema leave their part open: `{}`.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ _PLAIN: dict[Any, dict[str, Any]] = {
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
-    """Return the JSON schema of an annotation; empty: it takes anything, or has no schema."""
+    """Return the JSON schema of an annotation; empty if it accepts anything, or has no schema."""
     writer = _Writer()
     try:
         found = writer.schema(annotation)
     except (NameError, RecursionError):
-        # The type of a field isn't known at the top of its module: decoding says so, once it is tried.
+        # The type of a field isn't defined at the top of its module; decoding reports that.
         return {}
     return {**found, "$defs": writer.definitions} if writer.definitions else found
 
 
 def text_of(schema: Mapping[str, Any]) -> str:
-    """Return a schema as it is sent. Raises TypeError or ValueError where it is no JSON."""
+    """Return a schema as text. Raises TypeError or ValueError if it is not JSON."""
     return json.dumps(schema, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -61,7 +62,7 @@ class _Writer:
         self.definitions: dict[str, Any] = {}
         """The definitions that schemas of pydantic models refer to."""
         self._open: list[Any] = []
-        """The classes whose fields are being written: one within itself is left open."""
+        """The classes whose fields are being written; a class within itself is left open."""
 
     def schema(self, annotation: Any) -> dict[str, Any]:
         origin = typing.get_origin(annotation)
@@ -149,7 +150,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a default as JSON has it; MISSING: it has no JSON form."""
+    """Return a default in its JSON form, or MISSING if it has none."""
     try:
         return json.loads(json.dumps(value, default=default_form, allow_nan=False))
     except (TypeError, ValueError, RecursionError):

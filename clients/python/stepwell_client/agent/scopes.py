@@ -1,6 +1,7 @@
-"""The place in a step's code from which something is called: its scopes, and the call around it.
+"""The place in a step's code: its scopes and the enclosing call.
 
-A context variable holds it, so tasks, branches of `asyncio.gather` and threads of calls have their own.
+A context variable holds the place, so tasks, branches of `asyncio.gather` and threads of calls each
+have their own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from stepwell_client.v1 import types_pb2
 
 
 class Output:
-    """Usage and messages, until they are stored."""
+    """Usage and messages that are not stored yet."""
 
     __slots__ = ("messages", "usage")
 
@@ -27,7 +28,8 @@ class Output:
 class CodeRun:
     """One run of a piece of a step's code: of its function, or of a node of a graph.
 
-    Calls are counted in it, and a key is used once in it. Only the worker's event loop looks into it.
+    Calls are counted in a run of code, and a key is used once in it. Only the worker's event loop
+    uses the object.
     """
 
     __slots__ = ("counts", "free")
@@ -35,7 +37,7 @@ class CodeRun:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.free: list[str] = []
-        """Keys of calls that failed and may be made again."""
+        """Keys of failed calls that may be made again."""
 
 
 class Frame:
@@ -55,20 +57,20 @@ class Frame:
         at_most_once: bool = False,
     ) -> None:
         self.step = step
-        """The attempt that it belongs to: code of one step may run another one."""
+        """The attempt of the code: code of one step may run another step."""
         self.prefix = prefix
-        """The beginning of the keys of calls that are made here."""
+        """The prefix of the keys of calls made here."""
         self.run = run
         self.key = key
-        """The innermost call around it. Empty: it is in none."""
+        """The innermost enclosing call; empty if there is none."""
         self.activity = activity
         self.output = output
         """The output of that call."""
         self.at_most_once = at_most_once
-        """A call around it is AT_MOST_ONCE."""
+        """True if an enclosing call is AT_MOST_ONCE."""
 
     def scope(self, prefix: str, run: CodeRun | None = None) -> Frame:
-        """Return the same place within a scope, perhaps in another run of its code."""
+        """Return the same place within a scope, optionally in another run of its code."""
         return Frame(
             self.step,
             prefix,
@@ -85,7 +87,7 @@ CURRENT: ContextVar[Frame | None] = ContextVar("stepwell_frame", default=None)
 
 @contextmanager
 def code_run() -> Generator[None]:
-    """Let the code within it, in a scope, be a run of its own: its calls get the keys that those of another run had."""
+    """Run the code within as a separate run: in its scope, its calls get the same keys as those of another run."""
     frame = CURRENT.get()
     token = CURRENT.set(frame and frame.scope(frame.prefix, CodeRun()))
     try:
@@ -95,19 +97,19 @@ def code_run() -> Generator[None]:
 
 
 def current_key() -> str:
-    """Return the key of the innermost call that this code runs in; empty: it runs in no call."""
+    """Return the key of the innermost enclosing call; empty if there is none."""
     frame = CURRENT.get()
     return frame.key if frame is not None else ""
 
 
 def frame_of(step: object) -> Frame | None:
-    """Return the current place in this step; None: no scope and no call of it is around."""
+    """Return the current place in this step, or None outside of its scopes and calls."""
     frame = CURRENT.get()
     return frame if frame is not None and frame.step is step else None
 
 
 def add_usage(total: types_pb2.Usage, used: types_pb2.Usage) -> None:
-    """Add to a usage; the names of its models are listed."""
+    """Add to a usage, and list the names of the models."""
     models = [one for one in total.model.split(", ") if one]
     new = [one for one in used.model.split(", ") if one and one not in models]
     if new:

@@ -1,6 +1,6 @@
-"""The output of a step while it works: log lines, streamed chunks, messages of its conversation.
+"""The output of a running step: log lines, streamed chunks, messages of its conversation.
 
-Log entries and messages are stored apart from the step's outcome, so they survive its worker's death.
+Log entries and messages are stored separately from the outcome, so they survive the worker's death.
 """
 
 from __future__ import annotations
@@ -42,37 +42,37 @@ class AttemptRecord(Output):
     )
 
     def __init__(self) -> None:
-        super().__init__()  # Its messages are the unsaved ones: they go with the outcome.
+        super().__init__()  # Its messages are the unsaved ones, which go with the outcome.
         self.cancelled = False
         self.begun = False
-        """Its task is AT_MOST_ONCE and has begun, or is about to: it isn't handed back any more."""
+        """True if its task is AT_MOST_ONCE and has begun, or is about to, so that it can't be handed back."""
         self.suspended = False
-        """Nothing is left of it but waits: it is handed back, whatever its function does."""
+        """True if only waits are left, so that the step is handed back whatever its function does."""
         self.session: types_pb2.Session | None = None
         self.progress: types_pb2.Payload | None = None
-        """The progress that was reported last."""
+        """The last reported progress."""
         self.saved = 0
-        """The number of messages that were saved at once."""
+        """The number of messages that `save_messages` stored."""
         self.wrote = False
         self.prompt = ""
         self.response = ""
 
 
 class OutputContext:
-    """The part of a step's context that writes. Every method may be called from any thread."""
+    """The part of a step's context that writes. All methods may be called from any thread."""
 
     _assignment: worker_pb2.Assignment
     _record: AttemptRecord
     _loop: asyncio.AbstractEventLoop
     _services: StepServices
 
-    # Its log.
+    # Log.
 
     def log(self, text: object, level: str = "INFO") -> None:
-        """Write a line to the run's log: sent at once, and never waited for.
+        """Write a line to the run's log. It is sent at once; the call never waits.
 
-        A line of more than 16 KiB is cut, and an attempt's entries beyond 4 MiB are left out; the log
-        shows either.
+        Lines longer than 16 KiB are cut, and an attempt's entries beyond 4 MiB are left out. The
+        log shows both.
         """
         self._record.wrote = True
         self._services.write(self._assignment, str(text), level, chunk=False)
@@ -80,7 +80,7 @@ class OutputContext:
     def stream(self, chunk: str) -> None:
         """Show a chunk of the step's result, such as a few tokens, to clients that follow the run.
 
-        Chunks are kept as long as the run's log, also once the step has completed.
+        Chunks are kept as long as the run's log, also after the step has completed.
         """
         self._check_suspended()
         self._record.wrote = True
@@ -89,24 +89,24 @@ class OutputContext:
     @cached_property
     def logger(self) -> logging.Logger:
         """A logger of the standard library whose records become lines of the run's log."""
-        # Not registered by its name: it lives as long as the step.
+        # Not registered by its name, so that it lives only as long as the step.
         name = f"stepwell.{self._assignment.execution.execution_id}"
         logger = logging.Logger(name)  # noqa: LOG001 - see above
         logger.addHandler(_Handler(self.log))
         return logger
 
-    # Its conversation.
+    # Conversation.
 
     @property
     def previous_messages(self) -> Sequence[Message]:
-        """The newest messages of the task's attempts before this one, of 1 MiB at most."""
+        """The newest messages of the task's earlier attempts, up to 1 MiB."""
         return [read(one, Message) for one in self._assignment.previous_messages]
 
     def append(self, role: str, content: str) -> None:
-        """Append a message to the task's conversation: 1 MiB at most, 256 that are not saved.
+        """Append a message of at most 1 MiB to the task's conversation; at most 256 may be unsaved.
 
-        It goes with the step's outcome, or at once with `save_messages`; within a call with what the call records,
-        256 KiB at most.
+        The message is stored with the step's outcome, or at once by `save_messages`. Within a call
+        it is stored with the call's entry, 256 KiB at most.
         """
         self._check_suspended()
         if not 1 <= len(role) <= ROLE_CHARS_MAX:
@@ -134,21 +134,22 @@ class OutputContext:
         output.messages.append(message)
 
     def _check_suspended(self) -> None:
-        """Raise Suspended once the step is: reading, logging and usage go on, and nothing else."""
+        """Raise Suspended if the step is suspended; reading, logging and usage are still allowed then."""
         if self._record.suspended:
             raise Suspended
 
     @property
     def _output(self) -> Output:
-        """The output of the call around, or of the attempt."""
+        """The output of the enclosing call, or of the attempt."""
         frame = frame_of(self._record)
         return self._record if frame is None or frame.output is None else frame.output
 
     async def save_messages(self) -> None:
-        """Store the appended messages at once: the next attempt has them, should this one die.
+        """Store the appended messages at once, so that the next attempt has them if this one dies.
 
-        Raises LeaseLost where the step is cancelled, Unavailable where no server answers; then the
-        messages stay with the step. They are never stored twice. Those of a call go with the call.
+        Raises LeaseLost if the step is cancelled. Raises Unavailable if no server answers; the
+        messages then stay with the step. Messages are never stored twice. Those of a call are
+        stored with the call.
         """
         self._check_suspended()
         async with self._saving:
@@ -176,12 +177,12 @@ class OutputContext:
         return batch
 
     async def conversation(self) -> AsyncIterator[Message]:
-        """Yield all messages of the task's attempts before this one, oldest first."""
+        """Yield all messages of the task's earlier attempts, oldest first."""
         for message in await self._whole_conversation():
             yield message
 
     def conversation_blocking(self) -> Sequence[Message]:
-        """Return all messages of the task's attempts before this one, to a synchronous function."""
+        """Return all messages of the task's earlier attempts, for a synchronous function."""
         return asyncio.run_coroutine_threadsafe(self._whole_conversation(), self._loop).result()
 
     async def _whole_conversation(self) -> Sequence[Message]:
@@ -191,7 +192,7 @@ class OutputContext:
         messages: list[types_pb2.Message] = []
         for message in await self._services.fetch_messages(self._assignment):
             if message.number == 1:
-                messages.clear()  # A task that a plan defines anew begins another conversation.
+                messages.clear()  # A task that a later plan redefines starts a new conversation.
             if message.number <= count:
                 messages.append(message)
         return [read(one, Message) for one in messages]

@@ -1,4 +1,4 @@
-"""The services of a transport for the steps that it brings: the runner and the contexts of steps call them."""
+"""The services that a transport offers to its steps: the runner and the steps' contexts call them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class StepServices(Protocol):
     """
 
     async def begin(self, assignment: worker_pb2.Assignment) -> None:
-        """Make it durable that an AT_MOST_ONCE step starts; return when it is.
+        """Report that an AT_MOST_ONCE step starts; return once that is durable.
 
-        Raises LeaseLost where the step must not start. Called at most once a step by the runner;
-        by functions with `manual_begin` as often as they like, so a second call returns at once.
+        Raises LeaseLost if the step must not start. The runner calls it at most once for a step.
+        Functions with `manual_begin` may call it several times; a second call returns at once.
         """
         ...
 
@@ -29,7 +29,7 @@ class StepServices(Protocol):
         progress: types_pb2.Payload | None,
         session: types_pb2.Session | None,
     ) -> None:
-        """Send the step's progress and session for a later attempt. None: unchanged. Never waits."""
+        """Send the step's progress and session (None: unchanged) for a later attempt. Never waits."""
         ...
 
     async def read_results(
@@ -37,21 +37,22 @@ class StepServices(Protocol):
     ) -> worker_pb2.ReadResultsResponse:
         """Return a page of results that the assignment lacks, as the RPC ReadResults does.
 
-        Waits for a server that is away as long as the lease lives. Raises LeaseLost when it doesn't.
+        Waits for an unreachable server as long as the lease lives. Raises LeaseLost when it ends.
         """
         ...
 
-    # Its journal.
+    # Journal.
 
     def record(
         self,
         assignment: worker_pb2.Assignment,
         recording: worker_pb2.Recording,
     ) -> asyncio.Future[worker_pb2.Recorded]:
-        """Write entries into the step's journal, or drop calls from it; the future resolves once that is durable.
+        """Write entries into the step's journal, or drop calls from it; return a future that
+        resolves once that is durable.
 
-        The recording names no lease yet.
-        Sent again until it is answered; given up only with the lease. With a lease that is LOST nothing was written.
+        The transport adds the lease. It repeats the recording until it is answered, and gives it up
+        only with the lease. If the answer's lease is LOST, nothing was written.
         """
         ...
 
@@ -60,23 +61,23 @@ class StepServices(Protocol):
     ) -> worker_pb2.JournalPage:
         """Return the part of the step's journal after the page token, as the RPC ReadJournal does.
 
-        Waits for a server that is away as long as the lease lives. Raises LeaseLost when it doesn't.
+        Waits for an unreachable server as long as the lease lives. Raises LeaseLost when it ends.
         """
         ...
 
-    # Its output.
+    # Output.
 
     def write(
         self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
     ) -> None:
         """Queue a line, or a chunk of the step's result, for the run's log.
 
-        Any thread may call. Never waits and never raises: entries without room are left out.
+        Any thread may call. Never waits and never raises; entries that don't fit are left out.
         """
         ...
 
     async def flush(self, assignment: worker_pb2.Assignment) -> None:
-        """Return when the step's log entries are stored, or can't be. Called before its outcome is sent."""
+        """Return once the step's log entries are stored, or can't be. Called before the outcome is sent."""
         ...
 
     async def save_messages(
@@ -85,10 +86,10 @@ class StepServices(Protocol):
         messages: Sequence[types_pb2.Message],
         after: int,
     ) -> None:
-        """Append to the task's conversation now; return when that is durable.
+        """Append to the task's conversation at once; return when that is durable.
 
-        `after`: how many the step has appended before, so that none is appended twice. Raises LeaseLost
-        where another worker has the step by now.
+        `after` is the number of messages that the step has appended before, so that none is
+        appended twice. Raises LeaseLost if another worker has the step.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Threads for synchronous functions.
 
-The threads of `concurrent.futures` are joined when the interpreter ends, so a function that never
-returns would keep a drained worker from ending; these are daemons. An exception comes back as a value,
-because a StopIteration set on a future of the event loop is never delivered.
+These are daemon threads. The threads of `concurrent.futures` are joined when the interpreter ends,
+so a function that never returns would keep a drained worker alive. An exception comes back as a
+value, because an event loop's future can't deliver a StopIteration.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 CallResult = tuple[object, BaseException | None]
-"""The value that a function returned, and the exception that it raised."""
+"""A function's return value, and the exception that it raised."""
 InThread = Callable[[Callable[[], object]], "asyncio.Future[CallResult]"]
-"""Calls a function in a thread; called on the event loop."""
+"""Calls a function in a thread; used on the event loop."""
 _Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[CallResult]", Callable[[], object]]
 
 
 class Threads:
-    """A pool of as many threads as were ever busy at once; the callers bound how many that is."""
+    """A pool that grows to as many threads as were ever busy at once; its callers limit that."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,7 +35,7 @@ class Threads:
         self._count = 0
 
     def call(self, function: Callable[[], object]) -> asyncio.Future[CallResult]:
-        """Call the function in a thread; return the future of its result."""
+        """Call the function in a thread; return a future of its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[CallResult] = loop.create_future()
         context = contextvars.copy_context()
@@ -50,7 +50,7 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Let the threads end, each when its function has."""
+        """End the threads, each after its function has ended."""
         with self._lock:
             for _ in range(self._count):
                 self._jobs.put(None)
@@ -64,7 +64,7 @@ class Threads:
                 self._idle += 1
             try:
                 loop.call_soon_threadsafe(_deliver, future, result)
-            except RuntimeError:  # The event loop is closed: nobody waits any more.
+            except RuntimeError:  # The event loop is closed, so nobody waits.
                 return
             del job, future, function, result
 
@@ -76,7 +76,7 @@ class WaitingThread:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
 
     def call(self, function: Callable[[], object]) -> asyncio.Future[CallResult]:
-        """Call the function in the waiting thread; called on the event loop, as that of Threads."""
+        """Call the function in the waiting thread; used on the event loop, like `Threads.call`."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[CallResult] = loop.create_future()
         context = contextvars.copy_context()
@@ -96,9 +96,10 @@ class WaitingThread:
 async def finished(
     future: asyncio.Future[CallResult], on_cancel: Callable[[], None] = lambda: None
 ) -> Any:
-    """Return what a function in a thread returned, or raise what it raised.
+    """Return or raise what a function in a thread returned or raised.
 
-    A function in a thread can't be cancelled: CancelledError is raised once it has ended, or at the second one.
+    A function in a thread can't be cancelled, so CancelledError is raised once it has ended, or at
+    the second cancellation.
     """
     try:
         value, error = await asyncio.shield(future)
@@ -112,7 +113,7 @@ async def finished(
 
 
 def whole(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; if it is a generator, run it to its end here, where it may wait."""
+    """Call a function; run a generator to its end here, in a thread where it may block."""
     value = function(*arguments)
     return list(value) if inspect.isgenerator(value) else value
 

@@ -1,4 +1,4 @@
-"""The way in which the asynchronous client makes its calls: over a channel of the running event loop."""
+"""Makes the asynchronous client's calls, over a channel of the running event loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stepwell_client.v1 import orchestrator_pb2_grpc
 
 
 class AsyncCaller(Caller):
-    """Sends calls of the Orchestrator service with await. The connection is opened at the first call."""
+    """Sends calls of the Orchestrator service with await. The first call opens the connection."""
 
     def __init__(
         self, connection: Connection, runtime: Runtime | None, *, reconnect_seconds: float | None
@@ -29,7 +29,7 @@ class AsyncCaller(Caller):
         self._methods_of: grpc.aio.Channel | None = None
 
     async def close(self) -> None:
-        """Close the connection. Calls in flight end; a later call opens another one."""
+        """Close the connection. Running calls end; a later call opens a new connection."""
         for channel in self._channels.take():
             await channel.close()
 

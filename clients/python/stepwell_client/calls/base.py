@@ -1,11 +1,10 @@
-"""The way in which calls are made: retries, request ids and pages, for both clients.
+"""Makes calls for both clients, with retries, request ids and pages.
 
-Each call is written once, as an async method. `Client` sends requests with await. `SyncClient` sends them
-in the caller's thread, so that its calls never wait for an event loop and run to their end at once.
-
-Commands carry a request id, so they may be repeated: the second request finds what the first has done. They go on
-for the client's `reconnect_seconds` while no server answers. A read, which its caller can make again at no cost, and
-a purge, whose second answer doesn't name what the first removed, end after a few attempts.
+Each call is written once, as an async method. `Client` sends requests with await. `SyncClient`
+sends them in the caller's thread, so that its coroutines never suspend. Commands have a request id,
+so they may be repeated: a second request finds what the first has done. They are repeated for the
+client's `reconnect_seconds` while no server answers. Reads are repeated a few times only. So is a
+purge, because its second answer would omit what the first removed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from stepwell_client.link.runtime import Runtime
 
 CALL_SECONDS = 30.0
 RECONNECT_SECONDS = 60.0
-"""The time that a watch, a wait, a start or a command tries to reach a server that doesn't answer."""
+"""The default time that a watch, a wait, a start or a command tries to reach a server."""
 
 T = TypeVar("T")
 
@@ -52,12 +51,12 @@ class Caller(ABC):
 
     @abstractmethod
     async def next_message(self, call: Any) -> Any:
-        """Return the next message of a stream; None: the stream is over."""
+        """Return the next message of a stream, or None at its end."""
         ...
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None:
-        """Do nothing for some seconds."""
+        """Wait some seconds."""
         ...
 
     async def call(
@@ -69,9 +68,9 @@ class Caller(ABC):
         repeat: bool = True,
         patience_seconds: float | None = 0.0,
     ) -> Any:
-        """Make a call; with `repeat` again, a few times, while the server is UNAVAILABLE.
+        """Make a call; with `repeat`, repeat it a few times while the server is UNAVAILABLE.
 
-        With `patience_seconds` for so long, and people are told; None: without end.
+        With `patience_seconds`, repeat it for that long (None: without limit) and log the outage.
         """
         outage = self.retries.outage(patience_seconds)
         renewed = False
@@ -90,7 +89,7 @@ class Caller(ABC):
             await self.sleep(pause)
 
     async def command(self, method: str, request: Any, run_id: str, options: CommandOptions) -> Any:
-        """Make a command's call: again while no server answers, as long as the client has patience."""
+        """Make a command's call, repeated while no server answers, as long as the client has patience."""
         request.run_id = run_id
         for name, value in options.items():
             setattr(request, name, value)
@@ -104,7 +103,7 @@ class Caller(ABC):
         field: str,
         convert: Callable[[Any], T],
     ) -> AsyncIterator[T]:
-        """Yield the items of a listing as records, page by page; the request is sent with each page's token."""
+        """Yield the items of a listing as records, page by page; each page's token is put into the request."""
         while True:
             page = await self.call(method, request)
             for item in getattr(page, field):

@@ -1,6 +1,6 @@
-"""Synchronous calls: the asynchronous ones, over a transport that sends in the caller's thread and never awaits anything.
+"""Synchronous calls: the asynchronous ones, over a transport that sends in the caller's thread.
 
-So each of them ends at its first step.
+That transport awaits nothing, so each coroutine ends at its first step.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BlockingCaller(Caller):
         *,
         reconnect_seconds: float | None,
     ) -> None:
-        """`channel`: one of the caller's, for tests."""
+        """`channel`: a channel of the caller, for tests."""
         super().__init__(connection, runtime or Runtime(), reconnect_seconds=reconnect_seconds)
         self._channels = CurrentChannel(
             connection, connection.sync_channel if channel is None else lambda: channel
@@ -54,7 +54,7 @@ class BlockingCaller(Caller):
 
     def close(self) -> None:
         """Close the connection."""
-        # grpc would wait for ever for a call that was interrupted while it was being made.
+        # grpc would wait without limit for a call that was interrupted while it was being made.
         for channel in self._channels.opened:
             closing = threading.Thread(target=channel.close, daemon=True)
             closing.start()
@@ -96,7 +96,7 @@ def finish(call: Coroutine[Any, Any, T]) -> T:
 
 
 def finish_each(items: AsyncIterator[T]) -> Iterator[T]:
-    """Yield the items of an iterator that awaits nothing; it is closed when this one is."""
+    """Yield the items of an iterator that awaits nothing; both are closed together."""
     try:
         while True:
             try:
@@ -128,7 +128,7 @@ class SyncWatch(Generic[Item, PositionT]):
         self.close()
 
     def close(self) -> None:
-        """End the stream. Another thread may do it: the loop ends."""
+        """End the stream. Another thread may call; the loop then ends."""
         self._watch.cancel()
 
     @property
@@ -138,12 +138,12 @@ class SyncWatch(Generic[Item, PositionT]):
 
     @property
     def position(self) -> PositionT:
-        """The position after the last item, with which another watch goes on: its `after`, or its `cursor`."""
+        """The position after the last item, from which another watch continues: as its `after`, or its `cursor`."""
         return self._watch.position
 
     @property
     def run(self) -> Run | None:
-        """The run as it ended; None before the end, and for watches of more than one run's events."""
+        """The run after its end; None before it, and for watches of more than one run's events."""
         return self._watch.run
 
     def __iter__(self) -> Iterator[Item]:
@@ -151,7 +151,7 @@ class SyncWatch(Generic[Item, PositionT]):
 
 
 class HasCalls(Protocol[CallsT_co]):
-    """A synchronous object over an asynchronous one with the same words."""
+    """A synchronous object over an asynchronous one with the same methods."""
 
     @property
     def calls(self) -> CallsT_co: ...

@@ -4,11 +4,12 @@
         run = await client.start("count words", input={"text": "a b a"})
         print(await run.result())
 
-A plural noun lists (`client.runs()`), a singular gives a handle (`client.run(run_id)`), a verb does something. What
-concerns one run stands on its handle alone, so that the client's own words are few and none takes a run's id.
+A plural noun lists (`client.runs()`), a singular noun gives a handle (`client.run(run_id)`), a verb
+does something.
 
-Calls that may be repeated are, while the server is UNAVAILABLE; commands carry a request id, so they
-may be. All errors are `StepwellClientError`.
+Methods about one run are on its handle only, so that the client has few methods and none takes a
+run's id. Calls are repeated while the server is UNAVAILABLE, if that is safe. Commands have a
+request id, which makes it safe. All errors are `StepwellClientError`.
 """
 
 from __future__ import annotations
@@ -46,17 +47,18 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
 class ServiceCalls:
-    """The calls of the Orchestrator service that concern no single run."""
+    """The calls of the Orchestrator service that don't concern a single run."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
-        """The way in which calls are made."""
+        """The object that makes the calls."""
 
     @takes(StartOptions)
     async def start(self, goal: str = "", **options: Unpack[StartOptions]) -> RunHandle:
-        """Start a run; return when its first commit is durable. Waits for a server that is coming up.
+        """Start a run; return when its first commit is durable. Waits for a server that is starting.
 
-        `goal`: in words; every step is shown it. What is left out, empty or None, the server chooses.
+        `goal` is text that every step is shown. The server chooses options that are left out, empty
+        or None.
         """
         request = start_request(goal, options, self.caller.runtime.new_id())
         wanted = options.get("server_seconds")
@@ -68,7 +70,7 @@ class ServiceCalls:
         return RunHandle(self.caller, run.id, run, response)
 
     def run(self, run_id: str) -> RunHandle:
-        """Return a handle of a run, without a call."""
+        """Return a handle of a run, without a call to the server."""
         return RunHandle(self.caller, run_id)
 
     @takes(ListOptions)
@@ -85,9 +87,9 @@ class ServiceCalls:
     def watch(self, cursor: str = "", **options: Unpack[WatchRunsOptions]) -> Watch[RunUpdate, str]:
         """Return the changes of all runs since a cursor.
 
-        An update with `deleted` has a `run_id` and no run. Deletions come whatever the filters: ignore ids that
-        you don't know. `cursor`: the `position` of an earlier watch, or `now`: from the next commit on. Empty: from
-        the oldest commit that is kept.
+        An update with `deleted` has a `run_id` and no run. Deletions pass all filters, so ignore
+        unknown ids. `cursor` is the `position` of an earlier watch, or `now` for the next commit
+        on, or empty for the oldest kept commit on.
         """
         found = RunsCursor(self.caller.retries, cursor, options)
         return Watch(self.caller, found, reader(RunUpdate))
@@ -100,18 +102,19 @@ class ServiceCalls:
     def workers(
         self, queue: str = "", *, run_id: str = "", with_input_schema: bool = False
     ) -> AsyncIterator[ConnectedWorker]:
-        """Yield the workers that are connected to any replica, by id.
+        """Yield the workers that are connected to any replica, in the order of their ids.
 
         Args:
             queue: Only those that serve it.
-            run_id: Only those that hold a step of this run, with these steps and how far they are.
-            with_input_schema: With the JSON schema of inputs that those connected to the server that answers gave.
+            run_id: Only those that hold steps of this run, with these steps and their progress.
+            with_input_schema: With the JSON schema of inputs, for workers that are connected to the
+                answering server.
         """
         request = pb.ListWorkersRequest(queue=queue, run_id=run_id, view=view_of(with_input_schema))
         return self.caller.pages("ListWorkers", request, "workers", reader(ConnectedWorker))
 
     async def queues(self) -> QueueList:
-        """Return the queues that have a limit, a worker or a run that waits, by name."""
+        """Return the queues that have a limit, a worker or a waiting run, by name."""
         queues: list[Queue] = []
         request, complete = pb.ListQueuesRequest(), True
         while True:
@@ -123,7 +126,7 @@ class ServiceCalls:
                 return QueueList(queues=tuple(queues), complete=complete)
 
     async def info(self) -> ServerInfo:
-        """Return what the server is, what it promises, what its limits are and who calls."""
+        """Return the server's version, durability and limits, and who the caller is to it."""
         return read(await self.caller.call("GetServerInfo", pb.GetServerInfoRequest()), ServerInfo)
 
 
@@ -144,19 +147,21 @@ class Client(ServiceCalls):
     ) -> None:
         """Prepare a connection; nothing is sent yet.
 
-        Files of TLS are read again when they have changed.
+        TLS files are read again when they have changed.
 
         Args:
-            target: `host:port`, `grpcs://host:port` or `unix:/path`; else $STEPWELL_TARGET, else 127.0.0.1:7878.
-            token: The token; else the content of `token_file`, else $STEPWELL_TOKEN, $STEPWELL_TOKEN_FILE,
-                else, for this machine, the file that a server of the same user mints.
+            target: `host:port`, `grpcs://host:port` or `unix:/path`; else $STEPWELL_TARGET, else
+                127.0.0.1:7878.
+            token: The token; else the content of `token_file`, else $STEPWELL_TOKEN,
+                $STEPWELL_TOKEN_FILE, else, on this machine, the file that a server of the same user
+                mints.
             token_file: The file that holds the token.
             credentials: gRPC's own credentials, instead of files.
-            reconnect_seconds: The time after which a watch, a wait, a start or a command gives up whose server
-                doesn't answer; None: never. Reads give up after a few attempts. A line in the log, of
-                `stepwell_client`, says at once that it waits for one.
-            runtime: Time and chance, for tests.
-            security: TLS, and what may be called without: see `Security`.
+            reconnect_seconds: The time after which a watch, a wait, a start or a command gives up
+                on a server that doesn't answer; None: never. Reads give up after a few attempts.
+                The logger `stepwell_client` reports such a wait at once.
+            runtime: Clock and random numbers, for tests.
+            security: TLS, and exceptions from it: see `Security`.
         """
         connection = Connection(
             target, token=token, token_file=token_file, credentials=credentials, **security
@@ -177,17 +182,17 @@ class Client(ServiceCalls):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. Calls in flight end; a later call opens another one."""
+        """Close the connection. Running calls end; a later call opens a new connection."""
         await self.caller.close()
 
     @property
     def connection(self) -> Connection:
-        """The target and what secures the connection to it."""
+        """The target with its TLS and token."""
         return self.caller.connection
 
     @property
     def runtime(self) -> Runtime:
-        """The client's time and chance."""
+        """The client's clock and random numbers."""
         return self.caller.runtime
 
     @property

@@ -1,7 +1,8 @@
-"""Positions of watches, without the network: what a message brings, and when to connect again.
+"""Positions of watches, without the network: the effect of a message, and when to reconnect.
 
-A watch is one stream after another. Its cursor moves with the items that were handed on, so the next
-stream begins right after them: nothing is lost, and duplicates are dropped. `Watch` reads the streams.
+A watch is a series of streams. Its cursor moves with the items that were returned, so the next
+stream begins right after them: nothing is lost, and duplicates are dropped. `Watch` reads the
+streams.
 """
 
 from __future__ import annotations
@@ -29,31 +30,31 @@ MessageT = TypeVar("MessageT")
 RequestT = TypeVar("RequestT")
 
 _BROKEN = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
-"""Codes of a connection that is reset in mid-message."""
+"""Codes of a connection that was reset within a message."""
 
 
 class WatchOptions(TypedDict, total=False):
     """Filters of a run's events, and how often an idle stream sends progress."""
 
     types: Iterable[EventType]
-    """Only events of these types; none: of all."""
+    """Only events of these types; none: of all types."""
     task_ids: Iterable[str]
-    """Only events about these tasks; none: about all, and about no task."""
+    """Only events about these tasks; none: about all tasks, and about none."""
     progress_interval: Span | None
-    """The interval at which an idle stream says how far it is; None: 15 s."""
+    """The interval at which an idle stream reports its position; None: 15 s."""
 
 
 class WatchRunsOptions(TypedDict, total=False):
     """Filters of the runs that are watched, and how often an idle stream sends progress."""
 
     pipeline: str
-    """Only runs of this kind."""
+    """Only runs of this pipeline."""
     statuses: Iterable[RunStatus]
-    """Only runs of these statuses; none: of all."""
+    """Only runs of these statuses; none: of all statuses."""
     labels: Mapping[str, str] | None
     """Only runs with all of these labels."""
     progress_interval: Span | None
-    """The interval at which an idle stream says how far it is; None: 15 s."""
+    """The interval at which an idle stream reports its position; None: 15 s."""
 
 
 class LogOptions(TypedDict, total=False):
@@ -64,13 +65,13 @@ class LogOptions(TypedDict, total=False):
     execution_id: str
     """Only entries of this attempt."""
     kinds: Iterable[LogKind]
-    """Only entries of these kinds; none: of all."""
+    """Only entries of these kinds; none: of all kinds."""
     progress_interval: Span | None
-    """The interval at which an idle stream says how far it is; None: 15 s."""
+    """The interval at which an idle stream reports its position; None: 15 s."""
 
 
 class Cursor(ABC, Generic[RequestT, MessageT, Item]):
-    """The position of a watch. A client reads streams and asks it what to do."""
+    """The position of a watch. A client reads streams, and the cursor tells it what to do."""
 
     method = ""
 
@@ -80,18 +81,18 @@ class Cursor(ABC, Generic[RequestT, MessageT, Item]):
         self._worked = False
         self._renewed = False
         self.over = False
-        """The watch has come to its end."""
+        """True once the watch has ended."""
         self.broken = False
-        """This stream is of no more use."""
+        """True once this stream can't be used any more."""
         self.received_at = retries.runtime.monotonic()
-        """The time of the last message by the runtime's clock; before the first one, that of the beginning."""
+        """The time of the last message by the runtime's clock; before the first one, the time of the start."""
         self.run: types_pb2.Run | None = None
-        """The run as it ended; None before the end, and for watches of more than one run's events."""
+        """The run after its end; None before it, and for watches of more than one run's events."""
 
     @property
     @abstractmethod
     def position(self) -> Any:
-        """The position after the last item, for another watch that goes on after it."""
+        """The position after the last item, from which another watch continues."""
 
     @abstractmethod
     def request(self) -> RequestT:
@@ -99,34 +100,34 @@ class Cursor(ABC, Generic[RequestT, MessageT, Item]):
 
     @abstractmethod
     def accept(self, message: MessageT) -> Sequence[Item]:
-        """Move on with a message; return its items that are new."""
+        """Take over a message; return its new items."""
 
     def opened(self) -> None:
         """Begin with another stream."""
         self.broken = False
 
     def lost(self, error: StepwellClientError | None) -> float:
-        """Return how many seconds to wait before the next stream; raise if there is to be none."""
+        """Return how many seconds to wait before the next stream; raise if there must be none."""
         if isinstance(error, Unauthenticated) and not self._renewed:
             self._renewed = self._retries.access.reload()
             if self._renewed:
                 return 0.0
         if error is not None and not _is_loss(error):
             raise error
-        # A server that isn't there may be coming up; one that breaks every stream may do so for ever.
+        # An unreachable server may be starting; one that breaks every stream may do so without end.
         patient = self._worked or isinstance(error, Unavailable)
         ended = Unavailable("it ends the watch again and again", reason="WATCH_ENDED")
         return self._outage.pause(error or ended, patient=patient)
 
     def _received(self) -> None:
-        """Count the stream as working."""
+        """Note that the stream works."""
         self._worked = True
         self._renewed = False
         self.received_at = self._retries.runtime.monotonic()
         self._outage.end()
 
     def _accept_end(self, reason: orchestrator_pb2.WatchEndReason, what: str) -> None:
-        """End the watch if it is FINISHED, raise if PURGED, else have it connect again."""
+        """End the watch if it is FINISHED, raise if PURGED, else reconnect."""
         if reason == orchestrator_pb2.WATCH_END_REASON_FINISHED:
             self.over = True
         elif reason == orchestrator_pb2.WATCH_END_REASON_PURGED:
@@ -158,7 +159,7 @@ class RunCursor(
         )
         self._complete = not self._request.types and not self._request.task_ids
         self.after = after
-        """The number of the last event that was handed on or filtered out."""
+        """The number of the last event that was returned or filtered out."""
 
     @property
     def position(self) -> int:
@@ -184,7 +185,7 @@ class RunCursor(
     def _accept_events(self, batch: orchestrator_pb2.EventBatch) -> Sequence[types_pb2.Event]:
         fresh = [event for event in batch.events if event.number > self.after]
         if self._complete and fresh and fresh[0].number != self.after + 1:
-            self.broken = True  # Something is missing: ask again from where we are.
+            self.broken = True  # Something is missing: ask again from here.
             return ()
         self._received()
         last = fresh[-1].number if fresh else 0
@@ -212,7 +213,7 @@ class RunsCursor(
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor
-        """The position, for another watch that goes on after it."""
+        """The position, from which another watch continues."""
 
     @property
     def position(self) -> str:
@@ -262,7 +263,7 @@ class LogCursor(
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor
-        """The position, for another call that goes on after it."""
+        """The position, from which another call continues."""
 
     @property
     def position(self) -> str:

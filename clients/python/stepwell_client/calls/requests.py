@@ -1,4 +1,4 @@
-"""Requests of the Orchestrator service, made from what a caller passes."""
+"""Makes requests of the Orchestrator service from a caller's arguments."""
 
 from __future__ import annotations
 
@@ -16,67 +16,67 @@ class StartOptions(TypedDict, total=False):
     """Options of a new run besides its goal. The server chooses those that are left out."""
 
     input: object
-    """The run's input: every step is shown it."""
+    """The run's input, which every step is shown."""
     pipeline: str
-    """The kind of run that this is an instance of."""
+    """The kind of run."""
     queue: str
-    """The queue where its steps wait for workers; else the pipeline's name, else `default`."""
+    """The queue in which its steps wait for workers; default: the pipeline's name, or else `default`."""
     plan: PlanLike | None
-    """A plan of the caller's: no PLAN step is run."""
+    """A plan, which replaces the PLAN step."""
     stages: Sequence[StepKind]
-    """With a plan: which of REFLECT and SYNTHESIZE the run has."""
+    """With a plan: the stages, of REFLECT and SYNTHESIZE, that the run has."""
     labels: Mapping[str, str] | None
-    """Words by which it is found again."""
+    """Labels by which the run can be found."""
     on_behalf_of: str
-    """The name, for people, of whom it is started for."""
+    """The name, for people, of whoever the run is started for."""
     max_iterations: int | None
-    """The most iterations; after these it ends, whatever the reflection says."""
+    """The most iterations, after which the run ends whatever the reflection decides."""
     max_parallel: int | None
     """The most tasks that are offered or leased at once."""
     priority: int
-    """Steps of a run with a higher one go first within a queue."""
+    """Within a queue, steps of a run with a higher priority go first."""
     no_progress_limit: int | None
-    """It pauses after so many iterations with the same plan and the same results; 0: never."""
+    """The run pauses after this many iterations with the same plan and results; 0: never."""
     worker_version: str
-    """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one; `any`: all."""
+    """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one, `any` all."""
     budget: Budget | None
-    """The limits at which it pauses."""
+    """The limits at which the run pauses."""
     step_retry: Retry | None
     """The retry policy of PLAN, REFLECT and SYNTHESIZE; tasks have their own."""
     step_timeout: Span | None
-    """The time limit of one attempt at these."""
+    """The time limit of one attempt at PLAN, REFLECT or SYNTHESIZE."""
     start_delay: Span | None
-    """The time from its start to the offer of its first step."""
+    """The time from the start to the offer of the first step."""
     request_id: str
-    """Identifies the request: sent again, it returns the same run. Made where it is left out."""
+    """Identifies the request: repeated, it returns the same run. Generated if left out."""
     validate_only: bool
     """Check everything and start nothing."""
     server_seconds: float | None
-    """The time to wait for a server that doesn't answer; None: the client's `reconnect_seconds`. `math.inf`: without
-    end."""
+    """The time to wait for a server that doesn't answer; None: the client's `reconnect_seconds`;
+    `math.inf`: without limit."""
 
 
 class ForkOptions(TypedDict, total=False):
     """Overrides for a fork; omitted fields are inherited from the run."""
 
     version: int
-    """The version of the run to fork; left out: its last one."""
+    """The version of the run to fork; default: its last one."""
     mode: ForkMode
-    """STRICT, the default: the plan is the one in force. PATCH: it may be another."""
+    """STRICT (the default): the plan in force is kept. PATCH: the plan may differ."""
     plan: PlanLike | None
-    """A plan instead of the one in force."""
+    """A plan that replaces the plan in force."""
     replan: bool
-    """Make another plan before anything else is done."""
+    """Make another plan first."""
     goal: str | None
     """Another goal."""
     input: object
     """Another input; None: the run's."""
     labels: Mapping[str, str] | None
-    """Added to the run's labels, or replacing them by key."""
+    """Labels that are added to the run's, or replace those of the same key."""
     queue: str
     """Another queue."""
     on_behalf_of: str
-    """The name, for people, of whom it is forked for."""
+    """The name, for people, of whoever the run is forked for."""
     max_iterations: int | None
     """Another limit of iterations."""
     max_parallel: int | None
@@ -86,22 +86,22 @@ class ForkOptions(TypedDict, total=False):
     budget: Budget | None
     """The fork's own budget."""
     worker_version: str
-    """As in `StartOptions`; left out: the run's."""
+    """As in `StartOptions`; default: the run's."""
     request_id: str
-    """Identifies the request: sent again, it returns the same fork. Made where it is left out."""
+    """Identifies the request: repeated, it returns the same fork. Generated if left out."""
 
 
 class CommandOptions(TypedDict, total=False):
     """Options of every command to a run."""
 
     reason: str
-    """The reason, for people; events and the run keep it."""
+    """The reason, for people, which events and the run keep."""
     on_behalf_of: str
-    """A name, for people, that stands beside the caller's own, which is the credential's."""
+    """A name, for people, besides the caller's own, which comes from the credential."""
     request_id: str
-    """Identifies the request: sent again, it finds what the first has done. Made where it is left out."""
+    """Identifies the request: repeated, it finds what the first has done. Generated if left out."""
     expected_version: int
-    """Change the run only at this version: raises VersionChanged at any other. 0: at any."""
+    """Change the run only at this version, or else raise VersionChanged. 0: at any version."""
     validate_only: bool
     """Check everything and change nothing."""
 
@@ -110,13 +110,13 @@ class ListOptions(TypedDict, total=False):
     """Filters of a list of runs; those that are left out match all."""
 
     statuses: Iterable[RunStatus]
-    """Only runs of these statuses; none: of all."""
+    """Only runs of these statuses; none: of all statuses."""
     pipeline: str
-    """Only runs of this kind."""
+    """Only runs of this pipeline."""
     queue: str
     """Only runs whose steps wait in this queue."""
     executor_id: str
-    """Only runs that this one started."""
+    """Only runs that this executor started."""
     labels: Mapping[str, str] | None
     """Only runs with all of these labels."""
     blocked_on: Iterable[BlockedKind]
@@ -126,7 +126,7 @@ class ListOptions(TypedDict, total=False):
     run_id_prefix: str
     """Only runs whose id begins with this."""
     page_size: int
-    """The number of runs that are read at once; left out: the server's choice."""
+    """The number of runs that are read at once; default: the server's."""
 
 
 class PurgeOptions(TypedDict, total=False):
@@ -137,23 +137,23 @@ class PurgeOptions(TypedDict, total=False):
     older_than: Span | None
     """Runs that ended at least so long ago."""
     pipeline: str
-    """Only runs of this kind."""
+    """Only runs of this pipeline."""
     max_runs: int
-    """The most that are removed, the oldest ends first; left out: 100."""
+    """The most runs that are removed, the earliest ended first; default: 100."""
     validate_only: bool
-    """Remove nothing: return which runs it would be."""
+    """Remove nothing; return the runs that would be removed."""
     on_behalf_of: str
-    """The name, for people, of whoever removes them."""
+    """The name, for people, of whoever removes the runs."""
 
 
 Resolution = Done | NotDone | Failure
-"""The fate of an execution whose outcome is unknown. A Failure: the effect took place, and the task failed."""
+"""The outcome of an execution that was unknown. A Failure: the effect took place, and the task failed."""
 
 
 def start_request(
     goal: str, options: StartOptions, request_id: str
 ) -> orchestrator_pb2.StartRunRequest:
-    """Return the request that starts a run; `request_id` is used where the options have none."""
+    """Return the request that starts a run; `request_id` is used if the options have none."""
     plan, budget, retry = options.get("plan"), options.get("budget"), options.get("step_retry")
     return orchestrator_pb2.StartRunRequest(
         pipeline_id=options.get("pipeline", ""),
@@ -193,7 +193,7 @@ def _worker_version(wanted: str) -> types_pb2.WorkerVersion | None:
 def fork_request(
     run_id: str, options: ForkOptions, request_id: str, *, validate_only: bool = False
 ) -> orchestrator_pb2.ForkRunRequest:
-    """Return the request that forks a run; `request_id` is used where the options have none."""
+    """Return the request that forks a run; `request_id` is used if the options have none."""
     plan, budget = options.get("plan"), options.get("budget")
     return orchestrator_pb2.ForkRunRequest(
         run_id=run_id,
@@ -246,7 +246,7 @@ def purge_request(options: PurgeOptions) -> orchestrator_pb2.PurgeRunsRequest:
 def resolve_request(
     execution_id: str, resolution: Resolution, call: str
 ) -> orchestrator_pb2.ResolveExecutionRequest:
-    """Return the request that settles an unknown outcome."""
+    """Return the request that resolves an unknown outcome."""
     request = orchestrator_pb2.ResolveExecutionRequest(
         execution_id=execution_id, finding=types_pb2.FINDING_DONE, call=call
     )

@@ -1,7 +1,7 @@
 """The handle of a run: every call about one run, once, with records.
 
-The events of a run, and of a removed run the server's log, name the caller of each command by its credential;
-`on_behalf_of` is a name that stands beside it.
+A run's events name the caller of each command by its credential, and `on_behalf_of` beside it. For
+a removed run the server's log does.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from stepwell_client.v1 import types_pb2
 
 WAIT_SLICE_SECONDS = 60.0
 NOTICE_SECONDS = 10.0
-"""A run that has waited for somebody so long is logged."""
+"""The time after which a run that waits for somebody is logged."""
 FETCH_IDS_MAX = 4
-"""Results asked for together when they came by reference: one message surely holds as many."""
+"""Results by reference that are asked for together: the most that surely fit into one message."""
 MESSAGES_PAGE_SIZE = 100
 JOURNAL_POLL_SECONDS = 0.5
-"""The pause between two reads of a journal that is followed."""
+"""The pause between two reads of a followed journal."""
 
 T = TypeVar("T")
 
@@ -60,12 +60,12 @@ _log = logging.getLogger("stepwell_client")
 
 
 def view_of(full: bool) -> types_pb2.View:
-    """Return the view of a read that is, or isn't, to return all of what it lists."""
+    """Return the view for a read with or without full details."""
     return types_pb2.VIEW_FULL if full else types_pb2.VIEW_BASIC
 
 
 class RunHandle:
-    """A run and the way to the server: what concerns one run stands here."""
+    """A run, with the calls that concern it."""
 
     def __init__(
         self,
@@ -75,10 +75,10 @@ class RunHandle:
         response: ProtoMessage | None = None,
     ) -> None:
         self.caller = caller
-        """The way in which calls are made."""
+        """The object that makes the calls."""
         self.id = run_id
         self.snapshot = snapshot
-        """The run as it was last read; None: not yet."""
+        """The run as last read, or None."""
         self.response = response
         """The protocol's answer to the start, the fork or the last command of this handle; None: there was none.
 
@@ -89,28 +89,28 @@ class RunHandle:
 
     @property
     def status(self) -> RunStatus:
-        """The run's status as it was last read."""
+        """The run's status as last read."""
         return RunStatus.UNSPECIFIED if self.snapshot is None else self.snapshot.status
 
     @property
     def created(self) -> bool:
-        """True: this start or fork made it; False: the request came before, or was only validated."""
+        """True if this start or fork created the run; False if an earlier request did, or it was only validated."""
         return getattr(self.response, "created", False)
 
     @property
     def changed(self) -> bool:
-        """True: the last command changed the run; False: the run was so already."""
+        """True if the last command changed the run; False if the run was in that state already."""
         return getattr(self.response, "changed", False)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Notes on what the caller of a fork may not expect of it; empty but for a fork that this call made."""
+        """Warnings about a fork that this call made."""
         return tuple(getattr(self.response, "warnings", ()))
 
     # Reads.
 
     async def get(self, *, version: int = 0) -> Run:
-        """Return the run as of its last commit, or as of that version."""
+        """Return the run as of its last commit, or as of this version."""
         request = pb.GetRunRequest(run_id=self.id, version=version)
         run = read((await self.caller.call("GetRun", request)).run, Run)
         if not version:
@@ -122,13 +122,13 @@ class RunHandle:
 
         Args:
             full_specs: Read prompts and inputs, too.
-            version: The tasks as of this version of the run; 0: as they stand.
+            version: The tasks as of this version of the run; 0: the current tasks.
         """
         request = pb.ListTasksRequest(run_id=self.id, view=view_of(full_specs), version=version)
         return self.caller.pages("ListTasks", request, "tasks", read_task)
 
     def executions(self, *, task_id: str = "") -> AsyncIterator[Execution]:
-        """Yield every attempt at every step, or at one task, in the order in which they were offered."""
+        """Yield every attempt at every step, or at one task, in the order of their offers."""
         request = pb.ListExecutionsRequest(run_id=self.id, task_id=task_id)
         return self.caller.pages("ListExecutions", request, "executions", reader(Execution))
 
@@ -138,7 +138,7 @@ class RunHandle:
         return self.caller.pages("ListPlans", request, "plans", reader(PlanRevision))
 
     def checkpoints(self) -> AsyncIterator[Checkpoint]:
-        """Yield the run's named checkpoints, oldest first, each with the run as of then."""
+        """Yield the run's named checkpoints, oldest first, each with the run at that version."""
         request = pb.ListCheckpointsRequest(run_id=self.id)
         return self.caller.pages("ListCheckpoints", request, "checkpoints", reader(Checkpoint))
 
@@ -163,14 +163,14 @@ class RunHandle:
         values: bool = False,
         follow: bool = False,
     ) -> AsyncIterator[JournalEntry]:
-        """Yield what the calls within the run's steps wrote, in the order in which they did.
+        """Yield the journal entries of calls within the run's steps, in the order of writing.
 
         Args:
             task_id: Only this task, as the plan in force defines it.
             journal: Only the journal of this name.
             execution_id: Only this attempt.
             values: Read the values, too.
-            follow: Go on until the run has ended.
+            follow: Continue until the run has ended.
         """
         request = pb.ListJournalRequest(
             run_id=self.id,
@@ -194,7 +194,7 @@ class RunHandle:
                 await self.caller.sleep(JOURNAL_POLL_SECONDS)
 
     async def transcript(self, execution_id: str) -> Transcript:
-        """Return what an execution recorded of its work with a model: `ctx.record(…)`."""
+        """Return the prompt and response that an execution recorded by `ctx.record(…)`."""
         prompt, response = b"", b""
         request = pb.ReadTranscriptRequest(run_id=self.id, execution_id=execution_id)
         while True:
@@ -208,7 +208,7 @@ class RunHandle:
     async def results(
         self, *, task_ids: Sequence[str] = (), execution_ids: Sequence[str] = ()
     ) -> RunResults:
-        """Return the run's own result and those of its tasks, or of those asked for."""
+        """Return the run's own result and those of its tasks, or only the requested ones."""
         own: pb.Result | None = None
         results: list[pb.Result] = []
         request = pb.ListResultsRequest(
@@ -222,7 +222,7 @@ class RunHandle:
             request.page_token = page.next_page_token
             if not request.page_token:
                 break
-        # Large results come by reference and are fetched by themselves.
+        # Large results come by reference and are fetched separately.
         absent = [one for one in (own, *results) if one is not None and one.by_reference]
         payloads = await self.payloads(list(dict.fromkeys(one.execution_id for one in absent)))
         for result in absent:
@@ -235,7 +235,7 @@ class RunHandle:
         )
 
     async def payloads(self, execution_ids: Sequence[str]) -> dict[str, Payload]:
-        """Return the bytes of results by execution id, however large they are together."""
+        """Return the bytes of results by execution id, whatever their total size."""
         payloads: dict[str, Payload] = {}
         starts = range(0, len(execution_ids), FETCH_IDS_MAX)
         groups = [list(execution_ids[n : n + FETCH_IDS_MAX]) for n in starts]
@@ -257,10 +257,10 @@ class RunHandle:
     @overload
     async def result(self, kind: Any = Any) -> Any: ...
     async def result(self, kind: Any = Any) -> Any:
-        """Wait for the end and return the run's result, decoded as the type wants it.
+        """Wait for the end and return the run's result, decoded as `kind`.
 
-        That is its synthesis; without one, a dict of its tasks' results. Raises RunFailed where it
-        ended FAILED or CANCELLED.
+        The result is that of its synthesis or, without one, a dict of its tasks' results. Raises
+        RunFailed if the run ended FAILED or CANCELLED.
         """
         run = await self.wait()
         if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
@@ -274,11 +274,11 @@ class RunHandle:
     async def wait(
         self, timeout_seconds: float | None = None, *, until: Collection[RunStatus] = ()
     ) -> Run:
-        """Wait until the run has ended, has one of these statuses, or the time is over; return it: see its status.
+        """Wait until the run has ended, has one of these statuses, or the time is over; return the run.
 
-        A server that doesn't answer is waited for, as long as the client has patience. A run that
-        meanwhile waits for somebody is logged, as a warning of `stepwell_client`, after 10 s and then
-        ever more rarely.
+        Waits for a server that doesn't answer, as long as the client has patience. A run that waits
+        for somebody is logged as a warning of `stepwell_client`, after 10 s and then ever more
+        rarely.
         """
         if not until:
             self.snapshot = await self._wait_for_end(timeout_seconds)
@@ -316,7 +316,7 @@ class RunHandle:
                 _log.warning("run %s %s", self.id, why)
 
     async def next_question(self) -> Question | None:
-        """Wait until the run asks something, and return its oldest open question; None: it has ended."""
+        """Wait until the run asks something, and return its oldest open question; None if the run has ended."""
         while True:
             run = await self.get()
             async for one in self.questions():
@@ -329,7 +329,7 @@ class RunHandle:
     async def _follow(
         self, run: Run, reached: Callable[[Event], bool], timeout_seconds: float | None = None
     ) -> None:
-        """Read the run's events from where it stands, until one is reached, it has ended or the time is over."""
+        """Read the run's next events until one is `reached`, the run has ended, or the time is over."""
         cursor = RunCursor(self.caller.retries, self.id, run.last_event, WatchOptions())
         watch: Watch[Event, int] = Watch(self.caller, cursor, self._event, timeout_seconds)
         async with watch as events:
@@ -344,7 +344,7 @@ class RunHandle:
     def watch(self, after: int = 0, **options: Unpack[WatchOptions]) -> Watch[Event, int]:
         """Return the run's events from the one after `after`, each once, until it has ended.
 
-        `after`: the number of the last event that is not wanted, such as an earlier watch's `position`.
+        `after` is the number of the last event to leave out, such as an earlier watch's `position`.
         """
         cursor = RunCursor(self.caller.retries, self.id, after, options)
         return Watch(self.caller, cursor, self._event)
@@ -355,7 +355,7 @@ class RunHandle:
     ) -> Watch[LogEntry, str]:
         """Return the log entries of the run's steps, in order; with `follow` also later ones, until it ends.
 
-        `cursor`: the `position` of an earlier call, to go on after it.
+        `cursor` is the `position` of an earlier call, to continue after it.
         """
         found = LogCursor(self.caller.retries, self.id, cursor, options, follow=follow)
         return Watch(self.caller, found, reader(LogEntry))
@@ -363,7 +363,7 @@ class RunHandle:
     # Commands.
 
     async def _command(self, method: str, request: Any, options: CommandOptions) -> Run:
-        """Make a command's call; hold its answer and, unless it only validates, the run."""
+        """Make a command's call; keep its answer and, unless it only validates, the run."""
         response = await self.caller.command(method, request, self.id, options)
         self.response = response
         run = read(response.run, Run)
@@ -373,10 +373,10 @@ class RunHandle:
 
     @takes(CommandOptions)
     async def resume(self, *, retry_failed: bool = True, **options: Unpack[CommandOptions]) -> Run:
-        """Make a PAUSED or FAILED run go on from its last checkpoint.
+        """Continue a PAUSED or FAILED run from its last checkpoint.
 
-        Without `retry_failed` failed tasks stay as they are. Of a run that a task failed, what depends on it
-        is skipped, the rest runs, and then the run fails with that failure.
+        Without `retry_failed`, failed tasks stay failed. If one of them failed the run, its
+        dependents are skipped, the other tasks run, and then the run fails with that failure.
         """
         request = pb.ResumeRunRequest(leave_failed=not retry_failed)
         return await self._command("ResumeRun", request, options)
@@ -393,16 +393,16 @@ class RunHandle:
 
     @takes(CommandOptions)
     async def stop(self, **options: Unpack[CommandOptions]) -> Run:
-        """End the run after the iteration in progress, as though it were the last."""
+        """End the run after the iteration in progress, as if it were the last."""
         return await self._command("StopRun", pb.StopRunRequest(), options)
 
     @takes(CommandOptions)
     async def retry_task(
         self, task_id: str, *, fresh: bool = False, **options: Unpack[CommandOptions]
     ) -> Run:
-        """Run a FAILED or SKIPPED task again, or one that waits for its back-off now.
+        """Run a FAILED or SKIPPED task again, or end a task's back-off now.
 
-        `fresh`: it makes the calls of its journal again, except AT_MOST_ONCE ones.
+        With `fresh` it repeats the calls in its journal, except AT_MOST_ONCE calls.
         """
         request = pb.RetryTaskRequest(task_id=task_id, fresh=fresh)
         return await self._command("RetryTask", request, options)
@@ -411,7 +411,7 @@ class RunHandle:
     async def skip_task(
         self, task_id: str, *, skip_dependents: bool = False, **options: Unpack[CommandOptions]
     ) -> Run:
-        """Settle a task as SKIPPED, whatever it is doing; tasks that depend on it go on without."""
+        """Settle a task as SKIPPED, whatever it is doing; dependent tasks continue without it."""
         request = pb.SkipTaskRequest(task_id=task_id, skip_dependents=skip_dependents)
         return await self._command("SkipTask", request, options)
 
@@ -419,7 +419,7 @@ class RunHandle:
     async def raise_budget(
         self, budget: Budget, *, resume: bool = True, **options: Unpack[CommandOptions]
     ) -> Run:
-        """Set new, higher limits; a limit of 0 stays as it was. A run that is PAUSED for them goes on."""
+        """Set new, higher limits; 0 leaves a limit unchanged. Continues a run that is PAUSED for its budget."""
         request = pb.RaiseBudgetRequest(budget=budget.message(), stay_paused=not resume)
         return await self._command("RaiseBudget", request, options)
 
@@ -432,11 +432,12 @@ class RunHandle:
         call: str = "",
         **options: Unpack[CommandOptions],
     ) -> Run:
-        """Settle an execution whose outcome is unknown.
+        """Resolve an execution whose outcome is unknown.
 
-        Done: the task is completed, with that value. NotDone: it is run again. A Failure: its effect
-        took place and it failed for good. With the `call` within a step of which nobody knows what became: Done is
-        the call's value, and with NotDone it may run again; either way the step goes on.
+        Done completes the task with that value, NotDone runs it again, and a Failure says that its
+        effect took place and it failed for good. With `call`, a call within the step whose outcome
+        is unknown is resolved: Done has the call's value, and NotDone lets it run again. The step
+        then continues.
         """
         request = resolve_request(execution_id, resolution, call)
         if not options.get("reason"):
@@ -454,7 +455,7 @@ class RunHandle:
     ) -> Run:
         """Answer the run's question, once; its task goes on with the answer.
 
-        `replan`: have the run make another plan before anything else is dispatched; its planner is
+        With `replan` the run makes another plan before anything else is dispatched; its planner is
         shown the `reason`.
         """
         answer = encode(value) or _NULL
@@ -462,8 +463,8 @@ class RunHandle:
         return await self._command("AnswerQuestion", request, options)
 
     async def delete(self, *, on_behalf_of: str = "") -> None:
-        """Remove the run, which has ended, with all that belongs to it."""
-        # Not repeated: the second answer would be NOT_FOUND, whoever removed the run.
+        """Remove the run, which must have ended, with all its data."""
+        # Not repeated, because the second answer would be NOT_FOUND, whoever removed the run.
         request = pb.DeleteRunRequest(run_id=self.id, on_behalf_of=on_behalf_of)
         await self.caller.call("DeleteRun", request, repeat=False)
 
@@ -484,7 +485,7 @@ class RunHandle:
 
 
 def _standstill(run: Run) -> str:
-    """Return what a run waits for that doesn't come by itself, and what to do; empty: nothing."""
+    """Return what a run waits for that needs somebody to act, and what to do; empty if nothing."""
     if run.status == RunStatus.PAUSED:
         return f"is paused{f': {run.reason}' if run.reason else ''}; resume it, or stop waiting"
     if run.blocked_on == BlockedKind.QUESTION:

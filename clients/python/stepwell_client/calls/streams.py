@@ -23,7 +23,8 @@ PositionT = TypeVar("PositionT")
 class Watch(Generic[Item, PositionT]):
     """Events, updates or log entries, one by one, over as many streams as needed. Iterate it once.
 
-    Leaving the loop ends the stream; as a context manager it ends for certain, and at once.
+    Leaving the loop ends the stream. Used as a context manager, the watch ends it reliably and at
+    once.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Watch(Generic[Item, PositionT]):
         convert: Callable[[Any], Item],
         timeout_seconds: float | None = None,
     ) -> None:
-        """`convert` makes an item of a message. `timeout_seconds`: it ends after that time, whatever comes."""
+        """`convert` makes an item of a message. The watch ends after `timeout_seconds`."""
         self.cursor = cursor
         """The state of the watch: the position, and the time of the last message."""
         self._caller = caller
@@ -44,12 +45,12 @@ class Watch(Generic[Item, PositionT]):
 
     @property
     def position(self) -> PositionT:
-        """The position after the last item, with which another watch goes on: its `after`, or its `cursor`."""
+        """The position after the last item, from which another watch continues: as its `after`, or its `cursor`."""
         return self.cursor.position
 
     @property
     def run(self) -> Run | None:
-        """The run as it ended; None before the end, and for watches of more than one run's events."""
+        """The run after its end; None before it, and for watches of more than one run's events."""
         run = self.cursor.run
         return None if run is None else read(run, Run)
 
@@ -65,18 +66,19 @@ class Watch(Generic[Item, PositionT]):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End the stream: one that is merely dropped would stay on the server."""
+        """End the stream. A stream that is only dropped would stay on the server."""
         self.cancel()
 
     def cancel(self) -> None:
-        """End the stream, also from another thread where the client is a synchronous one."""
+        """End the stream; with a synchronous client also from another thread."""
         self._closed = True
         call = self._call
         if call is not None:
             call.cancel()
 
     async def __aiter__(self) -> AsyncIterator[Item]:
-        # A generator: when a loop is left, the interpreter closes it, and with it the stream.
+        # A generator: when a loop is left, the interpreter closes the generator and thereby the
+        # stream.
         cursor, caller = self.cursor, self._caller
         now = caller.runtime.monotonic
         limit = self._timeout_seconds
@@ -89,7 +91,7 @@ class Watch(Generic[Item, PositionT]):
             loss: StepwellClientError | None = None
             call = self._call = caller.open_stream(cursor, left)
             try:
-                # Another thread may have closed it while the stream was opened.
+                # Another thread may have closed the watch while the stream was opened.
                 while not (cursor.over or cursor.broken or self._closed):
                     message = await caller.next_message(call)
                     if message is None:

@@ -4,7 +4,7 @@
         run = client.start("count words", input={"text": "a b a"})
         print(run.result())
 
-It has the words of `Client`, without `await`.
+It has the methods of `Client`, without `await`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _starting(
 
 
 class SyncRunHandle:
-    """A run and the way to the server: what concerns one run stands here."""
+    """A run, with the calls that concern it."""
 
     def __init__(self, handle: RunHandle) -> None:
         self.calls = handle
@@ -68,32 +68,32 @@ class SyncRunHandle:
 
     @property
     def snapshot(self) -> Run | None:
-        """The run as it was last read; None: not yet."""
+        """The run as last read, or None."""
         return self.calls.snapshot
 
     @property
     def response(self) -> ProtoMessage | None:
-        """The protocol's answer to the start, the fork or the last command of this handle; None: there was none."""
+        """The protocol's answer to this handle's start, fork or last command, or None."""
         return self.calls.response
 
     @property
     def status(self) -> RunStatus:
-        """The run's status as it was last read."""
+        """The run's status as last read."""
         return self.calls.status
 
     @property
     def created(self) -> bool:
-        """True: this start or fork made it; False: the request came before, or was only validated."""
+        """True if this start or fork created the run; False if an earlier request did, or it was only validated."""
         return self.calls.created
 
     @property
     def changed(self) -> bool:
-        """True: the last command changed the run; False: the run was so already."""
+        """True if the last command changed the run; False if the run was in that state already."""
         return self.calls.changed
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Notes on what the caller of a fork may not expect of it; empty but for a fork that this call made."""
+        """Warnings about a fork that this call made."""
         return self.calls.warnings
 
     get = blocking(RunHandle.get)
@@ -144,7 +144,7 @@ class SyncClient:
         runtime: Runtime | None = None,
         **security: Unpack[Security],
     ) -> None:
-        """Take the same as Client, and for tests a channel of the caller's."""
+        """Take the arguments of Client, and for tests a channel."""
         self.connection = Connection(
             target, token=token, token_file=token_file, credentials=credentials, **security
         )
@@ -170,7 +170,7 @@ class SyncClient:
         self._caller.close()
 
     def run(self, run_id: str) -> SyncRunHandle:
-        """Return a handle of a run, without a call."""
+        """Return a handle of a run, without a call to the server."""
         return SyncRunHandle(self.calls.run(run_id))
 
     start = _starting(ServiceCalls.start)

@@ -1,1 +1,1 @@
-"""The connection to a server: its address, its errors, when to try again; and the clock."""
+"""The connection to a server: its address, its errors and retries, and the clock."""

@@ -1,4 +1,4 @@
-"""Waiting times between attempts, and how many attempts there are."""
+"""Waiting times between attempts, and the number of attempts."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from stepwell_client.link.runtime import Chance
 
 @dataclass(slots=True)
 class Backoff:
-    """A back-off with full jitter: any time from 0 to a bound that doubles with each failure.
+    """A back-off with full jitter: a random time from 0 to a bound that doubles with each failure.
 
-    Full jitter spreads callers over the whole span after an outage, instead of all at once.
+    Full jitter spreads callers over the whole span after an outage.
     """
 
     base_seconds: float
     """The bound after the first failure."""
     cap_seconds: float
-    """The bound grows no further than this."""
+    """The highest bound."""
     attempts_max: int = 0
-    """0: no limit."""
+    """The most attempts; 0: no limit."""
 
     def seconds(self, runtime: Chance, failures: int) -> float:
-        """Return how many seconds to wait after so many failures in a row."""
+        """Return how many seconds to wait after `failures` failures in a row."""
         doublings = min(max(failures, 1) - 1, 30)
         return runtime.random() * min(self.cap_seconds, self.base_seconds * 2.0**doublings)
 

@@ -1,8 +1,9 @@
 """Targets, tokens, TLS and channels: the server's address, and the credentials for it.
 
-A server mints a token into a file that only its user can read; programs of the same user read it from
-there. So nothing needs to be configured on one machine, and nothing is open either. Another machine is
-called by TLS and with a token that was named for it, or by the one switch that says that neither is wanted.
+A server writes a token into a file that only its user can read, and programs of the same user read
+it from there. One machine thus needs no configuration, and its server is still protected. Another
+machine is called by TLS and with a token that was given for it, unless `insecure_allow_remote` is
+set.
 """
 
 from __future__ import annotations
@@ -43,34 +44,37 @@ ChannelT = TypeVar("ChannelT", grpc.Channel, grpc.aio.Channel)
 
 
 class Security(TypedDict, total=False):
-    """Options that secure a connection. What is left out or None comes from the environment, `STEPWELL_TLS_CA` and so on."""
+    """Options that secure a connection. The environment (`STEPWELL_TLS_CA` and so on) supplies
+    those that are left out or None.
+    """
 
     tls_ca: str | Path | None
-    """The file of the authority that signed the server's certificate. Any file here means TLS; without this
-    one, as in `grpcs://HOST:PORT` alone, the public authorities are trusted that grpcio brings."""
+    """The file of the authority that signed the server's certificate. Any file here means TLS.
+    Without this one (or with `grpcs://HOST:PORT` alone), grpcio's public authorities are trusted.
+    """
     tls_cert: str | Path | None
-    """The file of a certificate of one's own, for servers that ask for one."""
+    """The file of a client certificate, for servers that ask for one."""
     tls_key: str | Path | None
-    """The file of its key."""
+    """The file of the client certificate's key."""
     tls_name: str | None
-    """The name in the server's certificate, where it isn't the address's; needed for several addresses."""
+    """The name in the server's certificate, if it isn't the address's; required with several addresses."""
     insecure_allow_remote: bool | None
-    """Call other machines also without TLS or without a token. Whoever is on the way can read all."""
+    """Allow calls to other machines without TLS or without a token. Anyone on the network path can read them."""
 
 
 def default_token_file(environ: Mapping[str, str] | None = None) -> Path:
     """Return the file where a server of the same user mints its token: `~/.local/state/stepwell/token`."""
     environ = os.environ if environ is None else environ
     named = Path(environ.get("XDG_STATE_HOME", ""))
-    # The XDG base directory specification wants relative paths to be ignored.
+    # The XDG base directory specification ignores a relative path.
     state = named if named.is_absolute() else Path("~/.local/state").expanduser()
     return state / "stepwell" / "token"
 
 
 def is_local(target: str) -> bool:
-    """Return whether bytes sent to the target never leave this machine.
+    """Return whether bytes that are sent to the target stay on this machine.
 
-    `ipv4:HOST:PORT,HOST:PORT` names several servers: each of them must be here.
+    `ipv4:HOST:PORT,HOST:PORT` names several servers, all of which must be here.
     """
     if target.startswith(_LOCAL_SCHEMES):
         return True
@@ -86,7 +90,7 @@ def _is_local_address(address: str) -> bool:
 
 
 class Access:
-    """A token, or the file that it is read from; without both, calls carry no token."""
+    """A token, or the file that it is read from. Without both, calls have no token."""
 
     def __init__(self, token: str | None, path: Path | None) -> None:
         self._path = path
@@ -95,15 +99,15 @@ class Access:
             self.reload()
 
     def __repr__(self) -> str:
-        return f"Access(path={self._path!r})"  # Never the token.
+        return f"Access(path={self._path!r})"  # Never shows the token.
 
     @property
     def has_token(self) -> bool:
-        """True if there is a token to be sent."""
+        """True if there is a token to send."""
         return bool(self._token)
 
     def reload(self) -> bool:
-        """Read the file again, as after a refusal; return whether the token has changed."""
+        """Read the file again, for example after a refusal; return whether the token has changed."""
         if self._path is None:
             return False
         try:
@@ -123,7 +127,7 @@ class Access:
 
 
 class Connection:
-    """A target with its credentials; makes channels, holds none."""
+    """A target with its credentials. Makes channels without keeping them."""
 
     keepalive_ms = 20_000
     keepalive_timeout_ms = 10_000
@@ -138,10 +142,11 @@ class Connection:
         environ: Mapping[str, str] | None = None,
         **security: Unpack[Security],
     ) -> None:
-        """`credentials`: channel credentials of the caller's own making, instead of TLS by files.
+        """`credentials` are channel credentials made by the caller, instead of TLS by files.
 
         Raises:
-            Misconfigured: a file can't be used, or the target is on another machine and TLS or a token is
+            Misconfigured: a file can't be used, or the target is on another machine and TLS or a
+                token is
                 missing.
         """
         environ = os.environ if environ is None else environ
@@ -170,22 +175,23 @@ class Connection:
 
     @property
     def authority(self) -> Path | None:
-        """The file of the authority that certificates are checked by; None: the public ones, or there is no TLS."""
+        """The file of the authority that certificates are verified by; None: the public authorities, or no TLS."""
         return self._tls.authority if self._tls is not None else None
 
     @property
     def generation(self) -> int:
-        """A number that grows when the TLS files have changed: channels that were opened before are outdated."""
+        """A number that grows when the TLS files have changed; channels opened before are outdated."""
         return self._tls.generation() if self._tls is not None else 0
 
     def options(self) -> list[tuple[str, int | str]]:
-        """Return the channel's options; none is left to a default."""
+        """Return the channel's options, none of which is left to a default."""
         return [
             ("grpc.max_send_message_length", SEND_BYTES_MAX),
             ("grpc.max_receive_message_length", RECEIVE_BYTES_MAX),
             ("grpc.keepalive_time_ms", self.keepalive_ms),
             ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
-            # The time-out above is the kernel's; a frozen server, whose kernel goes on answering, has this one.
+            # The time-out above is the kernel's. This one detects a frozen server whose kernel
+            # still answers.
             ("grpc.http2.ping_timeout_ms", self.keepalive_timeout_ms),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
@@ -193,10 +199,11 @@ class Connection:
             ("grpc.initial_reconnect_backoff_ms", 50),
             ("grpc.min_reconnect_backoff_ms", 1_000),
             ("grpc.max_reconnect_backoff_ms", 200),
-            # Retries are ours: they know which calls may be repeated.
+            # The client retries instead, because it knows which calls may be repeated.
             ("grpc.enable_retries", 0),
             ("grpc.service_config_disable_resolution", 1),
-            # Two channels to one target are two connections: heartbeats don't queue behind results.
+            # Two channels to one target are two connections, so that heartbeats don't queue behind
+            # results.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_http_proxy", 0 if is_local(self.target) else 1),
             ("grpc.primary_user_agent", "stepwell-client"),
@@ -222,9 +229,9 @@ class Connection:
 
 
 class CurrentChannel(Generic[ChannelT]):
-    """A channel that is opened at its first use, and anew once the TLS files have changed. Any thread may use it.
+    """A channel that is opened at its first use, and again when the TLS files have changed. Any thread may use it.
 
-    Calls that are under way go on over the channel before, which is kept until the next change.
+    Running calls continue on the previous channel, which is kept until the next change.
     """
 
     def __init__(self, connection: Connection, opens: Callable[[], ChannelT]) -> None:
@@ -245,7 +252,7 @@ class CurrentChannel(Generic[ChannelT]):
 
     @property
     def opened(self) -> tuple[ChannelT, ...]:
-        """The channels that are open, or were closed by the caller, who may do that at the end."""
+        """The open channels, including any that the caller closed at the end."""
         return tuple(self._channels)
 
     def take(self) -> tuple[ChannelT, ...]:
@@ -259,7 +266,7 @@ def _dialed(target: str) -> str:
     """Return the target as gRPC wants it.
 
     Raises:
-        Misconfigured: it begins with `grpcs://` and what follows is no HOST:PORT, or several that are names.
+        Misconfigured: after `grpcs://` there is no HOST:PORT, or several that are names.
     """
     if not target.startswith(SECURE_SCHEME):
         return target
@@ -284,7 +291,7 @@ def _dialed(target: str) -> str:
 
 
 def _find_tls(target: str, security: Security, environ: Mapping[str, str]) -> ClientTls | None:
-    """Return the TLS of a target: by files or by its scheme; None: none, as with every Unix socket."""
+    """Return the TLS of a target, by files or by its scheme; None: no TLS, as with every Unix socket."""
     ca = _file(security.get("tls_ca"), TLS_CA_VARIABLE, environ)
     cert = _file(security.get("tls_cert"), TLS_CERT_VARIABLE, environ)
     key = _file(security.get("tls_key"), TLS_KEY_VARIABLE, environ)
@@ -327,9 +334,9 @@ def _find_access(
     *,
     is_remote: bool,
 ) -> Access:
-    """Return the token: arguments win over the environment, and that over the default file.
+    """Return the token: from the arguments, else the environment, else the default file.
 
-    That file is for servers of this machine: its token is sent to no other.
+    The default file's token is sent only to servers on this machine.
     """
     if token is None and token_file is None:
         token = environ.get(TOKEN_VARIABLE)

@@ -1,4 +1,4 @@
-"""Servers that don't answer: when to try again, when to tell people, when to give up."""
+"""Servers that don't answer: when to retry, when to log, when to give up."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from stepwell_client.link.connect import Access, Connection
 from stepwell_client.link.runtime import Runtime
 
 LOG_AFTER_SECONDS = 1.0
-"""An outage that is shorter is a restart, and nobody is told of it."""
+"""A shorter outage counts as a restart and isn't logged."""
 LASTING_SECONDS = 5.0
-"""A worker's stream that was shorter ended no outage."""
+"""A worker's stream that was shorter than this did not end an outage."""
 GAP_SECONDS = 5.0
 GAP_SECONDS_MAX = 600.0
 
@@ -20,14 +20,14 @@ _log = logging.getLogger("stepwell_client")
 
 
 class Notices:
-    """The moments at which people are told of one outage: ever rarer ones."""
+    """The moments at which one outage is logged, ever more rarely."""
 
     def __init__(self, first_seconds: float) -> None:
         self._next = first_seconds
         self._gap = GAP_SECONDS
 
     def due(self, seconds: float) -> bool:
-        """Return whether to tell of an outage that has lasted so long; true counts as told."""
+        """Return whether to log an outage that has lasted this long; True counts as logged."""
         if seconds < self._next:
             return False
         self._next = seconds + self._gap
@@ -36,10 +36,10 @@ class Notices:
 
 
 class StreamLosses:
-    """The moments at which people are told that a worker has lost its server, and that it is served again.
+    """The moments at which the loss of a worker's server, and its return, are logged.
 
-    A stream that ends soon after its welcome doesn't end the loss before it: a server whose disk is full welcomes
-    workers, and can't acknowledge what they report.
+    A stream that ends soon after its welcome doesn't end the loss: a server with a full disk
+    welcomes workers, but can't acknowledge what they report.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class StreamLosses:
         self._is_end_due = True
 
     def due(self, now: float, *, first: bool) -> bool:
-        """Return whether to tell of a stream's loss; true counts as told. `first`: it had been welcomed."""
+        """Return whether to log a stream's loss; True counts as logged. `first`: the stream had been welcomed."""
         if self._lost_at is None or (first and now - self._welcomed_at >= LASTING_SECONDS):
             self._lost_at, self._notices = now, Notices(0.0)
         is_due = self._notices.due(now - self._lost_at)
@@ -57,31 +57,31 @@ class StreamLosses:
         return is_due
 
     def end(self, now: float) -> bool:
-        """Note a welcome, and return whether to tell of it: it is the first, or the loss before was told of."""
+        """Note a welcome; return whether to log it: it is the first one, or the loss before it was logged."""
         self._welcomed_at = now
         is_due, self._is_end_due = self._is_end_due, False
         return is_due
 
 
 class Retries:
-    """The material of decisions about calling again: clock, target, token, patience."""
+    """The inputs of retry decisions: clock, target, token, patience."""
 
     def __init__(
         self, runtime: Runtime, connection: Connection, *, reconnect_seconds: float | None
     ) -> None:
-        """`reconnect_seconds`: the patience of watches, waits, starts and commands. None: never give up."""
+        """`reconnect_seconds` is the patience of watches, waits, starts and commands; None: never give up."""
         self.runtime = runtime
         self.access: Access = connection.access
         self.target = connection.target
         self.reconnect_seconds = reconnect_seconds
 
     def outage(self, patience_seconds: float | None) -> Outage:
-        """Return the outage, not begun yet, of a call with so much patience. None: without end."""
+        """Return a new outage for a call with this patience; None: without limit."""
         return Outage(self, patience_seconds)
 
 
 class Outage:
-    """One call's, wait's or watch's view of a server that doesn't answer."""
+    """A server that doesn't answer, as seen by one call, wait or watch."""
 
     def __init__(self, retries: Retries, patience_seconds: float | None) -> None:
         self._retries = retries
@@ -92,17 +92,18 @@ class Outage:
         self._notices = Notices(LOG_AFTER_SECONDS)
 
     def end(self) -> None:
-        """Begin anew: the server has answered."""
+        """Start over, because the server has answered."""
         if self._failures:
             self._failures, self._notices = 0, Notices(LOG_AFTER_SECONDS)
             self._unsecured = None
 
     def pause(self, error: StepwellClientError, *, patient: bool = True) -> float:
-        """Count a failure and return how many seconds to wait before the next attempt.
+        """Count a failure; return how many seconds to wait before the next attempt.
 
-        Raises the error after five attempts; where that is `patient`, once its patience is over as well.
+        Raises the error after five attempts; with `patient`, only once the patience is over, too.
         """
-        # Of several addresses gRPC reports one, now this and now that: who refuses hides no wrong certificate.
+        # With several addresses gRPC reports any one error. A refused connection must not hide a
+        # bad certificate.
         if isinstance(error, NotSecured):
             self._unsecured = error
         elif self._unsecured is not None and error.reason == Unavailable.reason:

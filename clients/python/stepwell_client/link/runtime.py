@@ -1,6 +1,6 @@
-"""The clock, ids, random numbers, tasks and sleeping: the only place of this distribution that has them.
+"""The clock, ids, random numbers, tasks and sleeping.
 
-Everything else is passed a `Runtime`, so that a simulation or a test can control all of them.
+All other code is passed a `Runtime`, so that a simulation or a test can control them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Chance(Protocol):
 
 
 class WorkerRuntime(Chance, Protocol):
-    """A runtime as a worker needs it: the client's, or a server's in an embedded run."""
+    """The runtime that a worker needs: the client's, or in an embedded run the server's."""
 
     def monotonic(self) -> float:
-        """Return seconds on a monotonic clock. Any thread may ask."""
+        """Return seconds on a monotonic clock. Any thread may call."""
         ...
 
     def new_id(self) -> str:
@@ -35,7 +35,7 @@ class WorkerRuntime(Chance, Protocol):
         ...
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Run it as a task of the running event loop, referenced until it ends."""
+        """Run a coroutine as a task of the running event loop, referenced until it ends."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -50,7 +50,7 @@ class Runtime:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def monotonic(self) -> float:
-        """Return seconds on the system's monotonic clock. Any thread may ask."""
+        """Return seconds on the system's monotonic clock. Any thread may call."""
         return time.monotonic()
 
     def new_id(self) -> str:
@@ -62,7 +62,7 @@ class Runtime:
         return random.random()  # noqa: S311 - jitter, not a secret
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-        """Run it as a task of the running event loop, referenced until it ends."""
+        """Run a coroutine as a task of the running event loop, referenced until it ends."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""Conversion of a failed call into an error of the client's error tree.
+"""Converts a failed call into an error of the client's error tree.
 
 A server sends the details as a `google.rpc.Status` in the trailing metadata.
 """
@@ -65,7 +65,8 @@ def parse_status(data: bytes) -> Details:
             else:
                 detail.Unpack(info)
     except DecodeError:
-        return Details()  # Another peer's, or changed by a proxy: code and message must do.
+        # From another kind of server, or changed by a proxy: only code and message are used.
+        return Details()
     return Details(info.reason, dict(info.metadata), tuple(violations))
 
 
@@ -77,14 +78,14 @@ _BY_CODE: dict[grpc.StatusCode, type[StepwellClientError]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
     grpc.StatusCode.UNAVAILABLE: Unavailable,
-    # A server that goes down or a proxy sends it: a reason to call again.
+    # Sent by a server that shuts down, or by a proxy: a reason to retry.
     grpc.StatusCode.CANCELLED: Unavailable,
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
 }
 
 
 def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellClientError:
-    """Return the error of the tree that stands for a failed call."""
+    """Return the error of the tree for a failed call."""
     reason = details.reason
     message = message or code.name
     if code is grpc.StatusCode.INVALID_ARGUMENT:
@@ -96,7 +97,7 @@ def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellC
     if code is grpc.StatusCode.NOT_FOUND:
         kind = RunNotFound if reason == "RUN_NOT_FOUND" else NotFound
         return kind(message, reason=reason, status=code)
-    if reason == "TOO_MANY_CALLS":  # Nothing was done: a reason to call again.
+    if reason == "TOO_MANY_CALLS":  # Nothing was done: a reason to retry.
         return Unavailable(message, reason=reason, status=code)
     if reason == ForkIncompatible.reason:
         return ForkIncompatible(message, details.violations, reason=reason, status=code)

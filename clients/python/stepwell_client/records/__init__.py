@@ -1,1 +1,131 @@
-"""Frozen records of what the service returns, and the values that callers and agents pass."""
+"""Frozen records that calls return and functions are given, and the values in them."""
+
+from __future__ import annotations
+
+from stepwell_client.records.connected import (
+    ConnectedWorker,
+    HeldStep,
+    Queue,
+    QueueList,
+    TaskPattern,
+)
+from stepwell_client.records.decisions import (
+    Continue,
+    Done,
+    Failure,
+    Finish,
+    NeedsAnswer,
+    NonRetryable,
+    NotDone,
+    Release,
+    Replan,
+    Undecided,
+)
+from stepwell_client.records.history import (
+    Event,
+    JournalEntry,
+    LogEntry,
+    Message,
+    Question,
+    ServerInfo,
+    StoreInfo,
+)
+from stepwell_client.records.parts import (
+    AttemptCounts,
+    Counts,
+    FailureRecord,
+    Record,
+    Session,
+    Usage,
+    Wait,
+    WaitingStep,
+)
+from stepwell_client.records.payloads import (
+    Payload,
+    decode,
+    encode,
+)
+from stepwell_client.records.plans import (
+    Budget,
+    Plan,
+    PlanLike,
+    Retry,
+    Task,
+)
+from stepwell_client.records.results import (
+    Results,
+    StepResults,
+)
+from stepwell_client.records.run import (
+    Checkpoint,
+    Execution,
+    ForkCheck,
+    ForkViolation,
+    PlanRevision,
+    Purged,
+    Result,
+    Run,
+    RunResults,
+    RunTask,
+    RunUpdate,
+    Transcript,
+)
+from stepwell_client.records.run_view import (
+    RunView,
+)
+
+__all__ = [
+    "AttemptCounts",
+    "Budget",
+    "Checkpoint",
+    "ConnectedWorker",
+    "Continue",
+    "Counts",
+    "Done",
+    "Event",
+    "Execution",
+    "Failure",
+    "FailureRecord",
+    "Finish",
+    "ForkCheck",
+    "ForkViolation",
+    "HeldStep",
+    "JournalEntry",
+    "LogEntry",
+    "Message",
+    "NeedsAnswer",
+    "NonRetryable",
+    "NotDone",
+    "Payload",
+    "Plan",
+    "PlanLike",
+    "PlanRevision",
+    "Purged",
+    "Question",
+    "Queue",
+    "QueueList",
+    "Record",
+    "Release",
+    "Replan",
+    "Result",
+    "Results",
+    "Retry",
+    "Run",
+    "RunResults",
+    "RunTask",
+    "RunUpdate",
+    "RunView",
+    "ServerInfo",
+    "Session",
+    "StepResults",
+    "StoreInfo",
+    "Task",
+    "TaskPattern",
+    "Transcript",
+    "Undecided",
+    "Usage",
+    "Wait",
+    "WaitingStep",
+    "decode",
+    "encode",
+]

@@ -1,4 +1,4 @@
-"""Records of what is connected to the service: workers, what they hold, and the queues that they serve."""
+"""Records of connected workers, the steps that they hold, and the queues that they serve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell_client.records.payloads import Payload
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TaskPattern(Record):
-    """Steps that a worker does, by type and role; `*` is any, and an empty one means those without."""
+    """Steps that a worker does, by type and role; `*` is any, and an empty type or role means steps without."""
 
     kind: StepKind = StepKind.TASK
     """TASK or RECONCILE."""
@@ -31,21 +31,21 @@ class HeldStep(Record):
     execution_id: str = ""
     """The execution."""
     progress: Payload | None = None
-    """The last that a heartbeat brought. None: none did, or the workers of more than one run were asked for."""
+    """The last progress that a heartbeat brought. None: there was none, or the request asked about several runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ConnectedWorker(Record):
-    """A worker that is connected, and what it holds."""
+    """A connected worker, and the steps that it holds."""
 
     worker_id: str = ""
-    """The worker's id, which it keeps when it starts again."""
+    """The worker's id, which it keeps after a restart."""
     instance_id: str = field(default="", repr=False)
-    """Which instance of it: another one after each start."""
+    """The worker's instance, which changes with each start."""
     replica_id: str = field(default="", repr=False)
     """The replica that it is connected to."""
     subject: str = ""
-    """Whose credential it has."""
+    """The subject of its credential."""
     queues: tuple[str, ...] = ()
     """The queues that it serves."""
     kinds: tuple[StepKind, ...] = field(default=(), repr=False)
@@ -55,19 +55,19 @@ class ConnectedWorker(Record):
     version: str = ""
     """The version of its agent."""
     connected_time: datetime.datetime | None = None
-    """The time when it connected to its replica; a reconnect counts. None: it is not known."""
+    """The time when it last connected to its replica. None: unknown."""
     free_slots: int = 0
-    """Further steps that it can take now."""
+    """The number of further steps that it can take now."""
     held_count: int = 0
-    """The number of steps that it holds: of the run, where one was asked for."""
+    """The number of steps that it holds: of the run, if one was asked for."""
     held: tuple[HeldStep, ...] = field(default=(), repr=False)
-    """The first 100 of them."""
+    """The first 100 steps that it holds."""
     draining: bool = False
-    """It takes no more steps, and ends when those that it has are done."""
+    """True if it takes no more steps, and ends when its running steps are done."""
     lapses: int = 0
-    """Leases in a row that it let run out. Above 0: it was silent, and has completed nothing since."""
+    """The number of leases in a row that it let expire. Above 0 it was silent, and has completed nothing since."""
     input_schema: str = field(default="", repr=False)
-    """The JSON schema of its runs' input, if it was asked for and is known to the server that answered."""
+    """The JSON schema of its runs' input, if requested and known to the answering server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -77,22 +77,22 @@ class Queue(Record):
     name: str = ""
     """The queue's name."""
     limit: int | None = None
-    """The most steps that may be done at once. None: as many as the workers take."""
+    """The most steps that may run at once. None: as many as the workers take."""
     in_use: int = 0
     """Steps that connected workers hold."""
     waiting_runs: int = 0
-    """Runs that have a step ready and none at work."""
+    """The number of runs with a ready step and no running one."""
     waiting_since_time: datetime.datetime | None = None
-    """The time since which the first of them waits. None: none waits."""
+    """The time since when the first of these runs waits. None: no run waits."""
     workers: int = 0
     """Connected workers that serve it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class QueueList(Record):
-    """The queues that have a limit, a worker or a run that waits."""
+    """The queues that have a limit, a worker or a waiting run."""
 
     queues: tuple[Queue, ...] = ()
     """The queues, by name."""
     complete: bool = True
-    """False: more runs wait, or more steps are at work, than were looked at; the numbers are the least that there are."""
+    """False: more runs wait, or more steps run, than were counted, so the numbers are lower bounds."""

@@ -1,8 +1,8 @@
 """Decisions of an agent's function, returned or raised instead of a plain value.
 
-A reflection returns Finish, Continue or Replan; a reconcile function Done, NotDone or Undecided. Any step
-may raise Failure (and NonRetryable, a Failure that is not tried again) and Release; a task also
-NeedsAnswer. Any other exception is a failure too; its kind is the name of its class.
+A reflection returns Finish, Continue or Replan. A reconcile function returns Done, NotDone or
+Undecided. Any step may raise Failure, NonRetryable (a Failure that is not retried) or Release; a
+task also NeedsAnswer. Any other exception is also a failure, whose kind is the name of its class.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Stop iterating: on to the synthesis, or to the end."""
+    """Stop iterating: continue with the synthesis, or end."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Go on with another plan."""
+    """Continue with another iteration's plan."""
 
     plan: PlanLike
     reason: str = ""
@@ -36,7 +36,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """Run the plan function again; it reads the reason from `ctx.reason`."""
+    """Run the plan function again, which reads the reason from `ctx.reason`."""
 
     reason: str = ""
 
@@ -72,7 +72,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """The effect did not take place: the task is run again, and no attempt is spent."""
+    """The effect did not take place: the task runs again, and no attempt is spent."""
 
     reason: str = ""
 
@@ -115,7 +115,7 @@ class Failure(Exception):
         details: str = "",
         retry_after: Span | None = None,
     ) -> None:
-        """`retry_after`: seconds, or a timedelta; the next attempt comes no sooner, as an API's Retry-After asks."""
+        """`retry_after`: seconds, or a timedelta; the next attempt comes no sooner, as with an API's Retry-After."""
         super().__init__(message)
         self.message = message
         self.kind = kind or type(self).__name__
@@ -127,14 +127,14 @@ class Failure(Exception):
 
 
 class NonRetryable(Failure):
-    """The attempt failed, and another one would fail too."""
+    """The attempt failed, and another attempt would fail, too."""
 
     def __init__(self, message: str, *, kind: str = "", details: str = "") -> None:
         super().__init__(message, kind=kind, retryable=False, details=details)
 
 
 class NeedsAnswer(Exception):
-    """A task asks a person. It runs again with the answer in `ctx.answer()`."""
+    """A task asks a person. The task runs again with the answer in `ctx.answer()`."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class NeedsAnswer(Exception):
         expires: Span | None = None,
         on_expiry: ExpiryAction = ExpiryAction.WAIT,
     ) -> None:
-        """`schema`: a JSON schema for the answer, as text or as a dict; empty: anything."""
+        """`schema`: a JSON schema for the answer, as text or as a dict; empty: any answer."""
         super().__init__(prompt)
         self.prompt = prompt
         self.kind = kind
@@ -167,7 +167,7 @@ class NeedsAnswer(Exception):
 
 
 class Release(Exception):
-    """The step goes back undone, for another worker. It spends no attempt."""
+    """Hands the step back undone, for another worker. No attempt is spent."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)

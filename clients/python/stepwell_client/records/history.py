@@ -26,21 +26,21 @@ class Question(Record):
     """A question of a run to a person."""
 
     id: str = ""
-    """Unique within its run; `answer` takes it as `question_id`."""
+    """The question's id, unique within its run; `answer` takes it as `question_id`."""
     run_id: str = ""
     """The run that asks."""
     task_id: str = ""
-    """The task that asks. Empty: another step does."""
+    """The task that asks. Empty: another kind of step asks."""
     execution_id: str = field(default="", repr=False)
     """The attempt that asked."""
     kind: QuestionKind = QuestionKind.UNSPECIFIED
-    """The kind of answer that it wants."""
+    """The kind of answer."""
     prompt: str = ""
     """The question."""
     schema: str = ""
     """A JSON schema for the answer, as text. Empty: anything."""
     choices: tuple[str, ...] = ()
-    """The things that can be chosen."""
+    """The choices."""
     status: QuestionStatus = QuestionStatus.UNSPECIFIED
     """The question's status."""
     expires: datetime.timedelta | None = None
@@ -54,9 +54,9 @@ class Question(Record):
     created_time: datetime.datetime | None = field(default=None, repr=False)
     """The time when it was asked."""
     ended_time: datetime.datetime | None = field(default=None, repr=False)
-    """The time when it was answered, or was over otherwise."""
+    """The time when it was answered, or ended otherwise."""
     call: str = ""
-    """The call that asks, by its key within its step's journal. Empty: the attempt ended by asking."""
+    """The asking call, by its key within its step's journal. Empty: the attempt ended by asking."""
     arguments: str = field(default="", repr=False)
     """With `call`: the digest of the question."""
 
@@ -68,27 +68,27 @@ class Event(Record):
     number: int = 0
     """1, 2, 3 … without gaps, per run."""
     version: int = field(default=0, repr=False)
-    """The commit that it is part of."""
+    """The run's version whose commit contains it."""
     type: EventType = EventType.UNSPECIFIED
     """The type of the event."""
     time: datetime.datetime | None = None
-    """For people; it orders nothing."""
+    """The time, for people; events are ordered by number."""
     task_id: str = ""
-    """The task that it is about, where it is about one."""
+    """The task that it is about; empty if none."""
     execution_id: str = ""
-    """The execution that it is about, where it is about one."""
+    """The execution that it is about; empty if none."""
     question_id: str = ""
-    """The question that it is about, where it is about one."""
+    """The question that it is about; empty if none."""
     message: str = ""
-    """A reason in words, where there is one."""
+    """A reason in words; empty if none."""
     plan_revision: int = 0
-    """With PLAN_ACCEPTED: the plan whose tasks now stand beside the run's."""
+    """With PLAN_ACCEPTED: the revision of the plan whose tasks were added to the run's."""
     actor: str = ""
-    """The caller whose command made it, by the credential. Empty: no command did."""
+    """The caller whose command caused it, by the credential. Empty: no command did."""
     on_behalf_of: str = ""
-    """The name in which that caller said to act."""
+    """The name on whose behalf that caller acted."""
     run: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The changed fields of the run, by their names in `Run`. None: there is no such thing any more."""
+    """The changed fields of the run, by their names in `Run`. None: the field was cleared."""
     tasks: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict[str, Mapping[str, Any]], repr=False
     )
@@ -98,7 +98,7 @@ class Event(Record):
     )
     """The changed fields of executions, by execution id, then by their names in `Execution`."""
     questions: tuple[Question, ...] = field(default=(), repr=False)
-    """Questions as they are now, whole."""
+    """The changed questions, with all their fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -114,7 +114,7 @@ class Message(Record):
     execution_id: str = field(default="", repr=False)
     """The attempt that appended it."""
     session: Session | None = field(default=None, repr=False)
-    """The agent's own conversation that it is part of."""
+    """The agent's own conversation that it belongs to."""
     number: int = 0
     """1, 2, 3 … without gaps within its task's conversation."""
 
@@ -140,7 +140,7 @@ class JournalEntry(Record):
     """An entry of a step's journal: what a call within the step recorded."""
 
     key: str = ""
-    """The call, within its step."""
+    """The call's key within its step."""
     mark: JournalMark = JournalMark.UNSPECIFIED
     """The part of the call that it records."""
     number: int = 0
@@ -150,21 +150,21 @@ class JournalEntry(Record):
     arguments: str = field(default="", repr=False)
     """A digest of the call's arguments."""
     effect: Effect = Effect.UNSPECIFIED
-    """Permission to make the call again where nobody knows what became of it."""
+    """The rule for repeating the call when its outcome is unknown."""
     value: Payload | None = None
-    """The value of an END; read it with `values`."""
+    """The value of an END, if it was requested by `values`."""
     size: int = 0
-    """The number of the value's bytes, also where they were left out."""
+    """The size of the value in bytes, also if the value was left out."""
     failure: FailureRecord | None = None
     """The exception of a TRY."""
     attempt: int = 0
     """The attempt that made a TRY."""
     usage: Usage = field(default_factory=Usage)
-    """The tokens and the cost of the call, apart from the calls within it."""
+    """The tokens and the cost of the call, without those of inner calls."""
     messages: tuple[Message, ...] = field(default=(), repr=False)
     """The messages that it adds to the task's conversation."""
     took: datetime.timedelta | None = None
-    """The time that the function ran."""
+    """The time that the function took."""
     sleep: datetime.timedelta | None = None
     """The length of the sleep of a WAIT."""
     until_time: datetime.datetime | None = None
@@ -194,7 +194,7 @@ class StoreInfo(Record):
     schema_version: str = field(default="", repr=False)
     """The version of its schema."""
     store_id: str = field(default="", repr=False)
-    """Made when the store was born; tells two stores apart."""
+    """A random id from the store's creation, which tells stores apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -206,15 +206,15 @@ class ServerInfo(Record):
     protocol_revision: int = 0
     """The revision of the protocol that it speaks."""
     features: tuple[str, ...] = ()
-    """Names of what it can do beyond that revision."""
+    """The names of features beyond that revision."""
     store: StoreInfo = field(default_factory=StoreInfo)
     """Its store."""
     subject: str = ""
-    """The caller, by the credential."""
+    """The caller, by its credential."""
     tenant_id: str = ""
     """The tenant whose runs the caller sees."""
     scopes: tuple[str, ...] = ()
-    """The things that the caller may do."""
+    """The scopes of the caller."""
     limits: Mapping[str, int] = field(default_factory=dict[str, int], repr=False)
     """The limits of requests, by name."""
     replica_id: str = field(default="", repr=False)

@@ -1,4 +1,4 @@
-"""Protocol limits that a worker checks by itself, so that a violation fails its own step."""
+"""Protocol limits that a worker checks itself, so that a violation fails only the step that caused it."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ PROMPT_BYTES_MAX = 256 * 1024
 RESPONSE_BYTES_MAX = 1024 * 1024
 MESSAGES_PER_OUTCOME_MAX = 256
 ENTRY_MESSAGES_BYTES_MAX = 256 * 1024
-"""The messages of one journal entry, together."""
+"""The most bytes of messages in one journal entry."""
 MESSAGE_BYTES_MAX = 1024 * 1024
-"""One message of a conversation."""
+"""The most bytes of one message of a conversation."""
 FAILURE_BYTES_MAX = 64 * 1024
-"""A failure's message or its details, each."""
+"""The most bytes of a failure's message, and of its details."""
 LOG_TEXT_BYTES_MAX = 16 * 1024
 LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024
 LOG_ENTRY_BYTES = 64
-"""The size that an entry of a log counts with besides its text."""
+"""The size that a log entry counts in addition to its text."""
 LEVEL_CHARS_MAX = 128
 ROLE_CHARS_MAX = 128
 KIND_CHARS_MAX = 128
 REASON_BYTES_MAX = 4 * 1024
 VIOLATION_BYTES_MAX = 1024
-"""A violation's field or its description, each."""
+"""The most bytes of a violation's field, and of its description."""
 VIOLATIONS_MAX = 100
 
 OUTCOME_BYTES_MAX = 4 * 1024 * 1024 - 64 * 1024
-"""An outcome or a recording by itself, with room for what surrounds it in a message of 4 MiB."""
+"""The most bytes of one outcome or recording, which leaves room for the rest of a 4 MiB message."""
 BATCH_BYTES_MAX = 3 * 1024 * 1024
-"""The size of a batch in one message, unless a single item is larger."""
+"""The most bytes of a batch in one message, unless a single item is larger."""
 ITEMS_PER_MESSAGE_MAX = 1_000
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
-"""The kind of a failure of what is larger than one of these."""
+"""The kind of a failure because something exceeds one of these limits."""
 CONCURRENCY_MAX = 500
-"""Running steps and as many outcomes not acknowledged make at most 1,000 held leases."""
+"""The most concurrent steps; together with as many unacknowledged outcomes they make at most 1,000 leases."""
 
 
 def clip(text: str, bytes_max: int, *, keep_end: bool = False) -> str:
-    """Return text as the protocol keeps it: storable, and of at most so many bytes.
+    """Return text as the protocol accepts it: storable, and cut to at most `bytes_max` bytes.
 
-    Longer text loses its beginning (`keep_end`: a traceback is most telling at its end) or its end.
+    Longer text loses its end, or with `keep_end` its beginning, because a traceback's end tells
+    most.
     """
     data = storable_bytes(text)
     if len(data) > bytes_max:

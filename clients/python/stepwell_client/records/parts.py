@@ -1,7 +1,8 @@
 """The base of the records that the clients return, and the small records within others.
 
-Enums are enums, points in time are datetimes in UTC, spans are timedeltas. What is absent is None, or empty. `repr`
-shows what differs from the defaults, with long texts cut. A record's own id is `id`; others are `task_id` and so on.
+Enums are enums, points in time are datetimes in UTC, spans are timedeltas. Absent values are None
+or empty. `repr` shows the fields that differ from their defaults, with long texts cut. A record's
+own id is `id`; references to others are `task_id` and so on.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Record:
 
     @property
     def source(self) -> Any:
-        """The protocol's message that it was read from; None: it was made here, or copied."""
+        """The protocol's message that it was read from; None if it was made here, or copied."""
         return getattr(self, "_source", None)
 
     def __repr__(self) -> str:
@@ -67,18 +68,18 @@ class FailureRecord(Record):
     message: str = ""
     """The mistake in words."""
     details: str = field(default="", repr=False)
-    """The traceback, or what else the worker sent."""
+    """The traceback, or other details from the worker."""
     retryable: bool | None = None
-    """False: the attempt is not made again. None: the worker didn't say, and it may be."""
+    """False: there is no further attempt. None: the worker didn't say, and there may be one."""
     violations: tuple[Violation, ...] = ()
-    """The mistakes by field, where fields are at fault."""
+    """The mistakes by field, if fields are at fault."""
     retry_after: datetime.timedelta | None = None
-    """The attempt is made again no sooner than this."""
+    """The earliest time for the next attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Usage(Record):
-    """Tokens and cost that were used up."""
+    """Used tokens and cost."""
 
     input_tokens: int = 0
     """Tokens that a model read."""
@@ -87,7 +88,7 @@ class Usage(Record):
     cost_micros: int = 0
     """Millionths of the currency unit that you bill in."""
     model: str = ""
-    """The model, or the models, of an attempt. Empty for a run."""
+    """The models of an attempt. Empty for a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -108,7 +109,7 @@ class Counts(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AttemptCounts(Record):
-    """The attempts of a run that are over, counted by their status."""
+    """The ended attempts of a run, counted by their status."""
 
     completed: int = 0
     """Attempts that are COMPLETED."""
@@ -140,7 +141,7 @@ class Session(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Wait(Record):
-    """A thing that a suspended step waits for."""
+    """A wait of a suspended step."""
 
     call: str = ""
     """The call that waits, by its key within the step's journal."""
@@ -152,7 +153,7 @@ class Wait(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WaitingStep(Record):
-    """The step that no connected worker does."""
+    """A step that no connected worker does."""
 
     queue: str = ""
     """The queue that its worker must serve."""
@@ -165,4 +166,4 @@ class WaitingStep(Record):
     worker_version: str = ""
     """The version that its worker must have, as in `start`. Empty: any."""
     alone: bool = False
-    """Its worker must hold nothing else, since it may be what ends its workers."""
+    """True if its worker must hold no other step, because this step may be what kills its workers."""

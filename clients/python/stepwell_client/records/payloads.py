@@ -1,9 +1,10 @@
-"""Conversion of Python values to payloads and back. The service never reads them; both ends agree here.
+"""Converts Python values to payloads and back.
 
-Out: `bytes` are application/octet-stream, everything else JSON: what `json` knows, dataclasses,
-pydantic models, enums, dates, UUIDs, paths; None is no payload at all. Back: the annotation decides
-(`decode(payload, Report)`); without one JSON is loaded, text decoded and the rest left as bytes.
-pydantic is never imported: a class that has `model_validate` is asked to do it.
+The service never reads payloads. Encoding: `bytes` become application/octet-stream, other values
+JSON (everything that `json` knows, dataclasses, pydantic models, enums, dates, UUIDs, paths), and
+None no payload. Decoding: the annotation decides (`decode(payload, Report)`); without one, JSON is
+loaded, text decoded and anything else left as bytes. pydantic is never imported: a class that has
+`model_validate` validates itself.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _VIOLATIONS_MAX = 100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Payload:
-    """The bytes of an input, a result or an answer. Given where a value is wanted, they are sent as they are."""
+    """The bytes of an input, a result or an answer. Passed as a value, they are sent unchanged."""
 
     data: bytes = b""
     media_type: str = JSON
@@ -50,19 +51,19 @@ class Payload:
     @overload
     def decode(self, kind: Any = Any) -> Any: ...
     def decode(self, kind: Any = Any) -> Any:
-        """Return the value as the type wants it, such as a dataclass or a pydantic model.
+        """Return the value decoded as a type, such as a dataclass or a pydantic model.
 
-        Raises DecodeError, with the paths of the fields at fault, where it doesn't fit.
+        Raises DecodeError, with the paths of the fields at fault, if the value doesn't fit.
         """
         return decode(self.message(), kind)
 
     def message(self) -> types_pb2.Payload:
-        """Return it as the protocol's message."""
+        """Return the protocol's message."""
         return types_pb2.Payload(data=self.data, media_type=self.media_type)
 
 
 def default_form(value: Any) -> Any:
-    """Return what JSON can hold of a value that its encoder does not know."""
+    """Return a JSON-like form of a value that the encoder doesn't know."""
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json")
@@ -89,9 +90,9 @@ _encoder = json.JSONEncoder(
 
 
 def encode(value: object) -> types_pb2.Payload | None:
-    """Return a value as the protocol's payload; None has none. A payload stays as it is.
+    """Return a value as the protocol's payload (None for None). Payloads are returned unchanged.
 
-    Raises TypeError or ValueError where the value has no JSON form.
+    Raises TypeError or ValueError if the value has no JSON form.
     """
     if value is None or isinstance(value, types_pb2.Payload):
         return value
@@ -120,14 +121,15 @@ def _json_of(value: object) -> bytes:
     text = _encoder.encode(value)
     try:
         return text.encode()
-    except UnicodeEncodeError:  # Half a surrogate pair, as in names of files: escapes can hold it.
+    # Half a surrogate pair, as in file names, which escapes can represent.
+    except UnicodeEncodeError:
         return json.dumps(value, default=default_form, allow_nan=False).encode()
 
 
 def decode(payload: types_pb2.Payload | None, annotation: Any = Any) -> Any:
-    """Return the value of a payload as the annotation wants it.
+    """Return the value of a payload, decoded as the annotation.
 
-    Raises DecodeError, with the paths of the fields at fault, where it doesn't fit.
+    Raises DecodeError, with the paths of the fields at fault, if the value doesn't fit.
     """
     if annotation is types_pb2.Payload:
         return payload
@@ -164,7 +166,7 @@ def _name(annotation: Any) -> str:
 
 
 def _validated(validate: Callable[[Any], Any], value: object, path: str) -> Any:
-    """Convert with a pydantic model. Its error is turned into one that holds no values, only paths."""
+    """Convert with a pydantic model, whose error is replaced by one with paths and without values."""
     try:
         return validate(value)
     except ValueError as error:
@@ -196,7 +198,7 @@ def _misfit(value: Any, annotation: Any, path: str) -> DecodeError:
 
 
 def _convert(value: Any, annotation: Any, path: str) -> Any:
-    """Convert a JSON value to the annotated type, down to the leaves."""
+    """Convert a JSON value to the annotated type, including nested values."""
     if annotation is Any or annotation is object:
         return value
     if annotation is None or annotation is type(None):
@@ -212,7 +214,7 @@ def _convert(value: Any, annotation: Any, path: str) -> Any:
     if dataclasses.is_dataclass(annotation):
         return _convert_dataclass(value, annotation, path)
     if not isinstance(annotation, type) or typing.is_typeddict(annotation):
-        return value  # A NewType, a TypedDict, a type variable: not checkable here.
+        return value  # A NewType, a TypedDict or a type variable can't be checked here.
     return _convert_plain(value, annotation, path)
 
 

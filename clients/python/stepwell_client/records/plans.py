@@ -1,4 +1,4 @@
-"""Plans, budgets and retry policies as an agent or a caller writes them, and as messages."""
+"""Plans, budgets and retry policies, as an agent or a caller writes them and as messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Span = float | datetime.timedelta
 
 
 def duration(span: Span | None) -> duration_pb2.Duration | None:
-    """Return a span as a message; None: none."""
+    """Return a span as a message, or None for None."""
     if span is None:
         return None
     made = duration_pb2.Duration()
@@ -43,9 +43,9 @@ def seconds_of(span: duration_pb2.Duration) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Retry(Record):
-    """A retry policy, of a task or of a call within a step. Fields that are None are left to the server.
+    """A retry policy, of a task or of a call within a step. The server fills in fields that are None.
 
-    A call takes the same defaults, and has no `max_losses`: it is made again for as long as its step is.
+    A call has the same defaults but no `max_losses`: it is repeated as long as its step is.
     """
 
     max_attempts: int | None = None
@@ -57,15 +57,15 @@ class Retry(Record):
     max_backoff: Span | None = None
     """The longest back-off. The server's default: 60 s."""
     jitter: float | None = None
-    """The part of each back-off that is drawn at random. The server's default: 1, full jitter."""
+    """The part of each back-off that is random. The server's default: 1, full jitter."""
     non_retryable_kinds: Sequence[str] = ()
     """Kinds of failure, such as names of exceptions, that are not retried."""
     max_losses: int | None = None
-    """Attempts that were lost with their worker and are made again. The server's default: 10, or 0 where
-    `max_attempts` is 1."""
+    """The number of attempts lost with their worker that are repeated. The server's default: 10, or
+    0 with `max_attempts` 1."""
 
     def pause_seconds(self, failures: int, random: float) -> float:
-        """Return the seconds to wait after so many failures of a call. `random`: from 0 to 1."""
+        """Return the seconds to wait after `failures` failures of a call; `random` is from 0 to 1."""
         first = 1.0 if self.initial_backoff is None else _seconds(self.initial_backoff)
         cap = 60.0 if self.max_backoff is None else _seconds(self.max_backoff)
         factor = 2.0 if self.backoff_multiplier is None else self.backoff_multiplier
@@ -96,9 +96,9 @@ class Budget(Record):
     tasks: int = 0
     """Tasks, over all plans."""
     wall: Span | None = None
-    """Time since the first lease, pauses included."""
+    """Time since the first lease, including pauses."""
     iterations: int = 0
-    """Unlike `max_iterations`, which ends a run, this pauses it."""
+    """Iterations; the run then pauses, while `max_iterations` ends it."""
 
     def message(self) -> types_pb2.Budget:
         return types_pb2.Budget(
@@ -118,11 +118,11 @@ class Task(Record):
     id: str
     """Unique within the plan: letters, digits and `. _ : / @ + -`, at most 64."""
     type: str = ""
-    """The type that the agent's functions are registered by; empty: chosen by role, else the default one."""
+    """The type by which the agent's function is chosen; empty: by role, else the default function."""
     input: object = None
     """The task's input: JSON-like, bytes, a dataclass or a pydantic model."""
     depends_on: Sequence[str] = ()
-    """Ids of tasks of this plan that must be settled first. Their results are shown to this one."""
+    """Ids of tasks of this plan that must be settled first, and whose results this task is shown."""
     title: str = ""
     prompt: str = ""
     role: str = ""
@@ -133,20 +133,20 @@ class Task(Record):
     heartbeat_timeout: Span | None = None
     """The lease's length for this task; None: the server's."""
     idle_timeout: Span | None = None
-    """The longest that its function may do nothing: no `ctx.heartbeat`, chunk or log line; None: for ever."""
+    """The longest that its function may show no activity (`ctx.heartbeat`, chunk or log line); None: no limit."""
     total_timeout: Span | None = None
-    """From the first offer to the end of the last attempt."""
+    """The time limit from the first offer to the end of the last attempt."""
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """A key for the systems that it calls; empty: one that names the run, the task and the plan revision that
-    defined it. With a key of your own, the result of another task of this key, in this run or another
-    one of the pipeline, is reused."""
+    """A key for the systems that the task calls; empty: a key from the run, the task and its plan
+    revision. A key of your own also reuses the result of another task with this key, in this run or
+    another run of the pipeline."""
     reconcile: bool = False
-    """Run the agent's reconcile function once its outcome is unknown."""
+    """Run the agent's reconcile function when its outcome is unknown."""
 
     def fill(self, spec: types_pb2.TaskSpec) -> None:
-        """Write it into an empty message; what the server would assume anyway is left out."""
+        """Write the task into an empty message; leave out the server's defaults."""
         spec.task_id = self.id
         if self.type:
             spec.type = self.type
@@ -184,7 +184,7 @@ class Task(Record):
 
 _SPANS = ("attempt_timeout", "heartbeat_timeout", "idle_timeout", "total_timeout")
 _NO_SPANS = (None, None, None, None)
-"""The time-outs of most tasks: they need no look at each."""
+"""The time-outs of most tasks, compared all at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Conversion of the protocol's messages into records.
+"""Converts the protocol's messages to records.
 
-A field of a message goes to the field of the same name in its record, by the type of its value; a record's fields that
-a message doesn't set keep their defaults. So this module names only what differs between the two.
+A field of a message becomes the record's field of the same name, converted by its type. Fields that
+a message doesn't set keep the record's defaults. This module names only the differences.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     orchestrator_pb2.RunQuestion: Question,
     orchestrator_pb2.RunUpdate: RunUpdate,
 }
-"""The records that messages become; a change of a row becomes some fields of it."""
+"""The record of each message; a change of a row becomes some fields of its record."""
 
 OWN_IDS: Mapping[type, str] = {
     Execution: "execution_id",
@@ -106,11 +106,11 @@ OWN_IDS: Mapping[type, str] = {
     RunTask: "task_id",
     Task: "task_id",
 }
-"""The fields of messages that are a record's own id."""
+"""The fields of messages that become a record's own id."""
 
 
 def read(message: ProtoMessage, kind: Callable[..., T], **more: object) -> T:
-    """Return a message as its record, which keeps it; `more` are fields that aren't in the message."""
+    """Return the record of a message, which it keeps as `source`; `more` are fields that aren't in the message."""
     made = kind(**_values(message) | more)
     if isinstance(made, Record):
         object.__setattr__(made, "_source", message)
@@ -118,7 +118,7 @@ def read(message: ProtoMessage, kind: Callable[..., T], **more: object) -> T:
 
 
 def reader(kind: Callable[..., T]) -> Callable[[ProtoMessage], T]:
-    """Return the conversion of messages into these records."""
+    """Return the function that converts messages to these records."""
     return lambda message: read(message, kind)
 
 
@@ -151,7 +151,7 @@ def _violation(message: types_pb2.Violation) -> Violation:
 
 
 def _values(message: ProtoMessage) -> dict[str, Any]:
-    """Return the fields of a record that a message sets, by their names in the record."""
+    """Return the fields that a message sets, by their names in the record."""
     known = readers(type(message))
     values: dict[str, Any] = {}
     for field, value in message.ListFields():
@@ -163,17 +163,17 @@ def _values(message: ProtoMessage) -> dict[str, Any]:
         else:
             values = (
                 convert(value) | values
-            )  # A run's own budget, not the one that it was started with.
+            )  # A run's current budget, instead of the one that it was started with.
     return values
 
 
 _Reader = tuple[str, Callable[[Any], Any]]
-"""The field of the record, and the conversion of a value; an empty name: the value has several of them."""
+"""The record's field (empty: the value has several fields), and the conversion of a value."""
 
 
 @cache
 def readers(kind: type[ProtoMessage]) -> Mapping[str, _Reader]:
-    """Return how the fields of a message are read, by their names there."""
+    """Return how to read a message's fields, by their names."""
     into = RECORDS[kind]
     names = {one.name for one in fields(into)}
     found: dict[str, _Reader] = {}
@@ -188,7 +188,7 @@ def readers(kind: type[ProtoMessage]) -> Mapping[str, _Reader]:
 
 _RENAMED = {"pipeline_id": "pipeline"}
 _FLATTENED = frozenset({"spec", "question", "entry"})
-"""Messages within messages whose fields are fields of the outer one's record."""
+"""Nested messages whose fields become fields of the outer record."""
 
 
 def _converter(field: Any) -> Callable[[Any], Any]:
@@ -224,7 +224,7 @@ def _span(value: Duration) -> datetime.timedelta:
 
 
 def _version(wanted: types_pb2.WorkerVersion) -> str:
-    """Return the version of workers as `start` takes it."""
+    """Return the workers' version in the form of `start`."""
     if wanted.match == types_pb2.VERSION_MATCH_ANY:
         return "any"
     least = wanted.match == types_pb2.VERSION_MATCH_AT_LEAST
@@ -232,13 +232,13 @@ def _version(wanted: types_pb2.WorkerVersion) -> str:
 
 
 def _changed(change: ProtoMessage) -> dict[str, Any]:
-    """Return the changed fields of a row; None: it has no such thing any more, which a change tells by an empty one."""
+    """Return the changed fields of a row; an empty value in a change means None, because the field was cleared."""
     values = _values(change)
     return {name: None if value in _CLEARED else value for name, value in values.items()}
 
 
 _CLEARED = (_EPOCH, FailureRecord(retryable=True))
-"""The time and the failure of what has none, as a server writes them where they have changed."""
+"""The time and the failure that a server writes for a cleared field."""
 
 
 def _by_id(changes: Iterable[ProtoMessage]) -> dict[str, dict[str, Any]]:
@@ -260,5 +260,5 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "stepwell.v1.Waits": lambda given: tuple(read(one, Wait) for one in given.waits),
     "stepwell.v1.WorkerVersion": _version,
 }
-"""Conversions of messages that become no record; of the changes, all of an event's at once."""
+"""Conversions of messages that have no record; an event's changes are converted together."""
 _KEYED = frozenset({types_pb2.ExecutionChange.DESCRIPTOR, types_pb2.TaskChange.DESCRIPTOR})

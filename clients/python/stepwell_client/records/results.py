@@ -1,4 +1,4 @@
-"""Results of tasks: those of a run, all at hand, and those of a step, read when they are wanted."""
+"""Results of tasks: those of a run, which are all loaded, and those of a step, which are read when needed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 T = TypeVar("T")
 
 ReadCall = Callable[[Sequence[str], str], Awaitable[worker_pb2.ReadResultsResponse]]
-"""Reads a page of results: the tasks' ids (none: the list of all), and the number to go on with."""
+"""Reads a page of results, by the tasks' ids (none: the list of all) and the page token."""
 
 
 class Results(Mapping[str, Any]):
-    """Results by task id, decoded when they are read. Failed and skipped tasks are not in it."""
+    """Results by task id, decoded when they are read. Failed and skipped tasks are missing."""
 
     def __init__(self, payloads: Mapping[str, types_pb2.Payload | None]) -> None:
         self._payloads = payloads
@@ -37,15 +37,16 @@ class Results(Mapping[str, Any]):
         return len(self._payloads)
 
     def __repr__(self) -> str:
-        return f"Results({sorted(self._payloads)})"  # Ids only: results may be large or private.
+        # Shows ids only, because results may be large or private.
+        return f"Results({sorted(self._payloads)})"
 
 
 class StepResults(Mapping[str, Any]):
-    """The results that a step is shown, by task id. Failed and skipped tasks are not in it.
+    """The results that a step is shown, by task id. Failed and skipped tasks are missing.
 
-    Small ones came with the step. The others are read when they are wanted: in a synchronous function `[]`
-    waits for them; in an async one `await ctx.load(...)` reads them first, and `[]` raises NotLoaded
-    without. What was read stays here for as long as the step runs.
+    Small results come with the step. Others are read when needed: in a synchronous function `[]`
+    waits for them; in an async function `await ctx.load(...)` must read them first, or else `[]`
+    raises NotLoaded. Results stay loaded as long as the step runs.
     """
 
     def __init__(
@@ -55,12 +56,12 @@ class StepResults(Mapping[str, Any]):
         self._loop = loop
         self._entries = {item.task_id: item for item in assignment.results}
         self._before = assignment.results_before
-        """The number of tasks before the entries, not listed yet."""
+        """The number of tasks that precede the entries and are not listed yet."""
         shown_some = assignment.execution.kind in (StepKind.PLAN, StepKind.REFLECT)
         self._has_earlier = shown_some and assignment.run.plan_revision > 1
-        """Tasks of earlier plans may be loaded by their ids."""
+        """True if tasks of earlier plans may be loaded by their ids."""
         self._whole: set[str] = set()
-        """Tasks that were loaded by their ids, so that their failures are not cut."""
+        """Tasks that were loaded by id, so their failures are complete."""
         self._decoded: dict[str, Any] = {}
 
     def __getitem__(self, task_id: str) -> Any:
@@ -81,14 +82,15 @@ class StepResults(Mapping[str, Any]):
         return item is not None and _has_result(item)
 
     def __repr__(self) -> str:
-        return f"StepResults({sorted(self._entries)})"  # Ids only: results may be large or private.
+        # Shows ids only, because results may be large or private.
+        return f"StepResults({sorted(self._entries)})"
 
     def payload(self, task_id: str) -> types_pb2.Payload | None:
-        """Return a result as it came.
+        """Return a result's payload.
 
         Raises:
-            KeyError: the step is shown no such task, or it failed or was skipped.
-            NotLoaded: it must be loaded first.
+            KeyError: the step is not shown this task, or the task failed or was skipped.
+            NotLoaded: the result must be loaded first.
         """
         item = self._entries.get(task_id)
         if item is None and not (self._before or self._has_earlier):
@@ -112,11 +114,11 @@ class StepResults(Mapping[str, Any]):
         return frozenset(item.task_id for item in self._listed() if item.skipped)
 
     async def load(self, task_ids: Sequence[str]) -> None:
-        """Read the results of these tasks; without any, of all that the step is shown."""
+        """Read the results of these tasks, or of all that the step is shown."""
         await self._on_loop(lambda: self._load(task_ids) if task_ids else self._load_all())
 
     async def list(self) -> None:
-        """Read the ids and failures that found no room in the assignment."""
+        """Read the ids and failures that didn't fit into the assignment."""
         await self._on_loop(self._list)
 
     async def _load_all(self) -> None:
@@ -153,12 +155,12 @@ class StepResults(Mapping[str, Any]):
             entries |= {item.task_id: item for item in page.results}
             token = page.next_page_token
             if not token or len(entries) >= self._before:
-                # What came with the step may have its bytes, and what was loaded has.
+                # Results sent with the step may lack bytes; loaded results have them.
                 self._entries = {**entries, **self._entries}
                 self._before = 0
 
     def _listed(self) -> Sequence[worker_pb2.DependencyResult]:
-        """Return the entries of all tasks that the step is shown, and of those that it has loaded."""
+        """Return the entries of all tasks that the step is shown or has loaded."""
         if self._before:
             self._wait(
                 self._list,
@@ -168,7 +170,7 @@ class StepResults(Mapping[str, Any]):
         return tuple(self._entries.values())
 
     async def _on_loop(self, read: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Read on the worker's event loop, from whichever loop this is."""
+        """Read on the worker's event loop, from any event loop."""
         if asyncio.get_running_loop() is self._loop:
             await read()
         else:
@@ -176,7 +178,7 @@ class StepResults(Mapping[str, Any]):
             await asyncio.wrap_future(future)
 
     def _wait(self, read: Callable[[], Coroutine[Any, Any, None]], instead: str) -> None:
-        """Wait for what is read, in a thread that may wait.
+        """Wait for a read, in a thread that may block.
 
         Raises:
             NotLoaded: an event loop runs in this thread.

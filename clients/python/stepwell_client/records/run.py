@@ -43,7 +43,7 @@ class Run(Record):
     """A run, as of one of its commits."""
 
     id: str = ""
-    """A UUID, or the name that an embedded run was given."""
+    """A UUID, or the name given to an embedded run."""
     status: RunStatus = RunStatus.UNSPECIFIED
     """The run's status."""
     goal: str = ""
@@ -65,63 +65,63 @@ class Run(Record):
     plan_revision: int = 0
     """The revision of the plan in force; 0: there is none yet."""
     counts: Counts = field(default_factory=Counts)
-    """Its tasks, counted."""
+    """Its tasks, counted by status."""
     blocked_on: BlockedKind = BlockedKind.UNSPECIFIED
-    """The thing that it waits for."""
+    """The reason why it waits."""
     blocked_since_time: datetime.datetime | None = field(default=None, repr=False)
-    """The time since which it waits."""
+    """The time since when it waits."""
     blocked_run_id: str = ""
-    """With `blocked_on` KEY: the run that has the key."""
+    """With `blocked_on` KEY: the run that holds the key."""
     waiting_for: WaitingStep | None = None
     """With `blocked_on` WORKER or CAPACITY: a step that no worker takes. Absent in lists."""
     pause_reason: PauseReason = PauseReason.UNSPECIFIED
-    """The cause of its pause."""
+    """The reason for its pause."""
     finish_reason: FinishReason = FinishReason.UNSPECIFIED
-    """The cause of the last iteration's being the last."""
+    """The reason why the last iteration was the last."""
     reason: str = ""
-    """The words that came with the last reflection, pause, resume or cancel."""
+    """The text that came with the last reflection, pause, resume or cancel."""
     failure: FailureRecord | None = None
-    """The cause of its being FAILED."""
+    """The failure of a FAILED run."""
     usage: Usage = field(default_factory=Usage)
-    """The tokens and the cost that it has used up."""
+    """The tokens and the cost that it has used."""
     budget: Budget = field(default_factory=Budget)
     """The limits in force."""
     attempts: AttemptCounts = field(default_factory=AttemptCounts, repr=False)
-    """Its attempts that are over, counted."""
+    """Its ended attempts, counted by status."""
     version: int = 0
     """The number of its last commit."""
     last_event: int = field(default=0, repr=False)
     """The number of its last event."""
     stages: tuple[StepKind, ...] = field(default=(), repr=False)
-    """Which of REFLECT and SYNTHESIZE it has."""
+    """The stages, of REFLECT and SYNTHESIZE, that it has."""
     step_attempt: int = field(default=0, repr=False)
     """The highest attempt number of the current PLAN, REFLECT or SYNTHESIZE step."""
     step_waits: tuple[Wait, ...] = ()
-    """The things that this step waits for, while it is suspended."""
+    """The waits of this step while it is suspended."""
     stopping: bool = False
     """True: it ends after the iteration in progress."""
     result_id: str = field(default="", repr=False)
-    """The SYNTHESIZE execution whose result is the run's. Empty: its tasks' results are."""
+    """The SYNTHESIZE execution whose result is the run's. Empty: its tasks' results are the answer."""
     created_time: datetime.datetime | None = None
     """The time of its start."""
     started_time: datetime.datetime | None = field(default=None, repr=False)
-    """The time when a step of it was leased first."""
+    """The time when its first step was leased."""
     ended_time: datetime.datetime | None = None
     """The time of its end."""
     max_iterations: int = field(default=0, repr=False)
-    """After so many iterations it ends, whatever the reflection says."""
+    """The most iterations, after which it ends whatever the reflection decides."""
     max_parallel: int = field(default=0, repr=False)
     """The most tasks that are offered or leased at once."""
     priority: int = 0
-    """Steps of a higher one go first within a queue."""
+    """Within a queue, steps of a run with a higher priority go first."""
     no_progress_limit: int = field(default=0, repr=False)
-    """It pauses after so many iterations with the same plan and results; 0: never."""
+    """It pauses after this many iterations with the same plan and results; 0: never."""
     worker_version: str = ""
     """The version that its workers must have: `1.4`, `>=1.4` or `any`. Empty: any."""
     step_retry: Retry | None = field(default=None, repr=False)
     """The retry policy of PLAN, REFLECT and SYNTHESIZE."""
     step_timeout: datetime.timedelta | None = field(default=None, repr=False)
-    """The time limit of one attempt at these."""
+    """The time limit of one attempt at PLAN, REFLECT or SYNTHESIZE."""
     start_delay: datetime.timedelta | None = field(default=None, repr=False)
     """The time from its start to the offer of its first step."""
     parent_run_id: str = ""
@@ -129,15 +129,15 @@ class Run(Record):
     parent_version: int = 0
     """The version of that run."""
     family_id: str = field(default="", repr=False)
-    """The first run of the line of forks that it belongs to. Empty: it is no fork."""
+    """The first run of its line of forks. Empty: it is no fork."""
     actor: str = field(default="", repr=False)
-    """The caller of the last command that changed it, by the credential."""
+    """The caller of the last command that changed it, by its credential."""
     on_behalf_of: str = field(default="", repr=False)
-    """The name in which that caller said to act."""
+    """The name on whose behalf that caller acted."""
 
     @property
     def has_ended(self) -> bool:
-        """True: its status is an end."""
+        """True if the run has ended."""
         return self.status in ENDED
 
 
@@ -150,37 +150,37 @@ class RunTask(Record):
     status: TaskStatus = TaskStatus.UNSPECIFIED
     """The task's status."""
     definition: Task = field(default_factory=lambda: Task(""), repr=False)
-    """The task as the plan defines it. In a list its prompt and input may be left out: `full_specs`."""
+    """The task as the plan defines it. In a list, its prompt and input may be left out: see `full_specs`."""
     revision: int = 0
     """The plan revision that defined it."""
     attempts: int = 0
     """The highest attempt number used."""
     spent: int = 0
-    """Its failed attempts that count against its retry policy."""
+    """Its failed attempts that count for its retry policy."""
     failure: FailureRecord | None = None
-    """The cause of its being FAILED."""
+    """The failure of a FAILED task."""
     result_id: str = field(default="", repr=False)
     """The execution whose result is the task's."""
     result_run_id: str = field(default="", repr=False)
-    """The run of the family that this execution is of. Empty: this one."""
+    """The run of the family that this execution belongs to. Empty: this run."""
     question_id: str = ""
-    """The question that it asked last."""
+    """The last question that it asked."""
     waits: tuple[Wait, ...] = ()
-    """The things that it waits for, while it is suspended."""
+    """Its waits while it is suspended."""
     losses: int = 0
-    """Its attempts that were lost with their worker."""
+    """The number of its attempts that were lost with their worker."""
     messages: int = field(default=0, repr=False)
     """The number of messages in its conversation."""
     started_time: datetime.datetime | None = field(default=None, repr=False)
-    """The time when it was leased first."""
+    """The time when it was first leased."""
     ended_time: datetime.datetime | None = field(default=None, repr=False)
     """The time when it was settled."""
     deduplicated_from: str = ""
-    """`run_id/execution_id` whose result was taken for its idempotency key. Empty: it was done."""
+    """`run_id/execution_id` of the result that was reused for its idempotency key. Empty: it was done."""
     held_key: str = field(default="", repr=False)
     """The idempotency key that it holds."""
     key_run_id: str = ""
-    """The run that has its idempotency key, while it waits for it."""
+    """While it waits for its idempotency key: the run that holds the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -196,43 +196,43 @@ class Execution(Record):
     iteration: int = 0
     """The iteration that it belongs to."""
     attempt: int = 0
-    """Counts from 1 within its step; never reused."""
+    """The attempt's number, from 1 within its step; never reused."""
     status: ExecutionStatus = ExecutionStatus.UNSPECIFIED
     """The attempt's status."""
     type: str = ""
     """Its task's type."""
     role: str = ""
-    """Only workers of this role get it; empty: any worker of the queue."""
+    """The role that its worker must have; empty: any worker of the queue."""
     queue: str = field(default="", repr=False)
     """The queue where it waits, or waited, for a worker."""
     priority: int = 0
-    """A higher one goes first within a queue."""
+    """Within a queue, a higher priority goes first."""
     delay: datetime.timedelta | None = None
     """The time from its commit until it may be leased: a back-off or a start delay."""
     worker_id: str = ""
     """The worker that has, or had, the lease."""
     begun: bool = field(default=False, repr=False)
-    """True: its AT_MOST_ONCE worker has said that it starts."""
+    """True if its AT_MOST_ONCE worker has reported that it starts."""
     failure: FailureRecord | None = None
     """The cause of its failure."""
     usage: Usage = field(default_factory=Usage)
-    """The tokens and the cost that it used up."""
+    """The tokens and the cost that it used."""
     session: Session | None = None
     """The agent's own conversation."""
     has_result: bool = field(default=False, repr=False)
     """True: result bytes are kept under this id."""
     unknown_call: str = ""
-    """With UNKNOWN_OUTCOME: the call of which nobody knows what became. Empty: it is the task's own effect."""
+    """With UNKNOWN_OUTCOME: the call whose outcome is unknown. Empty: the task's own effect."""
     offered_time: datetime.datetime | None = field(default=None, repr=False)
     """The time when it was offered."""
     leased_time: datetime.datetime | None = field(default=None, repr=False)
-    """The time when a worker was given it."""
+    """The time when it was leased."""
     ended_time: datetime.datetime | None = field(default=None, repr=False)
-    """The time when it was over."""
+    """The time when it ended."""
     unknown_time: datetime.datetime | None = field(default=None, repr=False)
     """The time when its outcome became unknown."""
     messages_after: int = field(default=0, repr=False)
-    """The number of messages in the task's conversation before it."""
+    """The number of earlier messages in the task's conversation."""
     messages: int = field(default=0, repr=False)
     """The number of messages that it appended."""
     recorded: int = field(default=0, repr=False)
@@ -246,19 +246,19 @@ class PlanRevision(Record):
     revision: int = 0
     """Counts from 1, without gaps."""
     parent_revision: int = field(default=0, repr=False)
-    """The one that it came after; 0: none."""
+    """The revision before it; 0: none."""
     trigger: PlanTrigger = PlanTrigger.UNSPECIFIED
-    """The origin of it."""
+    """The reason for a new revision."""
     reason: str = ""
-    """The words that came with it."""
+    """The text that came with it."""
     iteration: int = 0
     """The iteration that it was made for."""
     tasks: tuple[Task, ...] = field(default=(), repr=False)
-    """Its tasks, in the planner's order; read them with `with_tasks`. Another run may be started with them."""
+    """Its tasks, in the planner's order, if requested by `with_tasks`. They can start another run."""
     carried: tuple[str, ...] = field(default=(), repr=False)
-    """Ids of its tasks that the run had before, defined alike: they stay as they stood."""
+    """Ids of its tasks that an earlier plan defined in the same way: their state was kept."""
     fingerprint: str = field(default="", repr=False)
-    """SHA-256 of the canonical list of tasks: equal plans have equal ones."""
+    """SHA-256 of the canonical list of tasks: equal plans have equal fingerprints."""
     created_time: datetime.datetime | None = None
     """The time when it was accepted."""
 
@@ -268,15 +268,15 @@ class Checkpoint(Record):
     """A named point of a run's history."""
 
     type: EventType = EventType.UNSPECIFIED
-    """The event there."""
+    """The type of the event there."""
     version: int = 0
-    """The commit."""
+    """The run's version there."""
     event: int = field(default=0, repr=False)
     """The number of that event."""
     time: datetime.datetime | None = None
-    """The time of it."""
+    """The time of the event."""
     message: str = ""
-    """The words that came with it."""
+    """The text that came with the event."""
     run: Run = field(default_factory=Run, repr=False)
     """The run as of this version."""
 
@@ -288,19 +288,19 @@ class Result(Record):
     task_id: str = ""
     """The task; empty for PLAN, REFLECT and SYNTHESIZE."""
     execution_id: str = field(default="", repr=False)
-    """The execution whose result it is; empty where there is none."""
+    """The execution whose result it is; empty if there is none."""
     status: TaskStatus = TaskStatus.UNSPECIFIED
-    """The task's status; UNSPECIFIED where there is no task."""
+    """The task's status; UNSPECIFIED if there is no task."""
     payload: Payload | None = None
-    """The bytes; None: there are none."""
+    """The bytes, or None."""
     failure: FailureRecord | None = None
-    """The cause of its being FAILED."""
+    """The failure of a FAILED task."""
     run_id: str = field(default="", repr=False)
-    """The run of the family that the execution is of. Empty: this one."""
+    """The run of the family that the execution belongs to. Empty: this run."""
 
     @property
     def value(self) -> Any:
-        """The value, decoded; None where there is none."""
+        """The decoded value, or None."""
         return None if self.payload is None else self.payload.value
 
 
@@ -311,7 +311,7 @@ class ForkViolation(Record):
     kind: ForkViolationKind = ForkViolationKind.UNSPECIFIED
     """The kind of mistake."""
     task_id: str = ""
-    """The task; empty where it is about none."""
+    """The task; empty if no task is at fault."""
     field: str = ""
     """The path from the request's root: `plan.tasks[3].role`."""
     description: str = ""
@@ -323,15 +323,15 @@ class ForkCheck(Record):
     """The effect that a fork would have."""
 
     run: Run | None = None
-    """The fork as it would be. None where there are violations."""
+    """The fork as it would be. None if there are violations."""
     violations: tuple[ForkViolation, ...] = ()
-    """The ways in which it doesn't fit, at most 100."""
+    """The mistakes, at most 100."""
     kept: int = 0
     """The number of tasks whose results are kept."""
     rerun: int = 0
-    """The number of tasks that were completed there and run again here."""
+    """The number of tasks that were completed in the parent and run again in the fork."""
     pending: int = 0
-    """The number of tasks that were not completed there and are still to do."""
+    """The number of tasks that were not completed in the parent and run in the fork."""
     kept_task_ids: tuple[str, ...] = field(default=(), repr=False)
     """The tasks whose results are kept: the first 15,000, as in the lists below."""
     rerun_task_ids: tuple[str, ...] = field(default=(), repr=False)
@@ -339,19 +339,19 @@ class ForkCheck(Record):
     pending_task_ids: tuple[str, ...] = field(default=(), repr=False)
     """The tasks that are still to do."""
     warnings: tuple[str, ...] = ()
-    """Notes on what the caller may not expect of the fork."""
+    """Effects of the fork that its caller may not expect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunUpdate(Record):
-    """A change of a run, as `client.watch` tells it."""
+    """A change of a run, as `client.watch` yields it."""
 
     run_id: str = ""
     """The run."""
     run: Run | None = None
     """The run at this version or a newer one. None: it was deleted."""
     version: int = 0
-    """The newest version that this update stands for; of a deleted run, its last one."""
+    """The newest version that this update covers; for a deleted run, its last version."""
     deleted: bool = False
     """The run was deleted."""
 
@@ -363,12 +363,12 @@ class Purged(Record):
     run_ids: tuple[str, ...] = ()
     """The runs."""
     complete: bool = False
-    """False: there may be more of them."""
+    """False: there may be more such runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Transcript(Record):
-    """An execution's prompt and its model's response; empty: it recorded none."""
+    """An execution's prompt and its model's response; empty if it recorded none."""
 
     prompt: str = ""
     """The prompt."""
@@ -381,9 +381,9 @@ class RunResults(Record):
     """Results of a run and of its tasks."""
 
     run_result: Result | None = None
-    """The run's own; None: it has not SUCCEEDED, or its tasks' results are the answer."""
+    """The run's own result; None: it has not SUCCEEDED, or its tasks' results are the answer."""
     results: tuple[Result, ...] = ()
-    """Results of its tasks, or of the executions asked for."""
+    """Results of its tasks, or of the requested executions."""
 
     @property
     def tasks(self) -> Results:
@@ -396,7 +396,7 @@ class RunResults(Record):
     @overload
     def answer(self, kind: Any = Any) -> Any: ...
     def answer(self, kind: Any = Any) -> Any:
-        """Return the run's own result, decoded as the type wants it; else a dict of its tasks' results."""
+        """Return the run's own result decoded as the type, or else a dict of its tasks' results."""
         if self.run_result is None:
             return dict(self.tasks)
         payload = self.run_result.payload

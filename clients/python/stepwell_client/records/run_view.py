@@ -1,8 +1,8 @@
 """The rows of a run, folded from its events.
 
-An event is a complete delta, so a reader that applies a run's events in order has the run, its executions
-and its questions as they were after each of them. Only the definitions of a new plan's tasks are read from
-the server:
+An event is a complete delta, so a reader that applies a run's events in order has the run, its
+executions and its questions as of each event. Only the definitions of a new plan's tasks are read
+from the server:
 
     run = client.run(run_id)
     view = RunView.before_events(run.get())
@@ -32,15 +32,15 @@ from stepwell_client.v1 import types_pb2
 
 
 class RunView:
-    """A run with its tasks, executions and questions, as of the last event that was applied."""
+    """A run with its tasks, executions and questions, as of the last applied event."""
 
     def __init__(self, run: Run) -> None:
         """Begin with a run as a client returned it."""
         self.run = run
         self.tasks: dict[str, RunTask] = {}
-        """The tasks by id, in the order of plan revision, then of the plan."""
+        """The tasks by id, ordered by plan revision and then by place in the plan."""
         self.executions: dict[str, Execution] = {}
-        """The attempts at all steps by id, in the order in which they were offered."""
+        """The attempts at all steps by id, in the order of their offers."""
         self.questions: dict[str, Question] = {}
         """The questions to people, by id."""
         self.iterations: dict[int, int] = {}
@@ -63,7 +63,7 @@ class RunView:
         )
 
     def add_tasks(self, tasks: Iterable[RunTask]) -> None:
-        """Add tasks as the server lists them; of those that are here only the definition."""
+        """Add tasks as the server lists them; for tasks that are known, take only the definition."""
         for task in tasks:
             known = self.tasks.get(task.id)
             self.tasks[task.id] = (
@@ -83,7 +83,7 @@ class RunView:
         return event.plan_revision > max((one.revision for one in self.tasks.values()), default=0)
 
     def apply(self, event: Event) -> None:
-        """Bring the rows to their state after the event."""
+        """Update the rows to their state after the event."""
         self.run = replace(self.run, version=event.version, last_event=event.number, **event.run)
         if event.plan_revision:
             self.iterations[event.plan_revision] = self.run.iteration

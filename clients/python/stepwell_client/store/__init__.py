@@ -1,1 +1,1 @@
-"""The protocol between replicas and a store served on its own: `store.v1` has its messages and stubs."""
+"""The protocol between replicas and a separately served store: `store.v1` has its messages and stubs."""

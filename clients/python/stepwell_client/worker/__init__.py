@@ -1,1 +1,1 @@
-"""Workers: serve the steps of an agent over a stream, and connect again when it breaks."""
+"""Workers: serve the steps of an agent over a stream, and reconnect when it breaks."""

@@ -1,7 +1,7 @@
 """The transport of a worker over gRPC: a channel of the event loop, and another for its threads.
 
-Neither a function that keeps the event loop busy nor a stream that is down may cost a lease. So heartbeats and log
-entries are sent by threads, which need nothing of the event loop, over a connection of their own.
+Neither a blocked event loop nor a broken stream may cost a lease. Heartbeats and log entries are
+therefore sent by threads that don't need the event loop, over a separate connection.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
 from stepwell_client.worker.transport import Receiver
 
 LOOK_SECONDS = 0.02
-"""The time between two looks at a connection that was lost."""
+"""The time between two checks of a lost connection."""
 PROGRESS_SECONDS = 1.0
 JOIN_SECONDS = 0.5
-"""The time that the end of a thread may take; a call under way is aborted then."""
+"""The time that stopping a thread may take; a running call is then aborted."""
 
 
 class GrpcTransport:
@@ -44,7 +44,7 @@ class GrpcTransport:
     outlived = False
 
     def __init__(self, client: Client | str | None) -> None:
-        """`client`: stays the caller's to close; otherwise one is made, for a target or the default one."""
+        """`client`: a client, which the caller closes; or a target; or None for the default target."""
         self._owns_client = not isinstance(client, Client)
         self._client = client if isinstance(client, Client) else Client(client)
         self._connection = self._client.connection
@@ -57,12 +57,12 @@ class GrpcTransport:
         return worker_pb2_grpc.WorkerStub(self._client.channel)
 
     def work(self, receiver: Receiver) -> GrpcStream:
-        """Open a Work stream, which is read."""
+        """Open a Work stream, whose messages are read."""
         del receiver
         return GrpcStream(self._stub.Work(metadata=self._connection.access.metadata))
 
     def background(self, name: str) -> Thread:
-        """Return a thread that sends over the threads' own connection."""
+        """Return a thread that sends over the threads' connection."""
         return Thread(self._connection, self._channels, name)
 
     async def complete(
@@ -110,7 +110,7 @@ class GrpcTransport:
             raise from_rpc_error(error) from error
 
     def renews(self, error: StepwellClientError) -> bool:
-        """Return whether the token's file has another token than the one that was refused."""
+        """Return whether the token's file now has another token than the refused one."""
         return isinstance(error, Unauthenticated) and self._connection.access.reload()
 
     def may_return(self, error: StepwellClientError) -> bool:
@@ -120,7 +120,7 @@ class GrpcTransport:
         return isinstance(error, Unavailable | ResourceExhausted) or self.renews(error)
 
     async def wait_to_return(self, stopping: asyncio.Event, failures: int) -> None:
-        """Back off, but no longer than until a connection stands again that was lost, or the worker stops."""
+        """Back off, but end early when a lost connection is back, or the worker stops."""
         now = self.runtime.monotonic
         until = now() + STREAMS.seconds(self.runtime, failures)
         was_lost = not self._is_connected()
@@ -135,7 +135,7 @@ class GrpcTransport:
                 pass
 
     def _is_connected(self) -> bool:
-        """Return whether the channel has a connection; it begins to make one otherwise."""
+        """Return whether the channel is connected; start connecting if it isn't."""
         state = self._client.channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
 
@@ -170,12 +170,12 @@ class GrpcStream:
         return None if response is grpc.aio.EOF else response
 
     async def half_close(self) -> None:
-        """Send nothing more. A stream that is broken already stays so."""
+        """Send nothing more; does nothing if the stream is already broken."""
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
             await self._call.done_writing()
 
     def cancel(self) -> None:
-        """End the call; a read under way is cancelled."""
+        """End the call; a running read is cancelled."""
         self._call.cancel()
 
     async def close(self) -> None:
@@ -184,12 +184,12 @@ class GrpcStream:
 
 
 class Thread:
-    """The `Background` of a thread. Its calls block, so a coroutine that awaits them is never suspended."""
+    """The `Background` in a thread. Its calls block, so a coroutine that awaits them is never suspended."""
 
     def __init__(
         self, connection: Connection, channels: CurrentChannel[grpc.Channel], name: str
     ) -> None:
-        """`channels`: of all threads of the worker, which end together."""
+        """`channels` are shared by all threads of the worker, which end together."""
         self._connection = connection
         self._channels = channels
         self._name = name

@@ -1,7 +1,7 @@
 """Heartbeats of a worker, sent from the transport's background.
 
-Over gRPC that is a thread, because neither a function that keeps the event loop busy nor a stream that is down
-may cost a lease. The code here needs nothing of the event loop: it reads the worker's state, calls Heartbeat, and
+Over gRPC that is a thread, because neither a blocked event loop nor a broken stream may cost a
+lease. The code here doesn't need the event loop: it reads the worker's state, calls Heartbeat, and
 notifies the event loop only of changes.
 """
 
@@ -20,7 +20,7 @@ from stepwell_client.worker.state import StepLease, WorkerState
 from stepwell_client.worker.transport import Transport
 
 LEASE_SECONDS = 30.0
-"""The lease's length where the server sends none."""
+"""The lease's length if the server sends none."""
 CALL_SECONDS_MAX = 10.0
 
 _log = logging.getLogger("stepwell_client.worker")
@@ -45,7 +45,7 @@ class Heartbeats:
         self._on_change = on_change
         self._background = transport.background(f"{name}-heartbeats")
         self._lock = threading.Lock()
-        """Held while what a lease has to report is changed or taken."""
+        """Held while a lease's unreported data is changed or taken."""
         self._lease = LEASE_SECONDS
         self._interval = LEASE_SECONDS / 3
         self._failing_since: float | None = None
@@ -55,11 +55,11 @@ class Heartbeats:
         self._background.start(self._run)
 
     def stop(self) -> None:
-        """End; a call in flight is waited for at most half a second."""
+        """Stop; wait at most half a second for a running call."""
         self._background.stop()
 
     def set_terms(self, lease_seconds: float, interval_seconds: float) -> None:
-        """Set the lease's length and the interval that the server sent."""
+        """Set the lease's length and the interval, as sent by the server."""
         self._lease = lease_seconds or LEASE_SECONDS
         self._interval = interval_seconds or self._lease / 3
         self._background.wake()
@@ -69,7 +69,7 @@ class Heartbeats:
         own = (lease_seconds or self._lease) / 3
         own = min(own, idle_seconds or own)
         if own < self._interval:
-            self._background.wake()  # It sleeps by the common interval.
+            self._background.wake()  # Otherwise it would sleep for the common interval.
             return own
         return self._interval
 
@@ -94,7 +94,7 @@ class Heartbeats:
         return min(self._progress_seconds, lease.interval / 2)
 
     def note_activity(self, lease: StepLease) -> None:
-        """Note that a step's function did something. Any thread may call."""
+        """Note activity of a step's function. Any thread may call."""
         lease.active_at = self._runtime.monotonic()
 
     async def _run(self) -> None:
@@ -108,7 +108,7 @@ class Heartbeats:
             goes_on = await self._background.wait(max(0.005, min(next_beat - now, self._interval)))
 
     async def _beat(self) -> None:
-        # Leases that are due a little later go along, so that many make one message.
+        # Leases that are due a little later are included, so that many leases take one message.
         now = self._runtime.monotonic()
         leases = self._state.leases()
         due = [lease for lease in leases if lease.next_beat <= now]
@@ -131,12 +131,13 @@ class Heartbeats:
         if self._failing_since is None:
             self._failing_since, self._notices = now, Notices(0.0)
         if self._notices.due(now - self._failing_since):
-            # From a server that stands still this is the first sign: the connection's keepalive takes longer.
+            # For a server that stands still this is the first sign; the connection's keepalive
+            # takes longer.
             cause = error.explain(self._target)
             _log.warning("heartbeats of %d lease(s) failed: %s", count, cause)
 
     def _postpone(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
-        """Try a failed heartbeat again soon, at a random moment."""
+        """Schedule a failed heartbeat again soon, at a random moment."""
         now = self._runtime.monotonic()
         for lease, message in batch:
             wait = min(1.0, lease.interval / 4) * (0.5 + self._runtime.random() / 2)

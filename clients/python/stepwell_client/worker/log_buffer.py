@@ -1,7 +1,8 @@
-"""A buffer of the log entries that steps write, until they are sent: bounded, in order, thread-safe.
+"""A bounded, ordered, thread-safe buffer for steps' log entries until they are sent.
 
-No network here. A sender asks for a batch and reports when it is stored; entries that come meanwhile make
-the next one. A step never waits for its log: entries without room are left out, and an entry counts them.
+It has no network: a sender asks for a batch and reports when it is stored; entries written
+meanwhile make the next batch. A step never waits for its log: entries that don't fit are left out,
+and an entry counts them.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from stepwell_client.records.limits import (
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 BUFFER_BYTES_MAX = 16 * 1024 * 1024
-"""The limit for all executions together."""
+"""The most bytes of all executions together."""
 EXECUTION_BYTES_MAX = 1024 * 1024
-"""The limit for one execution."""
+"""The most bytes of one execution."""
 BATCH_BYTES_MAX = 1024 * 1024
-"""The limit for one message; the last entry of an execution may exceed it."""
+"""The most bytes of one message; the last entry of an execution may exceed it."""
 LEVEL_DEFAULT = "INFO"
 
 _LEVEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 
 ExecutionKey = tuple[str, str]
-"""A run's id and an execution's."""
+"""The ids of a run and an execution."""
 
 
 class _Entry:
@@ -50,7 +51,7 @@ class _Entry:
 
 
 class _Pending:
-    """The entries of one execution that aren't stored yet."""
+    """The entries of one execution that are not stored yet."""
 
     __slots__ = (
         "closed",
@@ -68,12 +69,12 @@ class _Pending:
         self.entries: deque[_Entry] = deque()
         self.size = 0
         self.used = 0
-        """The bytes written so far, counted as the server does."""
+        """The bytes written so far, counted like the server does."""
         self.dropped = 0
         self.dropped_bytes = 0
         self.sending = False
         self.closed = False
-        """Further entries are dropped: the lease is lost."""
+        """True if further entries are dropped, because the lease is lost."""
 
     @property
     def is_quiet(self) -> bool:
@@ -90,7 +91,7 @@ class LogBuffer:
         self._size = 0
 
     def write(self, key: ExecutionKey, token: str, text: str, level: str, *, chunk: bool) -> bool:
-        """Add a line or a chunk; False: it was left out, and an entry that counts it comes in its place."""
+        """Add a line or a chunk; return False if it was left out, and counted by an entry instead."""
         kind = types_pb2.LOG_KIND_CHUNK if chunk else types_pb2.LOG_KIND_LINE
         level = level if len(level) <= LEVEL_CHARS_MAX and _LEVEL.fullmatch(level) else ""
         pieces = _chunks(text) if chunk else [_truncated(text)]
@@ -107,7 +108,8 @@ class LogBuffer:
         self, pending: _Pending, text: str, size: int, level: str, kind: types_pb2.LogKind
     ) -> bool:
         if pending.closed or pending.used > LOG_BYTES_PER_EXECUTION_MAX:
-            return False  # The first entry beyond the limit was sent: the server writes a note in its place.
+            # The first entry beyond the limit was sent, and the server writes a note instead of it.
+            return False
         room = min(EXECUTION_BYTES_MAX - pending.size, BUFFER_BYTES_MAX - self._size)
         if pending.dropped or size + LOG_ENTRY_BYTES > room:
             pending.dropped += 1
@@ -132,12 +134,12 @@ class LogBuffer:
 
     @property
     def has_entries(self) -> bool:
-        """True if there is anything to be sent."""
+        """True if there are entries to send."""
         with self._lock:
             return any(not pending.is_quiet for pending in self._executions.values())
 
     def next_batch(self) -> worker_pb2.AppendOutputRequest | None:
-        """Return the next batch; None: there is nothing. Call `batch_done` afterwards."""
+        """Return the next batch, or None. Call `batch_done` afterwards."""
         request = worker_pb2.AppendOutputRequest()
         with self._lock:
             room, now = BATCH_BYTES_MAX, self._now()
@@ -152,7 +154,7 @@ class LogBuffer:
                 room -= self._fill(pending, appended, room, now)
                 pending.sending = True
             if len(request.appended) < len(self._executions):
-                # Round robin: executions that were served go to the end.
+                # Round robin: served executions go to the end.
                 for appended in request.appended:
                     key = (appended.lease.run_id, appended.lease.execution_id)
                     self._executions[key] = self._executions.pop(key)
@@ -177,7 +179,7 @@ class LogBuffer:
         return taken
 
     def batch_done(self, request: worker_pb2.AppendOutputRequest) -> list[ExecutionKey]:
-        """Count a batch as stored, or given up; return its executions that have no more entries."""
+        """Mark a batch as stored, or given up; return its executions that have no more entries."""
         with self._lock:
             quiet: list[ExecutionKey] = []
             for appended in request.appended:
@@ -191,7 +193,7 @@ class LogBuffer:
 
     @staticmethod
     def add_age(request: worker_pb2.AppendOutputRequest, seconds: float) -> None:
-        """Add to the age of each entry of a batch that is sent again so many seconds later."""
+        """Increase the age of a batch's entries, when it is sent again this many seconds later."""
         for appended in request.appended:
             for entry in appended.logs:
                 entry.age.FromTimedelta(entry.age.ToTimedelta() + timedelta(seconds=seconds))
@@ -203,7 +205,7 @@ class LogBuffer:
             return pending is None or pending.is_quiet
 
     def close(self, key: ExecutionKey) -> None:
-        """Drop all entries of an execution, and later ones: its lease is lost."""
+        """Drop all present and future entries of an execution whose lease is lost."""
         with self._lock:
             pending = self._executions.get(key)
             if pending is not None:
@@ -232,7 +234,7 @@ def _add_entry(
 
 
 def _truncated(text: str) -> tuple[str, int]:
-    """Return a line, cut with a note where it is too long, and its size."""
+    """Return a line, cut with a note if it is too long, and its size."""
     data = storable_bytes(text)
     if len(data) > LOG_TEXT_BYTES_MAX:
         kept = data[: LOG_TEXT_BYTES_MAX - 64].decode("utf-8", "ignore").encode()

@@ -1,7 +1,7 @@
-"""The sender of log entries: at once, and while a message is on its way the next one grows.
+"""Sends log entries at once; those written while a message is in flight go into the next one.
 
-It works in the transport's background, as heartbeats do: entries of a function that keeps the event loop busy are
-sent all the same.
+It works in the transport's background, like heartbeats, so that entries are sent even if a function
+blocks the event loop.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from stepwell_client.worker.transport import Transport
 
 CALL_SECONDS = 10.0
 FLUSH_SECONDS = 10.0
-"""The longest that an outcome waits for its step's last log entries to be stored."""
+"""The longest that an outcome waits until its step's last log entries are stored."""
 
 _log = logging.getLogger("stepwell_client.worker")
 
 
 class LogSender:
-    """Sends log entries, from the first one to `stop`."""
+    """Sends log entries until it is stopped."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class LogSender:
         self._stopped = False
 
     def write(self, key: ExecutionKey, token: str, text: str, level: str, *, chunk: bool) -> None:
-        """Queue a line or a chunk. Any thread may call; never waits."""
+        """Queue a line or a chunk. Any thread may call. Never waits."""
         if self._buffer.write(key, token, text, level, chunk=chunk):
             with self._lock:
                 is_first = not (self._started or self._stopped)
@@ -84,12 +84,12 @@ class LogSender:
         self._buffer.remove(key)
 
     def close(self, key: ExecutionKey) -> None:
-        """Drop an execution's entries: its lease is lost."""
+        """Drop the entries of an execution whose lease is lost."""
         self._buffer.close(key)
         self._notify([key])
 
     def stop(self) -> None:
-        """End; entries that aren't sent by then are lost."""
+        """Stop; entries that are not sent yet are lost."""
         with self._lock:
             self._stopped = True
             waiting = list(self._waiting)
@@ -106,7 +106,7 @@ class LogSender:
                 self._notify(self._buffer.batch_done(request))
 
     async def _send(self, request: worker_pb2.AppendOutputRequest) -> bool:
-        """Send until the batch is stored, or can't be; False: the worker stops."""
+        """Send a batch until it is stored, or can't be; return False if the worker stops."""
         failures = 0
         sent = self._runtime.monotonic()
         while not self._stopped:
@@ -136,5 +136,5 @@ class LogSender:
         for loop, quiet in waiters:
             try:
                 loop.call_soon_threadsafe(quiet.set)
-            except RuntimeError:  # It is closed: nobody waits any more.
+            except RuntimeError:  # The event loop is closed, so nobody waits.
                 continue

@@ -1,7 +1,7 @@
 """A worker's recordings: journal entries of its steps that are not acknowledged yet.
 
-No network here, as in `state`. Each is kept until it is answered, so a new stream begins with all of them; it
-is given up only with its lease.
+It has no network, like `state`. Each recording is kept until it is answered, so that a new stream
+begins with all of them, and is given up only with its lease.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Pending:
 
 
 class Recorder:
-    """The recordings of one worker that wait for their acknowledgement."""
+    """The unacknowledged recordings of one worker."""
 
     def __init__(self) -> None:
         self._pending: dict[str, _Pending] = {}
@@ -46,9 +46,9 @@ class Recorder:
         token: str,
         recording: worker_pb2.Recording,
     ) -> asyncio.Future[worker_pb2.Recorded]:
-        """Queue a recording of a lease; the future resolves once it is answered or given up.
+        """Queue a recording; return a future that resolves once it is answered or given up.
 
-        Raises NonRetryable where no message can carry it: its stream would end, again and again.
+        Raises NonRetryable if no message can carry it, because it would end every stream.
         """
         self._numbers += 1
         delivery_id = f"r{self._numbers}"
@@ -68,15 +68,15 @@ class Recorder:
 
     @property
     def has_unsent(self) -> bool:
-        """Something is to be sent."""
+        """True if a recording must be sent."""
         return bool(self._unsent)
 
     def new_stream(self) -> None:
-        """Begin again: all that isn't answered is to be sent."""
+        """Begin a new stream, on which all unanswered recordings must be sent."""
         self._unsent = deque(self._pending)
 
     def settle(self, recorded: worker_pb2.Recorded) -> None:
-        """Resolve a recording with its answer; one that came before is ignored."""
+        """Resolve a recording with its answer; ignore repeated answers."""
         pending = self._pending.pop(recorded.delivery_id, None)
         if pending is None:
             return
@@ -94,11 +94,11 @@ class Recorder:
             self.settle(lost(delivery_id))
 
     def next_batch(self, size: int = 0) -> list[worker_pb2.Recording]:
-        """Return unsent recordings for a message that has so many bytes; if it has none, at least one."""
+        """Return unsent recordings for a message that already has `size` bytes; at least one for an empty message."""
         return _take(self._pending, self._unsent, size)
 
     def requests(self) -> list[worker_pb2.WriteJournalRequest]:
-        """Return all that isn't answered, for calls without a stream."""
+        """Return all unanswered recordings, for calls without a stream."""
         ids = deque(self._pending)
         requests: list[worker_pb2.WriteJournalRequest] = []
         while batch := _take(self._pending, ids, 0):

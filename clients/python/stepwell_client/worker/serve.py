@@ -14,8 +14,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 async def serve(worker: Worker, *, grace_seconds: float = 30.0) -> None:
     """Run a worker until SIGTERM or Ctrl-C, then drain it: `asyncio.run(serve(Worker(agent)))`.
 
-    Running steps have `grace_seconds` to end; the rest is handed back and spends no attempt. Call it
-    in the main thread. Raises what `Worker.run` raises.
+    Running steps have `grace_seconds` to end; others are then handed back, which spends no attempt.
+    Call it in the main thread. Raises what `Worker.run` raises.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

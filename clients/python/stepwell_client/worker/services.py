@@ -1,4 +1,4 @@
-"""A worker's services for its steps, over its stream, its heartbeats, and calls of their own."""
+"""The services of a worker for its steps, over its stream, its heartbeats, and separate calls."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class WorkerServices:
     async def _read(
         self, lease: StepLease | None, method: Callable[..., Awaitable[Any]], request: Any
     ) -> Any:
-        """Read something of a step for as long as its lease lives. Raises LeaseLost when it doesn't."""
+        """Read data of a step as long as its lease lives. Raises LeaseLost when it ends."""
 
         def gives_up() -> bool:
             return lease is None or lease.abandoned or lease.lost or lease.reported
@@ -152,7 +152,7 @@ class WorkerServices:
             messages=messages,
             after=after,
         )
-        # What arrived already is not stored twice.
+        # Entries that arrived already are not stored twice.
         request = worker_pb2.AppendOutputRequest(appended=[appended])
         response = await self._call(self._transport.append, request, SAVES)
         if any(state.status == worker_pb2.LEASE_STATUS_LOST for state in response.leases):
@@ -165,7 +165,7 @@ class WorkerServices:
         backoff: Backoff,
         gives_up: Callable[[], bool] = lambda: False,
     ) -> Any:
-        """Call until a server answers; None: `gives_up` came true first."""
+        """Call until a server answers; return None if `gives_up` becomes true first."""
         runtime = self._transport.runtime
         failures = 0
         while not gives_up():
@@ -194,7 +194,7 @@ def _note_ends(
     entries: Sequence[types_pb2.JournalEntry],
     answered: asyncio.Future[worker_pb2.Recorded],
 ) -> None:
-    """Note which calls' functions no longer run, or never will."""
+    """Note the calls whose functions no longer run, or never will."""
     for entry, state in zip(entries, answered.result().entries, strict=False):
         if entry.mark != BEGIN or state.status != worker_pb2.ENTRY_STATUS_ACCEPTED:
             lease.begun_calls.discard(entry.key)

@@ -1,7 +1,8 @@
-"""A worker's state: running steps, and outcomes and begins that wait for their acknowledgement.
+"""A worker's state: running steps, and unacknowledged outcomes and begins.
 
-No network and no event loop here: a stream asks for the next request and reports the acknowledgements.
-Nothing is dropped before it is acknowledged, so a new stream simply begins with all that is here.
+It has no network and no event loop: a stream asks for the next request and reports
+acknowledgements. Nothing is dropped before it is acknowledged, so a new stream begins with
+everything here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from stepwell_client.worker.recorder import Recorder
 
 
 class StepLease:
-    """A step that this worker runs, or whose outcome it holds, and the step's lease."""
+    """A step that this worker runs or whose outcome it holds, with its lease."""
 
     __slots__ = (
         "abandoned",
@@ -55,31 +56,31 @@ class StepLease:
         self.begun_calls: set[str] = set()
         """Keys of its AT_MOST_ONCE calls whose functions may be running."""
         self.abandoned = False
-        """Nobody waits for an outcome."""
+        """True if nobody waits for an outcome."""
         self.reported = False
-        """Its outcome is decided, though its function may still run."""
+        """True if its outcome is decided, though its function may still run."""
         self.returns = False
-        """It is to be handed back once its function has stopped."""
+        """True if it must be handed back once its function has stopped."""
         self.lost = False
-        """The lease is lost, so it needs no heartbeats."""
+        """True if the lease is lost, so it needs no heartbeats."""
         self.interval = interval
         self.active_at = now
-        """When its function last did anything."""
+        """The time of its function's last activity."""
         self.idle_timeout = idle_timeout
-        """Seconds; 0: none."""
+        """In seconds; 0: none."""
         self.next_beat = self.beat_after(now, interval)
         self.progress: types_pb2.Payload | None = None
         self.session: types_pb2.Session | None = None
         self.unsent = False
-        """Progress or session have changed and are to be sent."""
+        """True if progress or session have changed and must be sent."""
 
     @property
     def has_begun(self) -> bool:
-        """Something is under way that must not be done again while it may still take effect."""
+        """True if some effect may still take place, so that the step must not run elsewhere."""
         return self.begin is not None or bool(self.begun_calls)
 
     def beat_after(self, now: float, wait: float) -> float:
-        """Return when to send the next heartbeat: after `wait`, or when its function is idle for too long."""
+        """Return the time of the next heartbeat: after `wait`, or when its function is idle for too long."""
         idle_at = self.active_at + self.idle_timeout
         return min(idle_at, now + wait) if self.idle_timeout and idle_at > now else now + wait
 
@@ -95,7 +96,7 @@ class PendingOutcome:
 
     @property
     def size(self) -> int:
-        """The bytes that it takes in a message."""
+        """The outcome's size in a message, in bytes."""
         return self.outcome.ByteSize() + 8
 
 
@@ -106,7 +107,7 @@ class WorkerState:
         self.concurrency = concurrency
         self.draining = False
         self.holds_back = False
-        """No credit is granted before outcomes are acknowledged."""
+        """True if no credit is granted until outcomes are acknowledged."""
         self.running: dict[ExecutionKey, StepLease] = {}
         self.pending: dict[str, PendingOutcome] = {}
         self.recorder = Recorder()
@@ -118,7 +119,7 @@ class WorkerState:
         self._numbers = 0
 
     def new_stream(self) -> None:
-        """Begin again: no credit is granted yet, and all that isn't acknowledged is to be sent."""
+        """Begin a new stream: no credit is granted, and everything unacknowledged must be sent."""
         self._credits_out = 0
         self._drain_sent = False
         self._unsent = deque(self.pending)
@@ -139,7 +140,7 @@ class WorkerState:
         return [lease for lease in leases if not (lease.abandoned or lease.lost)]
 
     def accept(self, lease: StepLease) -> bool:
-        """Count an assignment; False: the step runs here already."""
+        """Add an assigned step; return False if it runs here already."""
         self._credits_out = max(0, self._credits_out - 1)
         if lease.key in self.running:
             return False
@@ -147,13 +148,13 @@ class WorkerState:
         return True
 
     def finish(self, lease: StepLease, outcome: worker_pb2.Outcome | None) -> None:
-        """Count a step that has ended. Without an outcome, or abandoned, nothing is reported."""
+        """Remove a step that has ended. Without an outcome, or if abandoned, nothing is reported."""
         self.running.pop(lease.key, None)
         self.recorder.give_up(lease.key)
         if outcome is not None and not (lease.abandoned or lease.reported):
             self.report(lease, outcome)
         if lease.begin is not None and not lease.begin.done():
-            # It never started: a begin that hasn't left yet must not report that it did.
+            # The step never started, so an unsent begin must not report that it did.
             waiting = self._begins
             self._begins = {key: entry for key, entry in waiting.items() if entry[1] is not lease}
 
@@ -165,7 +166,7 @@ class WorkerState:
         self._unsent.append(outcome.delivery_id)
 
     def begin(self, lease: StepLease, answered: asyncio.Future[bool]) -> None:
-        """Queue a begin, and keep it until it is acknowledged; `answered` is resolved then."""
+        """Queue a begin, and keep it until it is acknowledged, which resolves `answered`."""
         lease.begin = answered
         message = worker_pb2.Begin(
             delivery_id=self._next_id("b"),
@@ -177,7 +178,7 @@ class WorkerState:
         self._unsent_begins.append(message.delivery_id)
 
     def settle(self, ack: worker_pb2.Ack) -> StepLease | None:
-        """Apply an acknowledgement and return its step; None: it came before, or is not for this worker."""
+        """Apply an acknowledgement and return its step; None if it is a repetition, or for another worker."""
         waiting = self._begins.pop(ack.delivery_id, None)
         if waiting is not None:
             answered = waiting[1].begin
@@ -188,7 +189,7 @@ class WorkerState:
         return pending.lease if pending is not None else None
 
     def next_request(self) -> worker_pb2.WorkRequest | None:
-        """Return a message with what is unsent, as far as it fits; None: nothing is."""
+        """Return a message with what is unsent, as far as it fits, or None."""
         grant = self._grant()
         draining = self.draining and not self._drain_sent
         has_recordings = self.recorder.has_unsent
@@ -209,7 +210,7 @@ class WorkerState:
         return request
 
     def complete_requests(self) -> list[worker_pb2.ReportOutcomesRequest]:
-        """Return all outcomes that aren't acknowledged, for calls without a stream."""
+        """Return all unacknowledged outcomes, for calls without a stream."""
         ids = deque(self.pending)
         requests: list[worker_pb2.ReportOutcomesRequest] = []
         while outcomes := self._next_outcomes(ids):
@@ -218,7 +219,7 @@ class WorkerState:
 
     def _next_outcomes(self, ids: deque[str]) -> list[worker_pb2.Outcome]:
         outcomes: list[worker_pb2.Outcome] = []
-        if len(ids) == 1:  # The common case needs no measuring.
+        if len(ids) == 1:  # The common case needs no size check.
             pending = self.pending.get(ids.popleft())
             return [pending.outcome] if pending is not None else outcomes
         size = 0
@@ -246,7 +247,7 @@ class WorkerState:
         return self.recorder.next_batch(sum(self.pending[one.delivery_id].size for one in outcomes))
 
     def _grant(self) -> int:
-        # Outcomes that pile up unacknowledged stop new work: all leases fit into a Hello.
+        # Many unacknowledged outcomes stop new work, so that all leases fit into a Hello.
         self.holds_back = self.draining or len(self.pending) >= CONCURRENCY_MAX
         if self.holds_back:
             return 0

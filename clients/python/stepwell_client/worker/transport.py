@@ -1,7 +1,7 @@
-"""The transport of a worker: how the calls of the Worker service reach the server's side of them.
+"""The transport of a worker: carries the Worker service's calls to the server.
 
-`GrpcTransport` calls a server. An embedded run passes a transport that calls the same functions in its own process.
-A failed call raises an error of the client's error tree, whatever the transport.
+`GrpcTransport` calls a server. An embedded run passes a transport that calls the same functions in
+its own process. Every transport raises the client's errors for failed calls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 
 
 class Receiver(NamedTuple):
-    """The worker's side of a stream that needs not be read. Called on the event loop."""
+    """Callbacks for a stream's messages that need not be read. Called on the event loop."""
 
     accept: Callable[[worker_pb2.WorkResponse], None]
     assign: Callable[[worker_pb2.Assignment], None]
@@ -28,27 +28,27 @@ class WorkStream(Protocol):
 
     @property
     def take(self) -> Callable[[worker_pb2.WorkRequest], None] | None:
-        """Take a message after the Hello at once; None: this stream has to be waited for, by `write`."""
+        """Return a function that takes a message after the Hello at once, or None if `write` must be awaited."""
         ...
 
     async def write(self, request: worker_pb2.WorkRequest) -> bool:
-        """Send a message. False: the stream is broken, and `read` raises the reason."""
+        """Send a message; return False if the stream is broken, in which case `read` raises the reason."""
         ...
 
     async def read(self) -> worker_pb2.WorkResponse | None:
-        """Return the server's next message; None: the stream has ended."""
+        """Return the server's next message, or None at the end of the stream."""
         ...
 
     async def half_close(self) -> None:
-        """Send nothing more; the server still answers what it has, and ends the stream then."""
+        """Send nothing more; the server answers what it has received, and then ends the stream."""
         ...
 
     def cancel(self) -> None:
-        """End the stream; a `read` under way returns None or raises."""
+        """End the stream; a running `read` returns None or raises."""
         ...
 
     async def close(self) -> None:
-        """Give back what the stream holds. Called once, after the last `read`."""
+        """Release the stream's resources. Called once, after the last `read`."""
         ...
 
 
@@ -56,19 +56,19 @@ class Background(Protocol):
     """The place where a worker sends heartbeats, or log entries: a thread, or the event loop."""
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin the work, which awaits the methods of this object and nothing else."""
+        """Start the work, which awaits only methods of this object."""
         ...
 
     def stop(self) -> None:
-        """End the work: `wait` returns False from now on. Waits for a moment at most."""
+        """End the work: `wait` returns False from now on. Blocks only for a moment."""
         ...
 
     def wake(self) -> None:
-        """End a `wait`, or the next one where none is under way. Any thread may call."""
+        """End the running `wait`, or else the next one. Any thread may call."""
         ...
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait for `wake`, so many seconds at most; None: without end. False: the work is to end."""
+        """Wait for `wake`, at most this many seconds (None: without limit); return False if the work must end."""
         ...
 
     async def heartbeat(
@@ -89,30 +89,30 @@ class Transport(Protocol):
 
     @property
     def runtime(self) -> WorkerRuntime:
-        """The clock, ids, chance and tasks of the worker."""
+        """The worker's clock, ids, random numbers and tasks."""
         ...
 
     @property
     def target(self) -> str:
-        """The server, for people."""
+        """The server's name for people."""
         ...
 
     @property
     def progress_seconds(self) -> float:
-        """The longest that progress waits for a heartbeat, though the interval may be longer."""
+        """The longest that progress waits for a heartbeat, even if the interval is longer."""
         ...
 
     @property
     def outlived(self) -> bool:
-        """True: a function in a thread can outlive the worker, so its step is left to be lost, not handed back."""
+        """True if a function in a thread can outlive the worker, so its step is lost instead of handed back."""
         ...
 
     def work(self, receiver: Receiver) -> WorkStream:
-        """Open a Work stream. What it passes to the receiver after the Welcome, `read` doesn't return."""
+        """Open a Work stream. After the Welcome, messages passed to the receiver are not returned by `read`."""
         ...
 
     def background(self, name: str) -> Background:
-        """Return a place for heartbeats or log entries, which has not started yet."""
+        """Return a background, not started yet, for heartbeats or log entries."""
         ...
 
     async def complete(
@@ -150,7 +150,7 @@ class Transport(Protocol):
         ...
 
     def renews(self, error: StepwellClientError) -> bool:
-        """Return whether the error was an outdated token, in whose place there is another one now."""
+        """Return whether the error was about an outdated token, and there is a new one now."""
         ...
 
     def may_return(self, error: StepwellClientError) -> bool:
@@ -158,7 +158,7 @@ class Transport(Protocol):
         ...
 
     async def wait_to_return(self, stopping: asyncio.Event, failures: int) -> None:
-        """Back off after so many failed streams in a row, or until the worker stops."""
+        """Back off after `failures` failed streams in a row, or until the worker stops."""
         ...
 
     async def close(self) -> None:

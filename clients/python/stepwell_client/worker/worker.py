@@ -1,11 +1,11 @@
-"""The worker: serves an agent's steps over a Work stream, and connects again whenever it breaks.
+"""The worker: serves an agent's steps over a Work stream, and reconnects whenever it breaks.
 
     await Worker(agent).run()
 
-It runs no more steps at once than `concurrency`. It keeps an outcome until the server acknowledges the
-commit, and sends it again after a reconnect, or without a stream where none can be opened. Leases are
-renewed while the event loop is busy or the stream is down. Steps that the server cancels are cancelled;
-`drain` hands back the steps that it doesn't finish.
+It runs at most `concurrency` steps at once. It keeps an outcome until the server acknowledges it,
+and repeats it after a reconnect, or by unary calls without a stream. Leases are renewed also while
+the event loop is blocked or the stream is broken. Steps that the server cancels are cancelled;
+`drain` hands back unfinished steps.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Worker:
         concurrency: int = 8,
         runner: AgentRunner | None = None,
     ) -> None:
-        """Prepare to serve the agent: over a client, at a target, at the default target, or over another transport.
+        """Prepare to serve the agent: over a client, at a target, at the default target, or over a transport.
 
-        `worker_id` identifies the worker, also after a restart: the server assigns the leases of an
-        older instance of the same id to a newer one at once, and ends the older with WorkerReplaced.
-        Default: the first of `agent-name@host`, `agent-name@host-2` … that no worker on this machine
-        has; it is taken when `run` begins. `queues`: default `default`. `roles`: default those that
-        the agent's functions name; `*`: all. `version`: of the agent, for runs that ask for one.
-        `concurrency`: steps at once, 500 at most. It is given only steps that a function is registered for.
-        `runner`: what runs the steps; it is closed with the worker.
+        `worker_id` identifies the worker, also after a restart: the server at once gives the leases
+        of an older instance with the same id to a newer one, and ends the older with
+        WorkerReplaced. Default: the first of `agent-name@host`, `agent-name@host-2` … that is free
+        on this machine when `run` begins. `queues`: default `default`. `roles`: default those of
+        the agent's functions; `*`: all. `version`: the agent's, for runs that ask for one.
+        `concurrency`: the most steps at once, up to 500. The worker gets only steps that a function
+        is registered for. `runner` runs the steps, and is closed with the worker.
         """
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise Misconfigured(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
@@ -108,7 +108,7 @@ class Worker:
         )
 
     async def __aenter__(self) -> Self:
-        """Serve in the background until the context is left, which drains."""
+        """Serve in the background until the context is left, and then drain."""
         self._background = self._runtime.spawn(self.run(), name=f"worker {self.worker_id}")
         return self
 
@@ -131,7 +131,7 @@ class Worker:
 
     @property
     def is_busy(self) -> bool:
-        """True while steps run here, or outcomes are not acknowledged."""
+        """True while steps run here, or outcomes are unacknowledged."""
         return bool(self._state.running or self._state.pending)
 
     async def idle(self) -> None:
@@ -143,7 +143,7 @@ class Worker:
         await self._connected.wait()
 
     async def run(self) -> None:
-        """Serve until drained. Raises WorkerReplaced, or an error that no reconnect can mend."""
+        """Serve until drained. Raises WorkerReplaced, or an error that no reconnect can fix."""
         if self._loop is not None:
             raise Misconfigured("a worker runs once; make another one")
         self._loop = asyncio.get_running_loop()
@@ -169,11 +169,11 @@ class Worker:
                 event.set()
 
     async def drain(self, grace_seconds: float = 30.0) -> None:
-        """Accept no more steps, let running ones finish for so long, hand back the rest, and end."""
+        """Accept no more steps, let running steps finish within this time, hand back the others, and end."""
         self._state.draining = True
         if self._loop is None:
             return
-        self._send()  # The credits are revoked first, before anything is handed back.
+        self._send()  # Credits are revoked before anything is handed back.
         _log.info("worker %s drains: %d steps in flight", self.worker_id, self.in_flight)
         await self._until_quiet(grace_seconds, lambda: bool(self._state.running))
         for lease in list(self._state.running.values()):
@@ -208,7 +208,7 @@ class Worker:
             pass
         stream.cancel()
 
-    # The stream, again and again.
+    # Streams.
 
     async def _serve(self) -> None:
         failures = 0
@@ -235,7 +235,7 @@ class Worker:
             await self._transport.wait_to_return(self._stopping, failures)
 
     def _log_loss(self, error: StepwellClientError | None, *, first: bool) -> None:
-        """Write a line at the loss of the server, and ever more rarely while it lasts."""
+        """Log the loss of the server, ever more rarely while it lasts."""
         if not self._losses.due(self._runtime.monotonic(), first=first):
             return
         target = self._transport.target
@@ -243,13 +243,14 @@ class Worker:
         _log.warning("worker %s connects again: %s", self.worker_id, cause)
 
     def _replaced(self) -> None:
-        """Go on under another id, or raise where this one is the author's choice."""
+        """Continue under another id, or raise if the caller chose the id."""
         if self._slots is None:
             raise WorkerReplaced(
                 f"a newer process is connected as {self.worker_id}: two workers at once "
                 "need two ids (worker_id=…)"
             )
-        # Its lock is ours: the other worker has another state folder, as in a container.
+        # This process has the id's lock, so the other worker uses another state folder, as in a
+        # container.
         before, self.worker_id = self.worker_id, self._slots.take()
         _log.warning(
             "worker %s goes on as %s: another process is connected by its id",
@@ -258,12 +259,12 @@ class Worker:
         )
 
     async def _run_stream(self) -> int:
-        """Run one stream; return the reason of its end."""
+        """Run one stream; return the reason for its end."""
         stream = self._transport.work(Receiver(self._accept, self._assign, self._acknowledge))
         writer: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(WELCOME_SECONDS):
-                # A stream that is broken already raises the reason when it is read.
+                # A broken stream raises the reason when it is read.
                 await stream.write(worker_pb2.WorkRequest(hello=self._hello()))
                 response = await stream.read()
             if response is None:
@@ -284,7 +285,7 @@ class Worker:
             task = asyncio.current_task()
             if task is None or task.cancelling() or not self._stopping.is_set():
                 raise
-            return worker_pb2.WORK_END_REASON_UNSPECIFIED  # Our own goodbye.
+            return worker_pb2.WORK_END_REASON_UNSPECIFIED  # This worker ended the stream.
         finally:
             self._stream = self._take = None
             if writer is not None:
@@ -292,7 +293,7 @@ class Worker:
             await stream.close()
 
     def _send(self) -> None:
-        """Send what is unsent: at once where the stream takes it, otherwise have it written."""
+        """Send what is unsent: at once if the stream allows it, or else by a task."""
         if self._take is None:
             self._wake.set()
             return
@@ -300,7 +301,7 @@ class Worker:
             self._take(request)
 
     async def _write(self, stream: WorkStream) -> None:
-        """Write what is unsent; while a message is on its way the next one grows."""
+        """Write what is unsent; anything new meanwhile goes into the next message."""
         while True:
             request = self._state.next_request()
             if request is not None:
@@ -363,7 +364,7 @@ class Worker:
     def _start(
         self, assignment: worker_pb2.Assignment, cancelled: Collection[ExecutionKey]
     ) -> None:
-        """Start a step, unless the message that brought it cancels it as well."""
+        """Start a step, unless the message that brought it also cancels it."""
         idle_timeout = seconds_of(assignment.task.idle_timeout)
         lease = StepLease(
             (assignment.run.run_id, assignment.execution.execution_id),
@@ -424,7 +425,7 @@ class Worker:
             self._abandon(lease)
 
     def _release(self, lease: StepLease) -> None:
-        """Hand a step back undone, unless it or a call of it has begun its effect."""
+        """Hand a step back undone, unless it or one of its calls has begun its effect."""
         if lease.abandoned:
             return
         if not lease.has_begun:
@@ -436,9 +437,9 @@ class Worker:
             lease.task.cancel()
 
     def _on_change(self, state: worker_pb2.LeaseState) -> None:
-        """Notify the event loop of a lease that changed. Called in the heartbeats' thread."""
+        """Notify the event loop of a changed lease. Called in the heartbeats' thread."""
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # It is closed: no step runs any more.
+            with contextlib.suppress(RuntimeError):  # The event loop is closed, so no step runs.
                 self._loop.call_soon_threadsafe(self._lease_changed, state)
 
     def _lease_changed(self, state: worker_pb2.LeaseState) -> None:
@@ -446,7 +447,7 @@ class Worker:
         for pending in self._state.pending.values():
             if pending.lease.key == key:
                 pending.lease.lost = (
-                    True  # The outcome is sent all the same: its answer settles it.
+                    True  # The outcome is sent all the same, and its answer settles the step.
                 )
         lease = self._state.running.get(key)
         if lease is None:
@@ -460,7 +461,7 @@ class Worker:
     # Without a stream.
 
     async def _complete(self, seconds: float) -> None:
-        """Send outcomes and recordings by unary calls: they may work where a stream fails."""
+        """Send outcomes and recordings by unary calls, which may work when streams fail."""
         try:
             for request in self._state.complete_requests():
                 response = await self._transport.complete(request, seconds)
@@ -474,7 +475,7 @@ class Worker:
             return  # They stay pending.
 
     async def _release_all(self) -> None:
-        """Release all steps as the worker itself is cancelled, as far as a moment allows."""
+        """When the worker itself is cancelled, release all steps as far as possible in a moment."""
         self._state.draining = True
         for lease in list(self._state.running.values()):
             self._release(lease)

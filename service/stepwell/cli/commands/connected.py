@@ -15,7 +15,8 @@ from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ConnectedWorker, Queue, StepKind, SyncClient, TaskPattern
+from stepwell_client import ConnectedWorker, StepKind, SyncClient
+from stepwell_client.records import Queue, TaskPattern
 
 EXAMPLES = {
     "workers": "stepwell workers --queue reports",

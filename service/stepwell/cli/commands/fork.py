@@ -13,7 +13,8 @@ from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import count, note, one_line, short_id
-from stepwell_client import ForkCheck, ForkIncompatible, ForkMode, Run, SyncClient, SyncRunHandle
+from stepwell_client import ForkCheck, ForkMode, Run, SyncClient, SyncRunHandle
+from stepwell_client.errors import ForkIncompatible
 from stepwell_client.internal import ForkOptions
 from stepwell_client.v1 import orchestrator_pb2
 

@@ -19,13 +19,8 @@ from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
-from stepwell_client import (
-    Payload,
-    Question,
-    QuestionKind,
-    QuestionStatus,
-    SyncClient,
-)
+from stepwell_client import Payload, Question, QuestionKind, SyncClient
+from stepwell_client.enums import QuestionStatus
 
 EXAMPLES = {
     "questions": "stepwell questions",

@@ -18,10 +18,8 @@ from stepwell.cli.errors import explain, stands_still
 from stepwell.cli.mcp import shapes
 from stepwell_client import (
     Client,
-    ForkIncompatible,
     ForkMode,
     Payload,
-    QuestionStatus,
     Result,
     Run,
     RunStatus,
@@ -29,6 +27,8 @@ from stepwell_client import (
     TaskStatus,
     Unauthenticated,
 )
+from stepwell_client.enums import QuestionStatus
+from stepwell_client.errors import ForkIncompatible
 from stepwell_client.internal import ForkOptions, StartOptions
 
 WATCH_SECONDS_MAX = 60.0

@@ -1,10 +1,10 @@
-"""D1: programs of calls, drawn by Hypothesis, on a driver and on the reference side by side.
+"""D1: programs of calls, drawn by Hypothesis, on a driver and on the reference.
 
     subject = Subject(my_store_factory)
     await Explorer(subject).explore(from_seed=1, programs=100, steps=50)
 
-A program that fails is made small, printed with the command that replays it, and raised as
-`ProgramFailed`. The package names no driver: it is given a `StoreFactory`, on the command line too
+A failing program is shrunk, printed with the command that replays it, and raised as
+`ProgramFailed`. The package names no driver: it takes a `StoreFactory`, also on the command line
 (`python -m stepwell_testkit.conformance.drawn --help`).
 """
 

@@ -1,10 +1,10 @@
-"""`python -m stepwell_testkit.conformance.drawn`: many programs on one driver, or one of them again.
+"""`python -m stepwell_testkit.conformance.drawn`: plays many programs on one driver, or replays one.
 
     … --factory tests.contract.conformance.conftest:SqliteFactory --programs 5000
     … --factory tests.contract.conformance.conftest:SqliteFactory --replay eNq…
 
-A factory (`module:Class`, made with an empty folder) opens a fresh store after a failure and knows how
-to move its store's clock.
+A factory (`module:Class`, made with an empty folder) opens a new store after a failure and can move
+its store's clock.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from stepwell_testkit.conformance.drawn import Explorer, Program, ProgramFailed,
 from stepwell_testkit.conformance.harness import StoreFactory
 
 CHUNK = 100
-"""Programs drawn from one seed."""
+"""The number of programs drawn from one seed."""
 
 
 def main() -> int:
-    """Play; returns 1 at the first program that fails."""
+    """Play programs; return 1 at the first that fails."""
     parser = argparse.ArgumentParser(
         prog="python -m stepwell_testkit.conformance.drawn",
         description="Play programs of calls on a driver and on the reference side by side.",
@@ -74,7 +74,8 @@ async def _explore(subject: Subject, arguments: argparse.Namespace, programs: in
     clock = SystemRuntime()
     began = clock.monotonic()
     done = 0
-    # One for all: it goes on numbering, and Hypothesis plays a few more than it is asked for.
+    # One for all programs, because it keeps numbering, and Hypothesis plays a few more than
+    # requested.
     explorer = Explorer(subject)
     while done < programs:
         many = min(CHUNK, programs - done)

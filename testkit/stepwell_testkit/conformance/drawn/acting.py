@@ -1,8 +1,8 @@
 """The calls of programs: each asks a driver and the reference the same, and compares the answers.
 
-The reference is a memory store of its own for each program; the driver's store is shared by many, so a
-program leaves nothing behind. Where the port leaves something open (the order of equals in a claim,
-the order between runs in the feed, where pages end), no more than what it says is compared.
+The reference is a new memory store for each program. Programs share the driver's store, so they
+leave nothing behind. Where the port leaves something open (the order of equals in a claim, the
+order between runs in the feed, the ends of pages), only what it promises is compared.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ from stepwell_testkit.conformance.drawn.subject import Subject
 from stepwell_testkit.runtime import ManualRuntime
 
 ANSWER_S_MAX = 30
-"""A call that takes longer has hung."""
+"""A call that takes longer counts as hung."""
 LIMIT_MAX = 10_000
 PATIENCE = 200
-"""Repetitions, 10 ms each, of a question whose answer may lag behind for a moment."""
+"""The number of repetitions, 10 ms apart, of a question whose answer may lag behind."""
 GROUPS: Mapping[object, str] = {
     "append_logs": "logs",
     "trim_logs": "logs",
@@ -100,7 +100,7 @@ Ask = Callable[[Store], Awaitable[object]]
 
 
 class Calls:
-    """The calls of one program under way: its public methods."""
+    """The calls of one running program: its public methods."""
 
     def __init__(self, subject: Subject, reference: Store, runtime: ManualRuntime, number: int):
         self.subject = subject
@@ -108,7 +108,7 @@ class Calls:
         self.runtime = runtime
         self.known = Known(number)
         self.log: list[str] = []
-        """Each call as it really was."""
+        """Each call as executed."""
         self._via = 0
         self._hints: list[tuple[str, str, int]] = []
         self._feeds: tuple[tuple[Reader, Reader], ...] = ()
@@ -119,7 +119,7 @@ class Calls:
     # --- writing ---
 
     async def commit(self, changes: tuple[Change, ...]) -> None:
-        # Made one by one as the reference applies them, so that each builds on what is really there.
+        # Made one by one as the reference applies them, so that each builds on the actual state.
         commits: list[Commit] = []
         expected: list[Verdict] = []
         for change in changes:
@@ -131,7 +131,8 @@ class Calls:
                 continue
             is_fork = commit.version == 1 and commit.run.spec.parent_run_id
             if is_fork and commits:
-                # Commits of several runs have no order, and this one depends on which was created before.
+                # Commits of several runs have no order, and this commit depends on which was
+                # created first.
                 continue
             commits.append(commit)
             (result,) = await self.reference.commit([commit])
@@ -247,7 +248,7 @@ class Calls:
     async def delete(self, tenant: int, run: str, off: int) -> None:
         key = self.known.key(tenant, run)
         for tenant_id, pipeline_id, name in self.known.not_held(key):
-            # Whether the deletion frees these, too, is left to the store.
+            # The store may or may not release these at the deletion.
             await self._swap(tenant_id, pipeline_id, (Swap(key=name, right=True),))
         head = self.known.heads.get(key)
         version = max((head.version if head is not None else 0) + off, 0)
@@ -301,7 +302,7 @@ class Calls:
         self._must_be_in_order(expected, got)
 
     async def _without_ties(self, wants: list[Want]) -> tuple[Want, ...]:
-        """Widen each limit that falls between equals, any of which a store may return."""
+        """Extend each limit that falls between equals, any of which a store may return."""
         wide: list[Want] = []
         for want in wants:
             asked = Claim(wants=(*wide, replace(want, limit=LIMIT_MAX)), due_limit=0, hold_ms=0)
@@ -348,7 +349,7 @@ class Calls:
         after = await (await self.subject.connection(0)).describe()
         must_equal(before.store_id, after.store_id)
         self._listen(await self.subject.connection(0))
-        # A restart may forget holds: they are over when the store is asked again.
+        # A restart may forget holds, so they expire first.
         await self.wait(1)
 
     def _listen(self, store: Store) -> None:
@@ -367,7 +368,7 @@ class Calls:
         expected = await loaded(self.reference, key, since)
         got = cast("Any", await self._driver(lambda store: loaded(store, key, since)))
         if type(got) is list and (expected[0] is None or got[0] is None):
-            # All of a run is as good an answer as what changed.
+            # A store may return the whole run instead of the changes.
             expected[0] = got[0] = None
         must_equal(expected, cast("object", got))
 
@@ -402,7 +403,7 @@ class Calls:
         await self._list(cast("Query[Any]", msgspec.convert({**names, **fields}, query)))
 
     async def _list(self, query: Query[Any]) -> None:
-        """Read all pages of a query, where the driver keeps what it asks for."""
+        """Read all pages of a query, if the driver keeps such rows."""
         is_plain = not isinstance(query, RunQuery) or query == RunQuery(
             tenant_id=query.tenant_id, limit=query.limit
         )
@@ -412,7 +413,7 @@ class Calls:
             await self._both(text, lambda store: listed(store, query))
 
     async def nonsense(self, what: int) -> None:
-        """Ask with a cursor that no store made."""
+        """Ask with an invalid cursor."""
         if not self.known.heads:
             return
         tenant_id, run_id = next(iter(self.known.heads))
@@ -425,7 +426,7 @@ class Calls:
         await self._list(query)
 
     async def feed(self, reader: int, limit: int, *, to_the_end: bool) -> None:
-        """Read the feed of all tenants or of one from where it was last read."""
+        """Read the feed of all tenants or of one from the last position."""
         self.log.append(f"feed {reader} by {limit}{' to its end' * to_the_end}")
         mine, its = self._feeds[reader]
         if not to_the_end:
@@ -441,7 +442,7 @@ class Calls:
         must_equal(self._fed(mine), self._fed(its))
 
     def _fed(self, reader: Reader) -> list[FeedEntry]:
-        """Return what a feed told of runs that are there, and of deletions, in an order that no store has to keep."""
+        """Return the existing runs and deletions of a feed, in an order that stores need not keep."""
         entries = cast("list[FeedEntry]", reader.rows)
         rows = [
             one
@@ -452,7 +453,7 @@ class Calls:
         return sorted(rows, key=lambda one: (one.tenant_id, one.run_id))
 
     async def read_on(self, tenant: int, run: str, execution_id: str, limit: int) -> None:
-        """Read a log from the cursor at which it last ended."""
+        """Read a log from its last cursor."""
         key = self.known.key(tenant, run)
         if key not in self.known.heads:
             return
@@ -467,7 +468,7 @@ class Calls:
     # --- both ---
 
     async def _both(self, text: str, ask: Ask) -> object:
-        """Ask both, insist that they agree, and return the answer."""
+        """Ask both, check that they agree, and return the answer."""
         self.log.append(text)
         expected = await answered(ask(self.reference))
         must_equal(expected, await self._driver(ask))
@@ -479,7 +480,7 @@ class Calls:
 
 
 def _claimed(claimed: Claimed) -> object:
-    """Return what was claimed, in an order of ours; times and `next_due_ms` are not compared."""
+    """Return the claimed items in our order; times and `next_due_ms` are not compared."""
     ready = [sorted((*_names(one), one.version) for one in steps) for steps in claimed.ready]
     due = sorted(
         (one.tenant_id, one.run_id, one.kind, one.name, one.token, one.version)
@@ -493,7 +494,7 @@ def _names(step: ReadyStep) -> tuple[str, str, str]:
 
 
 def _widened(limit: int, places: list[T]) -> int:
-    """Return the limit, or the next larger one that does not fall between equals."""
+    """Return the limit, or the next larger one that doesn't fall between equals."""
     while 0 < limit < len(places) and places[limit] == places[limit - 1]:
         limit += 1
     return limit

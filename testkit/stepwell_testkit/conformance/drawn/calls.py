@@ -1,8 +1,8 @@
-"""A program: calls as data that says nothing of any store.
+"""A program: calls as data, independent of any store.
 
-What a call means is settled when it is played, from what the program has done until then, so that a
-program stays legal with any of its calls left out. That is what makes it shrink well, and what makes a
-text of it (`Program.text`) all that a replay needs.
+A call gets its meaning when it is played, from what the program has done so far. A program thus
+stays legal when any of its calls are left out, which makes it shrink well, and its text
+(`Program.text`) is enough for a replay.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from stepwell_testkit.conformance.drawn.names import EXECUTIONS, KEYS, QUEUES, R
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The base of what a call is made of."""
+    """The base of a call's parts."""
 
 
 class Base(StrEnum):
     """The version that a commit builds on."""
 
     NEXT = "next"
-    """On what the run is; it is created where it isn't there."""
+    """The current version; the run is created if it doesn't exist."""
     AGAIN = "again"
-    """A commit sent before is sent again, as it was."""
+    """An earlier commit is sent again unchanged."""
     STALE = "stale"
     """`back` versions too low: at 0, a rival of the run's last commit."""
     AHEAD = "ahead"
     """A version too high."""
     CREATE = "create"
-    """Version 1, whatever is there."""
+    """Version 1, whatever exists."""
 
 
 class Row(Part, frozen=True, kw_only=True):
-    """An execution that changes, and what comes with that."""
+    """A changed execution, and what comes with it."""
 
     named: Named = EXECUTIONS[0]
     status: ExecutionStatus = ExecutionStatus.READY
@@ -51,28 +51,28 @@ class Row(Part, frozen=True, kw_only=True):
     delay_ms: int = 0
     worker_id: str = WORKERS[0]
     lease_ms: int = 0
-    """0: a LEASED one gets no lease with this commit."""
+    """0: no lease for a LEASED execution."""
     limit_ms: int = 0
     result: int = 0
-    """0: no outcome comes with it."""
+    """0: no outcome."""
 
 
 class Check(Part, frozen=True, kw_only=True):
-    """A fence, or the lease that a heartbeat is for: one of those given, or none of them."""
+    """A fence or a heartbeat's lease: a granted lease, or none."""
 
     lease: int = 0
-    """Counted from the last one given."""
+    """Counted back from the last granted lease."""
     right: bool = True
     recorded: int | None = None
-    """A fence states so many entries more than were recorded under the lease. None: it states no number."""
+    """The difference between a fence's number of entries and the recorded number. None: the fence has no number."""
 
 
 class Swap(Part, frozen=True, kw_only=True):
-    """A swap of an idempotency key's reservation; as it stands here, it only looks."""
+    """A swap of an idempotency key's reservation; by default it only reads."""
 
     key: str = KEYS[0]
     right: bool = False
-    """It is made for what stands, whatever `before` says."""
+    """True: it is made for the current reservation, whatever `before` is."""
     before: Reservation = NOBODY
     after: Reservation = NOBODY
 
@@ -87,11 +87,11 @@ class Change(Part, frozen=True, kw_only=True):
     status: RunStatus = RunStatus.QUEUED
     text: int = 0
     kind: int = 0
-    """At its birth: what the run is listed by."""
+    """At its creation: the fields that the run is listed by."""
     parent: str = ""
-    """At its birth: the run that it is forked from."""
+    """At its creation: the run that it is forked from."""
     plan: int = 0
-    """A new revision with so many tasks; 0: none."""
+    """A new revision with this many tasks; 0: none."""
     tasks: tuple[tuple[int, TaskStatus], ...] = ()
     executions: tuple[Row, ...] = ()
     fences: tuple[Check, ...] = ()
@@ -102,7 +102,7 @@ class Change(Part, frozen=True, kw_only=True):
     forgotten: tuple[JournalWrite, ...] = ()
     events: int = 1
     checkpoint: int = 0
-    """0: it has none. 1: one without a base. Above: one with a base."""
+    """0: none. 1: without a base. Above: with a base."""
     request: bool = False
     payload: int = 0
 
@@ -112,7 +112,7 @@ class Call(Part, frozen=True, kw_only=True):
 
     method: str
     via: int = 0
-    """The number of the connection to the store that it goes through, of two."""
+    """The connection to the store, of two."""
     arguments: dict[str, object] = {}
 
 
@@ -120,7 +120,7 @@ class Program(Part, frozen=True, kw_only=True):
     """Calls in their order."""
 
     number: int = 0
-    """Its tenants' names follow from it, so that many programs share a store."""
+    """The number from which its tenants' names follow, so that many programs share a store."""
     calls: tuple[Call, ...] = ()
 
     @property

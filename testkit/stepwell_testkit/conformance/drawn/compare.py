@@ -1,4 +1,4 @@
-"""Answers in a form that two stores must agree on, and where they don't, told briefly."""
+"""Answers in a form on which two stores must agree, and brief descriptions of differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN_MAX = 1_200
 
 
 class Differs(Exception):
-    """A driver answered otherwise than the reference, or not as the port says."""
+    """A driver answered differently from the reference, or not as the port says."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -37,21 +37,21 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Reads a list to its end, and later on from there; page boundaries are the driver's."""
+    """Reads a list to its end, and continues later; page boundaries are the driver's."""
 
     def __init__(self, query: Query[Any]) -> None:
         self.query = query
         self.rows: list[Any] = []
 
     async def page(self, store: Store, limit: int) -> bool:
-        """Read one page; returns whether more may follow."""
+        """Read one page; return whether more may follow."""
         limits = {"limit": limit} if limit else {}
         page = await store.page(replace(self.query, **limits))
         if len(page.items) > (limit or len(page.items)):
             raise Differs(f"a page of {len(page.items)} where at most {limit} were asked for")
         self.query = replace(self.query, cursor=page.cursor) if page.cursor else self.query
         self.rows += page.items
-        # A log, a journal and the feed have a cursor at their ends too: an empty page is the end there.
+        # A log, a journal and the feed have a cursor also at their ends, where a page is empty.
         on_and_on = isinstance(self.query, FeedQuery | LogQuery | JournalQuery)
         return bool(page.items if on_and_on else page.cursor)
 
@@ -64,10 +64,10 @@ class Reader:
 
 
 async def listed(store: Store, query: Query[Any]) -> list[Any]:
-    """Return all rows of a query; where the port gives no order, in one of ours."""
+    """Return all rows of a query, sorted if the port gives no order."""
     rows = await Reader(query).read(store, getattr(query, "limit", 0))
     match query:
-        case QuestionQuery():  # They are as old as their writers say.
+        case QuestionQuery():  # Ordered by creation times, which come from their writers.
             return sorted(rows, key=lambda one: (one.run_id, one.question.question_id))
         case PresenceQuery():
             return sorted(rows, key=lambda one: (one.worker_id, one.instance_id))
@@ -83,7 +83,7 @@ async def listed(store: Store, query: Query[Any]) -> list[Any]:
 
 
 async def answered(answer: Awaitable[object]) -> object:
-    """Return what was answered; an error is an answer too."""
+    """Return the answer, which may be an error."""
     try:
         return await answer
     except Differs:
@@ -95,7 +95,7 @@ async def answered(answer: Awaitable[object]) -> object:
 
 
 async def loaded(store: Store, key: tuple[str, str], since: int) -> list[object]:
-    """Return a run's rows since a version (None where the store answers with all), all, and the run."""
+    """Return a run's rows since a version (None if the store returned all), all rows, and the run."""
     rows = await store.load(*key, since=since)
     if rows is None:
         return [None, None, await store.get_run(*key)]
@@ -108,7 +108,7 @@ async def loaded(store: Store, key: tuple[str, str], since: int) -> list[object]
 
 
 def sorted_rows(rows: Loaded) -> tuple[object, ...]:
-    """Return rows in an order that no driver has to keep; plans and requests come in theirs."""
+    """Return rows in an order that drivers need not keep; plans and requests stay in order."""
     return (
         rows.run,
         rows.plans,
@@ -121,10 +121,10 @@ def sorted_rows(rows: Loaded) -> tuple[object, ...]:
 
 
 def must_equal(expected: object, got: object) -> None:
-    """Insist that the driver's answer is the reference's.
+    """Check that the driver's answer equals the reference's.
 
     Raises:
-        Differs: it isn't; the message says where.
+        Differs: it doesn't; the message says where.
     """
     if expected != got:
         if isinstance(got, Failed) and not isinstance(expected, Failed):
@@ -137,7 +137,7 @@ def must_equal(expected: object, got: object) -> None:
 
 
 def _first_difference(expected: Any, got: Any, *, at: str) -> tuple[str, object, object]:
-    """Return where two built-in values differ, and what stands there."""
+    """Return the place of the first difference of two built-in values, and both values there."""
     for name in _places(expected, got):
         one, other = _at(expected, name), _at(got, name)
         if one != other:
@@ -161,6 +161,6 @@ def _at(whole: Any, name: Any) -> Any:
 
 
 def brief(value: object) -> str:
-    """Return a value as text, without what is at its default, and not too long."""
+    """Return a value as a short text, without fields at their defaults."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"

@@ -1,7 +1,8 @@
-"""Strategies by which Hypothesis draws calls. A failure shrinks to the first value of each range.
+"""Strategies by which Hypothesis draws calls.
 
-The fields of a record are drawn as one number with as many digits as there are fields: a program has
-some hundred records, and a draw costs more than many a call to a store.
+A failure shrinks to the first value of each range. The fields of a record are drawn as one number
+with a digit for each field, because a program has some hundred records and a draw costs more than
+many store calls.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ Strategy = st.SearchStrategy
 
 
 def record(make: Callable[..., T], **fields: Sequence[object] | Strategy[object]) -> Strategy[T]:
-    """Draw a record: by one number the fields that have choices, then those that have strategies."""
+    """Draw a record: the fields with choices by one number, then the fields with strategies."""
     choices = {name: one for name, one in fields.items() if not isinstance(one, Strategy)}
     rows = {name: one for name, one in fields.items() if isinstance(one, Strategy)}
 
@@ -77,16 +78,16 @@ def record(make: Callable[..., T], **fields: Sequence[object] | Strategy[object]
 
 
 def few(one: Strategy[T], most: int, least: int = 0) -> Strategy[tuple[T, ...]]:
-    """Draw `least` to `most` of them."""
+    """Draw a tuple of `least` to `most` items."""
     return st.lists(one, min_size=least, max_size=most).map(tuple)
 
 
 YES_OR_NO = (False, True)
-# Most of it in one place: much that can go wrong needs several calls about one run.
+# Mostly in one place, because many errors need several calls about one run.
 TENANT = (0, 0, 0, 1)
 RUN = (RUNS[0], *RUNS)
 LIMITS = range(1, 6)
-# Durations end between two moments at which a program looks.
+# Durations that end between two moments at which a program looks.
 SHORT_MS, LONG_MS, LONGEST_MS = (periods * PERIOD_MS + HALF_MS for periods in range(3))
 NAMES = tuple(named.execution_id for named in EXECUTIONS)
 MORE_LIMITS = (1_000, 1_000, 0, 1, 2)
@@ -135,7 +136,7 @@ writes = record(JournalWrite, journal=JOURNALS, generation=(1, 1, 2, 3), entry=e
 executions = record(
     Row,
     named=EXECUTIONS,
-    # READY and LEASED are most of what a store has to care for.
+    # READY and LEASED are the most important states for a store.
     status=(*list(ExecutionStatus)[:2] * 3, *list(ExecutionStatus)[2:]),
     lease_ms=(SHORT_MS, LONG_MS, LONG_MS, 0),
     result=range(6),
@@ -313,7 +314,7 @@ TABLE: tuple[tuple[int, str, Mapping[str, Sequence[object] | Strategy[object]]],
         "put_presence",
         {"tenant": TENANT, "ttl_ms": (SHORT_MS, 0, LONG_MS), "presences": few(workers, 3)},
     ),
-    # Some stores take a second to come back.
+    # Some stores take a second to reopen.
     (2, "reopen", {}),
 )
 
@@ -330,4 +331,4 @@ def _calls(
 commit_calls = _calls("commit", {"changes": st.tuples(change_of())})
 _STRATEGIES = [one for weight, method, fields in TABLE for one in [_calls(method, fields)] * weight]
 any_calls = st.integers(0, len(_STRATEGIES) - 1).flatmap(_STRATEGIES.__getitem__)
-"""Not rules of a machine, nor one_of: both draw each kind alike, or leave most kinds out."""
+"""Not rules of a machine or one_of, which draw each kind equally often, or omit most kinds."""

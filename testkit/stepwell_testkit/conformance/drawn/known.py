@@ -1,6 +1,7 @@
-"""The runs as a program knows them: enough to make its next calls matter and keep them legal.
+"""A program's knowledge of its runs, which keeps its next calls relevant and legal.
 
-It learns from what was committed, never from a driver: so the same calls mean the same on every one.
+It comes from applied commits, never from a driver, so that the same calls mean the same on every
+driver.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ class Sent(NamedTuple):
 
     commit: Commit
     base: str
-    """The `commit_id` of the version before; "": none."""
+    """The `commit_id` of the version before, or ""."""
 
 
 class Known:
-    """The commits of a program, and the moments at which their timers and leases come due."""
+    """The commits of a program, and the moments at which their timers and leases are due."""
 
     def __init__(self, number: int) -> None:
         self.tenants = tenants_of(number)
@@ -46,24 +47,24 @@ class Known:
         self.sent: list[Sent] = []
         self.granted: list[LeaseGrant] = []
         self.live: dict[tuple[Key, str], LeaseGrant] = {}
-        """The leases among them that hold now."""
+        """The leases that are valid now."""
         self.recorded: dict[str, int] = {}
-        """The number of journal entries that were recorded under a lease, by its token."""
+        """The number of journal entries that a lease recorded, by its token."""
         self.tasks: dict[Key, dict[str, int]] = {}
         self.plans: dict[Key, int] = {}
         self.results: dict[Key, set[str]] = {}
         self.families: dict[Key, str] = {}
         """The family that each run was created in."""
         self.reserved: dict[Place, Reservation] = {}
-        """The reservation under each idempotency key that isn't nobody's."""
+        """The reservation of each reserved idempotency key."""
         self.held: dict[Key, set[Place]] = {}
         """The idempotency keys that tasks of each run ever held."""
         self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}
-        """Maps each READY execution to its place among others, by priority and then by the moment."""
+        """Each READY execution's rank, by priority and then by moment."""
         self.moments: dict[tuple[str, str, str, str], int] = {}
-        """When each timer and each lease is over, in milliseconds; a timer's token is empty."""
+        """The end of each timer and each lease, in milliseconds; a timer's token is empty."""
         self.limits: dict[str, int] = {}
-        """Maps a token to the moment beyond which no renewal moves its lease."""
+        """The limit of renewals, by token."""
         self._numbers = 0
 
     def number(self) -> int:
@@ -76,17 +77,17 @@ class Known:
         return self.tenants[tenant], run
 
     def may_send(self, sent: Sent) -> bool:
-        """Tell whether a commit sent before is legal now.
+        """Return whether an earlier commit may be sent again now.
 
-        One that would be applied on another version than it was made for would leave a gap in the
-        numbers of events: no executor sends that.
+        A commit that would be applied on another version than it was made for would leave a gap in
+        the event numbers, so no executor sends it.
         """
         head = self.heads.get((sent.commit.tenant_id, sent.commit.run_id))
         at = head.version if head is not None else 0
         return at != sent.commit.version - 1 or sent.base == (head.commit_id if head else "")
 
     def learn(self, commit: Commit) -> None:
-        """Take in a commit that was applied just now."""
+        """Take over a commit that was just applied."""
         key = (commit.tenant_id, commit.run_id)
         if commit.version <= self.reached.get(key, 0):
             return
@@ -119,13 +120,13 @@ class Known:
             self.live[key, lease.execution_id] = grant
 
     def swapped(self, place: Place, stands: Reservation) -> None:
-        """Take in what stands under an idempotency key."""
+        """Take over the reservation of an idempotency key."""
         self.reserved[place] = stands
         if stands == NOBODY:
             del self.reserved[place]
 
     def not_held(self, key: Key) -> list[Place]:
-        """Return the keys that a run has reserved and that no task of it ever held."""
+        """Return the keys that a run has reserved and that none of its tasks ever held."""
         held = self.held.get(key, set())
         return [
             place
@@ -134,7 +135,7 @@ class Known:
         ]
 
     def renewed(self, beat: Renewal) -> None:
-        """Apply a heartbeat that was accepted just now."""
+        """Take over a heartbeat that was just accepted."""
         self._moves((beat.tenant_id, beat.run_id), beat.execution_id, beat.token, beat.lease_ms)
 
     def _moves(self, key: Key, name: str, token: str, lease_ms: int) -> None:
@@ -151,10 +152,10 @@ class Known:
         self.deleted.add(key)
 
     def place_of(self, step: ReadyStep) -> tuple[int, int]:
-        """Return where a ready step stands: those of one place come in any order."""
+        """Return the rank of a ready step; equal ranks come in any order."""
         return self.ranks[step.tenant_id, step.run_id, step.execution_id]
 
     def moment_of(self, due: Due) -> int:
-        """Return since when something is due."""
+        """Return since when an item is due."""
         token = "" if due.kind is DueKind.TIMER else due.token
         return self.moments[due.tenant_id, due.run_id, due.name, token]

@@ -1,6 +1,6 @@
-"""Hypothesis at the wheel: it draws programs call by call, and makes those that fail as small as can be.
+"""Lets Hypothesis draw programs call by call and shrink failing ones.
 
-Drawing and shrinking run in a thread of their own, the stores on the event loop that asked.
+Drawing and shrinking run in a separate thread, the stores on the caller's event loop.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ UNHEALTHY = (
     HealthCheck.too_slow,
     HealthCheck.large_base_example,
 )
-"""Programs are large and slow, and that is well."""
+"""Programs are large and slow by design."""
 
 
 class ProgramFailed(AssertionError):
-    """A program on which a driver and the reference differ; the message shows it with its replay."""
+    """A program on which a driver and the reference differ; the message has its replay command."""
 
     def __init__(
         self, subject: Subject, program: Program, log: list[str], error: Exception
@@ -68,10 +68,10 @@ class Explorer:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def explore(self, from_seed: int, *, programs: int, steps: int) -> None:
-        """Play so many programs.
+        """Play this many programs.
 
         Raises:
-            ProgramFailed: one of them failed; it is the smallest of those that failed in the time.
+            ProgramFailed: a program failed; this is the smallest one that was found in time.
         """
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._draw, from_seed, programs, steps)
@@ -96,7 +96,7 @@ class Explorer:
         try:
             run_state_machine_as_test(seed(from_seed)(Machine), settings=chosen)
         except (Exception, _Enough):
-            # The smallest program says it better than Hypothesis does.
+            # The smallest program is a better message than Hypothesis'.
             if self.smallest is None:
                 raise
 
@@ -106,14 +106,14 @@ class Explorer:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def next_number(self) -> int:
-        """Return the number of a program that begins."""
+        """Return the number of a new program."""
         if self.smallest is not None and self._clock.monotonic() > self._shrink_until:
             raise _Enough
         self._number += 1
         return self._number
 
     def failed(self, failed: ProgramFailed) -> None:
-        """Keep a failure, if it is smaller than the smallest so far; from the first on there is so much time for smaller ones."""
+        """Keep a failure if it is the smallest so far; the first one starts the time for shrinking."""
         if self.smallest is None:
             self._shrink_until = self._clock.monotonic() + self._shrink_s
         if self.smallest is None or failed.size <= self.smallest.size:
@@ -134,7 +134,7 @@ class _Machine(RuleBasedStateMachine):
 
     @initialize(call=d.commit_calls)
     def first_call(self, call: Call) -> None:
-        """No program is without a run."""
+        """Every program has a run."""
         self._play(call)
 
     @rule(call=d.any_calls)
@@ -143,7 +143,7 @@ class _Machine(RuleBasedStateMachine):
         self._play(call)
 
     def teardown(self) -> None:
-        """Compare the ends, and leave nothing behind."""
+        """Compare the final states, and leave nothing behind."""
         try:
             if not self.over:
                 self._watched(self._finish)
@@ -165,7 +165,7 @@ class _Machine(RuleBasedStateMachine):
             await self.player.finish()
 
     def _watched(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Do it; a failure is kept before Hypothesis sees it."""
+        """Run the work; a failure is kept before Hypothesis sees it."""
         try:
             self.explorer.wait(work())
         except Exception as error:
@@ -177,7 +177,7 @@ class _Machine(RuleBasedStateMachine):
 
 
 async def replay(subject: Subject, program: Program) -> None:
-    """Play one program on a store of its own.
+    """Play one program on a new store.
 
     Raises:
         ProgramFailed: it fails.

@@ -1,4 +1,4 @@
-"""From a `Change` to the commit that it stands for."""
+"""Makes the commit that a `Change` stands for."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from stepwell_testkit.conformance.drawn.names import (
 T = TypeVar("T")
 ENDS = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED)
 LIVE = 3
-"""Checks of a lower number mean a lease that holds, if there is one."""
+"""Checks with a lower number mean a valid lease, if there is one."""
 
 
 def pick(choices: Sequence[T], index: int) -> T:
-    """Return one of the choices, whatever the number."""
+    """Return one of the choices for any number."""
     return choices[index % len(choices)]
 
 
 def commit_of(change: Change, known: Known) -> Commit | None:
-    """Return the commit that a change stands for now; None: it stands for none."""
+    """Return the commit that a change stands for now, or None."""
     if change.base is Base.AGAIN:
         sent = known.sent[-1 - change.back % len(known.sent)] if known.sent else None
         return sent.commit if sent is not None and known.may_send(sent) else None
@@ -89,7 +89,7 @@ def _creation(change: Change, key: Key, commit_id: str, known: Known) -> Commit:
     if change.parent not in {"", key[1]}:
         family = known.families.get((key[0], change.parent), change.parent)
         spec = replace(spec, parent_run_id=change.parent, parent_version=1, family_id=family)
-    # Runs are listed by the time of their birth: no two of a program have the same.
+    # Runs are listed by creation time, so no two of a program have the same.
     created_us = EPOCH_US + len(known.sent) * 1_000
     return Commit(
         commit_id=commit_id,
@@ -116,7 +116,7 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
     key = (commit.tenant_id, commit.run_id)
     plan = _plan(change, known.plans.get(key, 0) + 1) if change.plan else None
     rows = {row.named: row for row in change.executions}
-    # Outcomes are written once.
+    # An execution's outcome is written once.
     there = known.results.get(key, set())
     results = [row for name, row in rows.items() if row.result and name.execution_id not in there]
     number = known.number()
@@ -126,7 +126,7 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
             commit.run,
             last_event=commit.run.last_event + change.events,
             status=change.status,
-            # Before the birth of any store's clock, and no two of a program at once.
+            # Before any store's clock began, and no two of a program at once.
             ended_us=1_000_000 + number if change.status in ENDS else 0,
             reason=pick(TEXTS, change.text),
             blocked_on=pick(list(BlockedKind), change.text),
@@ -242,7 +242,7 @@ def _execution(row: Row, commit: Commit) -> Execution:
         worker_id=row.worker_id,
         has_result=row.result > 0,
         failure=Failure(kind="Word", message=commit.commit_id),
-        # It only grows, as of a worker that drops calls now and then.
+        # It only grows, as if a worker dropped calls now and then.
         forget_number=commit.version // 3,
     )
 
@@ -268,7 +268,7 @@ def _lease(row: Row, known: Known) -> Lease:
 
 
 def lease_of(check: Check, known: Known, key: Key | None = None) -> LeaseGrant | None:
-    """Return the lease that a check means: one that holds, or any granted, or one with a false token."""
+    """Return the lease that a check means: a valid lease, any granted lease, or a lease with a false token."""
     live = [one for one in known.live.values() if key is None or one.key == key]
     granted = [one for one in known.granted if key is None or one.key == key]
     among = live if live and check.lease < LIVE else granted

@@ -1,4 +1,4 @@
-"""The values that the numbers in a program's calls stand for."""
+"""The values of the numbers in a program's calls."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stepwell.core.records.states import StepKind
 
 EPOCH_US = 1_700_000_000_000_000
 PERIOD_MS = 20_000
-"""The step by which time passes. Deadlines lie in the middle between two such moments, so a store whose
-clock goes by itself may fall behind the reference by half of this within a program."""
+"""The step by which time passes. Deadlines lie in the middle between two such moments, so a store
+whose clock runs by itself may lag half of this behind the reference."""
 HALF_MS = PERIOD_MS // 2
 PASSED_MS_MAX = 3_000_000
-"""Below the hour after which a tombstone may be gone."""
+"""Less than the hour after which a tombstone may be gone."""
 HOLD_MS = HALF_MS
 
 TEXTS = (
@@ -68,7 +68,7 @@ PAYLOADS: tuple[Payload | None, ...] = (
 
 
 class Named(NamedTuple):
-    """An execution's name, with what never changes of it."""
+    """An execution's name, with its unchanging fields."""
 
     execution_id: str
     kind: StepKind
@@ -88,5 +88,5 @@ EXECUTIONS = (
 
 
 def tenants_of(number: int) -> tuple[str, str]:
-    """Return the tenants of a program: no other's, and one of them hostile."""
+    """Return the tenants of a program, which no other program has; one has a hostile name."""
     return f"p{number}", f"p{number}:/..@"

@@ -1,4 +1,4 @@
-"""Plays a program from its first call to the moment when all that it did is deleted."""
+"""Plays a program from its first call until everything that it made is deleted."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ from stepwell_testkit.conformance.drawn.subject import Subject
 from stepwell_testkit.runtime import ManualRuntime
 
 TURNS = 5
-"""Turns of the event loop, in which hints come that were called for."""
+"""Turns of the event loop in which expected hints arrive."""
 
 
 class Player(Calls):
-    """One program under way."""
+    """One running program."""
 
     @classmethod
     async def start(cls, subject: Subject, number: int) -> Player:
-        """Return a program that has done nothing yet."""
+        """Return a new program."""
         runtime = ManualRuntime(f"reference {number}")
         player = cls(subject, await open_store("memory://", runtime=runtime), runtime, number)
         store = await subject.connection(0)
@@ -77,7 +77,7 @@ class Player(Calls):
             return
         self._via = call.via
         method = getattr(self, call.method)
-        # Those of a replay come as they were written.
+        # In a replay they are decoded.
         hints = get_type_hints(getattr(type(self), call.method))
         await method(
             **{
@@ -87,7 +87,7 @@ class Player(Calls):
         )
 
     async def finish(self) -> None:
-        """Compare all that can be read, then delete it all and see that it is gone."""
+        """Compare everything that can be read, then delete it and check that it is gone."""
         known, left_out = self.known, self.subject.left_out
         self._via = 0
         await self._dump("at the end")
@@ -103,24 +103,24 @@ class Player(Calls):
         if "delete" not in left_out:
             for key in tuple(known.heads):
                 await self.delete(known.tenants.index(key[0]), key[1], 0)
-                # One by one: each may leave something to the others.
+                # One by one, because each may leave something to the others.
                 for other in known.reached:
                     await self._read_by_key(other)
-            # Created again: its tombstone refuses that.
+            # Creating the run again is refused by its tombstone.
             again = [
                 Change(tenant=tenant, run=run_id, base=Base.CREATE)
                 for tenant_id, run_id in known.deleted
                 for tenant in (known.tenants.index(tenant_id),)
             ]
             await self.commit(tuple(again))
-            # Those of runs that never were.
+            # Reservations of runs that never existed.
             for tenant_id, pipeline_id, key in list(known.reserved):
                 await self._swap(tenant_id, pipeline_id, (Swap(key=key, right=True),))
             await self._dump("when all is deleted")
             must_equal([], await self._left())
 
     async def close(self) -> None:
-        """Let go of the reference, and leave nothing in the driver's store."""
+        """Close the reference, and leave nothing in the driver's store."""
         if self._stop_hints is not None:
             self._stop_hints()
         await self.reference.close()
@@ -133,7 +133,7 @@ class Player(Calls):
             await self.subject.drop()
 
     async def _cleaned(self) -> bool:
-        """Delete what a program that failed has left; returns whether something stays."""
+        """Delete what a failed program left; return whether something stays."""
         if "delete" in self.subject.left_out:
             return True
         store = await self.subject.connection(0)
@@ -150,7 +150,7 @@ class Player(Calls):
         return bool(await self._left())
 
     async def _left(self) -> list[object]:
-        """Return what a claim still returns: of this program, or, of what is due, of any before."""
+        """Return what a claim still returns: of this program, and due items of earlier ones."""
         wants = tuple(
             Want(tenant_id=tenant_id, queues=QUEUES, kinds=KINDS[0], version=version, limit=100)
             for tenant_id in self.known.tenants
@@ -160,7 +160,7 @@ class Player(Calls):
         return [*(one for steps in claimed.ready for one in steps), *claimed.due]
 
     async def _shorten_logs(self) -> None:
-        """Trim each log, purge them all, and compare what stays."""
+        """Trim each log, purge them all, and compare the rest."""
         for tenant_id, run_id in self.known.heads:
             tenant = self.known.tenants.index(tenant_id)
             await self.trim_logs(tenant, run_id, EXECUTIONS[0].execution_id, next(iter(LogKind)))
@@ -170,7 +170,7 @@ class Player(Calls):
             await self.purge_logs(periods * PERIOD_MS + HALF_MS, 2)
 
     async def _dump(self, when: str) -> None:
-        """Compare all that can be read of what the program did."""
+        """Compare everything that can be read of the program's work."""
         known = self.known
         self.log.append(when)
         for tenant_id in known.tenants:
@@ -189,7 +189,7 @@ class Player(Calls):
             await self._read_by_key(key)
             await self._list(QuestionQuery(**names, limit=1))
             await self._list(LeaseQuery(**names))
-            # A deleted run may have left it to others.
+            # A deleted run may have left its journal to others.
             await self._list(JournalQuery(tenant_id=key[0], run_id=key[1], limit=3))
             if key in known.heads:
                 await self._events(key, 0, 100_000)

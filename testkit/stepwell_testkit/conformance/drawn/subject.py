@@ -12,7 +12,7 @@ class Subject:
     def __init__(self, factory: StoreFactory) -> None:
         self.factory = factory
         self.left_out = factory.excuses.keys()
-        """Optional groups of the contract that the driver doesn't keep."""
+        """Optional groups of the contract that the driver leaves out."""
         self._connections: tuple[Store, Store] | None = None
 
     @property
@@ -22,7 +22,7 @@ class Subject:
         return f"--factory {kind.__module__}:{kind.__qualname__}"
 
     async def connection(self, index: int) -> Store:
-        """Return one of the connections; the store is opened by the first that asks."""
+        """Return one of the connections; the first call opens the store."""
         if self._connections is None:
             store = await self.factory.open()
             self._connections = (store, await self.factory.join(store))
@@ -37,7 +37,7 @@ class Subject:
         self._connections = (store, await self.factory.join(store))
 
     async def drop(self) -> None:
-        """Leave this store to itself; the next program has another."""
+        """Abandon this store; the next program gets another."""
         connections, self._connections = self._connections, None
         for store in dict.fromkeys(connections or ()):
             await store.close()

@@ -1,4 +1,4 @@
-"""One call whose value isn't in the journal: runs its function, and records what came of each try."""
+"""Runs one call whose value isn't in the journal, and records the result of each try."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from stepwell_client.records.reading import read
 from stepwell_client.v1 import types_pb2
 
 ATTEMPTS_MAX = 3
-"""The tries of a retry policy that names no number."""
+"""The tries of a retry policy without a number."""
 NOT_DONE = "NOT_DONE"
-"""The kind of a TRY that stands for a begun call which didn't take place, as was found later."""
+"""The kind of a TRY for a begun call that, as was found later, didn't take place."""
 INVALID_RESULT = "INVALID_RESULT"
 
 Reconcile = Callable[[JournalEntry], ReconcileDecision | Awaitable[ReconcileDecision]]
@@ -46,7 +46,7 @@ Reconcile = Callable[[JournalEntry], ReconcileDecision | Awaitable[ReconcileDeci
 
 @dataclass(slots=True)
 class CallRequest:
-    """A call as a step's function asks for it."""
+    """A call, as a step's function requests it."""
 
     name: str
     function: Callable[..., Any]
@@ -60,12 +60,12 @@ class CallRequest:
 
     @property
     def returns(self) -> Any:
-        """The type of its value."""
+        """The type of the call's value."""
         return return_type(self.function) if self.as_ is None else self.as_
 
 
 class CallRun:
-    """A call that is under way."""
+    """A running call."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class CallRun:
         self._outer = outer
 
     async def value(self) -> Any:
-        """Return the call's value, once it is stored. Raises what the last try raised."""
+        """Return the call's value once it is stored, or raise what the last try raised."""
         while (begun := self._held.open_begin) is not None:
             found = await self._find_out(begun)
             if isinstance(found, Done):
@@ -130,12 +130,12 @@ class CallRun:
                 raise error
             pause = retry.pause_seconds(made, self._runtime.random())
             pause = max(pause, seconds_of(failure.retry_after))
-            # The step isn't handed back while a call that may not be made again is under way.
+            # A step is not handed back during a call that must not be repeated.
             activity = None if self._frame.at_most_once else self._frame.activity
             await self._waits.pause(self._frame.key, pause, activity)
 
     async def _find_out(self, begun: types_pb2.JournalEntry) -> Done | NotDone:
-        """Ask the call's reconcile function what became of it. Raises UnknownOutcome where it can't be known."""
+        """Ask the call's reconcile function for the outcome. Raises UnknownOutcome if that can't be known."""
         reconcile = self._request.reconcile
         if reconcile is None:
             raise UnknownOutcome(self._frame.key)
@@ -151,9 +151,10 @@ class CallRun:
         )
 
     async def _try(self) -> tuple[types_pb2.Payload | None, Any, BaseException | None]:
-        """Run the function once; return its value, as it is kept and as it is returned, or the failure.
+        """Run the function once; return its stored value and its returned value, or the failure.
 
-        Raises what is no failure of the function: the end of the step, and an unknown outcome within it.
+        Raises what isn't the function's failure: the end of the step, and an unknown outcome of an
+        inner call.
         """
         request = self._request
         function = partial(request.function, *request.arguments, **request.named)
@@ -172,9 +173,9 @@ class CallRun:
             return None, None, error
 
     async def _result(self, function: Callable[[], Any], *, is_async: bool) -> Any:
-        """Call a function, in a thread unless it is async, and return what it or its coroutine returns.
+        """Call a function, in a thread unless it is async, and return its result.
 
-        Raises Suspended where the step was suspended meanwhile, whatever the function makes of it.
+        Raises Suspended if the step was suspended meanwhile, even if the function caught it.
         """
         problem: BaseException | None = None
         value: Any = None
@@ -197,7 +198,9 @@ class CallRun:
         return value
 
     def _kept(self, value: object) -> tuple[types_pb2.Payload | None, Any]:
-        """Return a value as the journal keeps it, and as it comes back. Raises NonRetryable where that can't be."""
+        """Return a value as stored in the journal, and as decoded from there. Raises NonRetryable
+        if that is impossible.
+        """
         try:
             payload = encode(value)
             decoded = decode(payload, self._returns)
@@ -254,7 +257,7 @@ class CallRun:
         ]
 
     def _is_last(self, made: int, failure: types_pb2.Failure) -> bool:
-        """Return whether no try follows so many, of which this is the last one's failure."""
+        """Return whether `made` tries are the last, the newest of which had this failure."""
         retry = self._request.retry
         if failure.HasField("retryable") and not failure.retryable:
             return True
@@ -263,7 +266,7 @@ class CallRun:
         return made >= _attempts_max(retry) or failure.kind in retry.non_retryable_kinds
 
     def _count_above(self) -> None:
-        """Count what a try without an entry used as used by the call around it, or by the attempt."""
+        """Add the usage of a try without an entry to the enclosing call, or to the attempt."""
         used = self._frame.output.usage if self._frame.output is not None else None
         if used is not None:
             above = self._outer
@@ -273,7 +276,7 @@ class CallRun:
 
 
 def value_of(entry: types_pb2.JournalEntry, annotation: Any) -> Any:
-    """Return the value of an END entry. Raises JournalError where it doesn't fit."""
+    """Return the value of an END entry. Raises JournalError if it doesn't fit the annotation."""
     try:
         return decode(entry.value if entry.HasField("value") else None, annotation)
     except DecodeError as error:
@@ -283,7 +286,7 @@ def value_of(entry: types_pb2.JournalEntry, annotation: Any) -> Any:
 
 
 def _recorded(failure: types_pb2.Failure) -> Failure:
-    """Return the failure of a try of an earlier attempt, to be raised again: no try is left."""
+    """Return the failure of an earlier attempt's try, to be raised again because no try is left."""
     if failure.HasField("retryable") and not failure.retryable:
         return NonRetryable(failure.message, kind=failure.kind, details=failure.details)
     return Failure(failure.message, kind=failure.kind, details=failure.details)

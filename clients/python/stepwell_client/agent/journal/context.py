@@ -1,4 +1,4 @@
-"""The part of a step's context that makes calls whose results are kept, and that waits."""
+"""The part of a step's context for calls whose results are recorded, and for waits."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _OPENED = "_opened_calls"
 
 
 class JournalContext:
-    """The part of a step's context that makes calls, and waits. All may be used from the step's threads.
+    """The part of a step's context that makes calls, and waits. All methods may be used from the step's threads.
 
-    What is recorded outlives the attempt: the next one finds it, and goes on from there.
+    Recorded results outlive the attempt: the next attempt finds them, and continues from there.
     """
 
     _assignment: worker_pb2.Assignment
@@ -96,26 +96,29 @@ class JournalContext:
         retry: Retry | None = None,
         **named: Any,
     ) -> Any:
-        """Run a function once for all attempts at the step: return its value, recorded now or by an earlier attempt.
+        """Run a function once for all attempts at the step; return its value, recorded now or by an earlier attempt.
 
-        The value is always the recorded one, decoded as `as_` or the function's return annotation wants it. A
-        function that isn't async runs in a thread. It may make calls itself.
+        The value is always the recorded one, decoded as `as_` or else as the function's return
+        annotation. A function that isn't async runs in a thread. The function may make calls
+        itself.
 
-        A call is known by `name`, its arguments, and how often this attempt has made that very call in its scope;
-        or by `key`, which an attempt uses once. `retry`: its own tries, counted over lost, released and suspended
-        attempts; without it the function is tried once an attempt. `effect`: with AT_MOST_ONCE it is recorded that
-        the function begins, and one that began without an end isn't run again: `reconcile` is called with its
-        BEGIN entry and returns Done, NotDone or Undecided.
+        A call is identified by `name`, its arguments, and how often this attempt has made the same
+        call in its scope; or by `key`, which an attempt uses once. `retry`: the call's own tries,
+        counted over lost, released and suspended attempts; without it the function is tried once in
+        each attempt. `effect`: with AT_MOST_ONCE the function's begin is recorded, and a function
+        that began without an end isn't run again: `reconcile` is called with its BEGIN entry and
+        returns Done, NotDone or Undecided.
 
         Raises:
             NonRetryable: the value has no JSON form, doesn't fit the type, or is larger than 1 MiB.
-            JournalError: the arguments have no JSON form and there is no `key`; the key was used before; or the
-                recorded value doesn't fit the type.
+            JournalError: the arguments have no JSON form and there is no `key`, the key was used
+                before, or the recorded value doesn't fit the type.
             JournalMismatch: the key was recorded with other arguments.
-            UnknownOutcome: an AT_MOST_ONCE call began, and nobody knows what became of it. No Exception.
+            UnknownOutcome: an AT_MOST_ONCE call began, and its outcome is unknown. No Exception.
             Suspended: the step is handed back to wait. No Exception; let it through.
-            LeaseLost: the step isn't wanted any more.
-            Exception: what the function raised, once that is recorded; Failure, where earlier attempts left no try.
+            LeaseLost: the step is no longer wanted.
+            Exception: what the function raised, once that is recorded; a Failure if earlier
+                attempts left no try.
         """
         request = CallRequest(name, function, arguments, named, key, as_, effect, reconcile, retry)
         return await self._on_loop(self._calls.call(request, self._threads.call))
@@ -177,7 +180,7 @@ class JournalContext:
     ) -> Any:
         """Run a function once for all attempts at the step, from a thread; see `call`.
 
-        A function that isn't async runs in the thread that calls.
+        A function that isn't async runs in the calling thread.
         """
         request = CallRequest(name, function, arguments, named, key, as_, effect, reconcile, retry)
         thread = WaitingThread()
@@ -185,9 +188,9 @@ class JournalContext:
 
     @contextmanager
     def scope(self, name: str) -> Generator[None]:
-        """Give the calls within it keys of their own: for a branch, a node of a graph, an agent within the agent.
+        """Give calls within the scope separate keys: for a branch, a node of a graph, an agent within the agent.
 
-        Calls in two scopes don't count each other, so they may come in any order.
+        Calls are counted in each scope separately, so calls of two scopes may come in any order.
         """
         outer = self._calls.frame()
         token = CURRENT.set(outer.scope(scope_prefix(outer.prefix, name)))
@@ -198,9 +201,9 @@ class JournalContext:
 
     @property
     def call_key(self) -> str:
-        """A key of the call around, for the system that it calls: the same in all its tries and attempts.
+        """A key of the enclosing call, for the system that it calls: the same in all its tries and attempts.
 
-        It is no other call's, of any run. Raises JournalError outside of calls.
+        The key is unique over all calls of all runs. Raises JournalError outside of calls.
         """
         frame = frame_of(self._record)
         if frame is None or not frame.key:
@@ -208,11 +211,11 @@ class JournalContext:
         return f"{self._assignment.idempotency_key}/{frame.key}"
 
     async def sleep(self, seconds: Span, *, key: str | None = None) -> None:
-        """Sleep, in seconds or a timedelta, 366 days at most. Its end is stamped when it first begins.
+        """Sleep for seconds or a timedelta, 366 days at most. The end is fixed when the sleep first begins.
 
-        A short sleep is waited for in place. Else the step is suspended, once nothing but waits is left of it,
-        and spends no attempt. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call, or in an
-        AT_MOST_ONCE task that has begun.
+        A short sleep is waited for in place. Otherwise the step is suspended once only waits are
+        left of it, which spends no attempt. Raises what `call` raises, and JournalError in an
+        AT_MOST_ONCE call, or in an AT_MOST_ONCE task that has begun.
         """
         await self._on_loop(self._calls.sleep(seconds, key))
 
@@ -232,11 +235,11 @@ class JournalContext:
         key: str | None = None,
         as_: Any = Any,
     ) -> Any:
-        """Ask a person, and return the answer as `as_` wants it. The fields are those of NeedsAnswer.
+        """Ask a person, and return the answer decoded as `as_`. The fields are those of NeedsAnswer.
 
-        The step is suspended, once nothing but waits is left of it, and spends no attempt. The attempt after the
-        answer goes on from here. Raises what `call` raises, and JournalError in an AT_MOST_ONCE call, or in an
-        AT_MOST_ONCE task that has begun.
+        The step is suspended once only waits are left of it, which spends no attempt. The attempt
+        after the answer continues from here. Raises what `call` raises, and JournalError in an
+        AT_MOST_ONCE call, or in an AT_MOST_ONCE task that has begun.
         """
         question = _question(prompt, kind, schema, choices, expires, on_expiry)
         return await self._on_loop(self._calls.ask(question, key, as_))
@@ -258,20 +261,21 @@ class JournalContext:
         return self._wait(lambda: self._calls.ask(question, key, as_))
 
     async def forget(self, key: str) -> None:
-        """Drop what the step's journal has of a call, by the key that the journal shows.
+        """Drop a call from the step's journal, by the key that the journal shows.
 
-        Another call of that key runs its function again. Messages that this attempt kept with the call go, too; its
-        usage stays. Raises JournalError where it is AT_MOST_ONCE and has begun.
+        Another call with that key runs its function again. Messages that this attempt kept with the
+        call are dropped, too; its usage stays. Raises JournalError if the call is AT_MOST_ONCE and
+        has begun.
         """
         await self._on_loop(self._calls.forget(key))
 
     def forget_sync(self, key: str) -> None:
-        """Drop what the step's journal has of a call, from a thread; see `forget`."""
+        """Drop a call from the step's journal, from a thread; see `forget`."""
         self._wait(lambda: self._calls.forget(key))
 
     @property
     def _calls(self) -> Calls:
-        # Threads may come here together: the first one to put its own there has all use it.
+        # Threads may get here at the same time; all use the object that the first one stored.
         return calls_of(self) or vars(self).setdefault(_OPENED, self._new_calls())
 
     def _new_calls(self) -> Calls:
@@ -282,7 +286,7 @@ class JournalContext:
         return Calls(self._assignment, self._services, self._record, self._runtime)
 
     async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the worker's event loop, from whichever loop this is."""
+        """Run a coroutine on the worker's event loop, from any event loop."""
         if asyncio.get_running_loop() is self._loop:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
@@ -290,7 +294,7 @@ class JournalContext:
     def _wait(
         self, begin: Callable[[], Coroutine[Any, Any, T]], thread: WaitingThread | None = None
     ) -> T:
-        """Wait for a coroutine of the worker's event loop in a thread that may wait."""
+        """Wait for a coroutine of the worker's event loop, in a thread that may block."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -304,20 +308,20 @@ class JournalContext:
 
 
 def calls_of(context: JournalContext) -> Calls | None:
-    """Return the calls of a step's context; None: it has made none."""
+    """Return the calls of a step's context, or None if it has made none."""
     return vars(context).get(_OPENED)
 
 
 opened_calls: Callable[[JournalContext], Calls] = attrgetter("_calls")
-"""Returns the calls of a step's context, which may have made none."""
+"""Returns the calls of a step's context, created if it has made none."""
 on_loop: Callable[[JournalContext], Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]] = (
     attrgetter("_on_loop")
 )
-"""Returns what runs a coroutine on the loop of a step's worker, awaited on any loop."""
+"""Returns a function that runs a coroutine on the worker's event loop and can be awaited on any loop."""
 in_thread: Callable[[JournalContext], Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]] = (
     attrgetter("_wait")
 )
-"""Returns what runs a coroutine there while the thread of a step waits."""
+"""Returns a function that runs a coroutine there while a thread of the step waits."""
 
 
 def _question(

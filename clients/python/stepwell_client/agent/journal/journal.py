@@ -1,6 +1,6 @@
-"""The journal of one attempt at a step: what earlier attempts recorded, and what this one adds.
+"""The journal of one attempt at a step: the entries of earlier attempts, and those of this one.
 
-Nothing is read before a call wants it, and then once, as a whole. What is written counts only once the server has
+The first call that needs it reads all of it once. A written entry counts only once the server has
 acknowledged it.
 """
 
@@ -33,16 +33,16 @@ class HeldCall:
     def __init__(self) -> None:
         self.end: types_pb2.JournalEntry | None = None
         self.begins: dict[int, types_pb2.JournalEntry] = {}
-        """BEGIN entries by their numbers."""
+        """BEGIN entries, by number."""
         self.tries: dict[int, types_pb2.JournalEntry] = {}
-        """TRY entries by their numbers."""
+        """TRY entries, by number."""
         self.wait: types_pb2.JournalEntry | None = None
         self.until = 0.0
-        """With a WAIT entry: the end of the sleep, on the runtime's clock."""
+        """With a WAIT entry: the end of the sleep, by the runtime's clock."""
 
     @property
     def open_begin(self) -> types_pb2.JournalEntry | None:
-        """The newest BEGIN of which nobody knows what became; None: there is none."""
+        """The newest BEGIN whose outcome is unknown, or None."""
         unknown = [number for number in self.begins if number not in self.tries]
         return self.begins[max(unknown)] if unknown and self.end is None else None
 
@@ -52,7 +52,7 @@ class HeldCall:
         return max((*self.begins, *self.tries), default=0)
 
     def check(self, key: str, digest: str) -> None:
-        """Raise JournalMismatch where the call was recorded with other arguments."""
+        """Raise JournalMismatch if the call was recorded with other arguments."""
         entries = [self.end, self.wait, *self.begins.values(), *self.tries.values()]
         if any(entry and entry.arguments and entry.arguments != digest for entry in entries):
             raise JournalMismatch(
@@ -73,28 +73,28 @@ class Journal:
         self.tries_from = assignment.tries_from
         self.attempt = assignment.execution.attempt
         self.budget_spent = False
-        """The server says that nothing is left of the run's budget."""
+        """True if the server reported that the run's budget is spent."""
         self.remaining_budget: types_pb2.Budget | None = None
-        """The rest of the run's budget, as of the last answer; None: none has said."""
+        """The rest of the run's budget as of the last answer that gave it, or None."""
         self.on_budget: Callable[[], None] = lambda: None
-        """Called when the server says that something is left of the budget."""
+        """Called when the server reports that some budget is left."""
         self._assignment = assignment
         self._services = services
         self.record = record
         self._runtime = runtime
         self._calls: dict[str, HeldCall] = {}
         self._asked: dict[str, CodeRun] = {}
-        """Keys of this attempt's calls, each with the run of code that made it last."""
+        """The keys of this attempt's calls, each with the run of code that last made it."""
         self._replayed: set[str] = set()
-        """Beginnings of the keys of calls within replayed ones: nobody asks for those."""
+        """Prefixes of the keys of calls within replayed calls, which are not made again."""
         self._page_token = ""
-        """For the entries that are still to be read; empty: all are here."""
+        """The token of the entries that are not read yet; empty if all are read."""
         self._reading = asyncio.Lock()
         self._unsettled: set[asyncio.Future[worker_pb2.Recorded]] = set()
         self._forgets = 0
-        """Calls that were to be dropped in this attempt: the number of the last recording of one."""
+        """The number of calls dropped in this attempt, which is the number of the last such recording."""
         self._forgetting = asyncio.Lock()
-        """Held until that recording is answered: it and entries are never on their way together."""
+        """Held until such a recording is answered, so that it and entries are never in flight together."""
         self._take(assignment.journal)
 
     def _take(self, page: worker_pb2.JournalPage) -> None:
@@ -118,11 +118,11 @@ class Journal:
 
     @property
     def is_read(self) -> bool:
-        """All entries of earlier attempts are here."""
+        """True if all entries of earlier attempts are read."""
         return not self._page_token
 
     async def read(self) -> None:
-        """Read what the assignment had no room for."""
+        """Read the entries that didn't fit into the assignment."""
         async with self._reading:
             while self._page_token:
                 try:
@@ -133,17 +133,17 @@ class Journal:
                 self._take(page)
 
     def ask(self, key: str, run: CodeRun) -> None:
-        """Note that a run of the attempt's code makes the call. Raises JournalError where it has made it before."""
+        """Note that a run of the attempt's code makes the call. Raises JournalError if it made the call before."""
         if self._asked.get(key) is run:
             raise JournalError(f"key={key!r} was used before in this attempt: a key is one call's")
         self._asked[key] = run
 
     def find(self, key: str) -> HeldCall:
-        """Return what there is of a call."""
+        """Return the entries of a call."""
         return self._calls.get(key) or HeldCall()
 
     def ended(self, prefix: str, run: CodeRun) -> list[types_pb2.JournalEntry]:
-        """Return the END entries of all calls whose keys begin so, and note that a run of the code makes them."""
+        """Return the END entries of all calls whose keys have this prefix, and note that a run of the code makes them."""
         ends = {
             key: call.end
             for key, call in self._calls.items()
@@ -153,7 +153,7 @@ class Journal:
         return list(ends.values())
 
     def replay(self, inner_prefix: str) -> None:
-        """Note that a call's value comes from the journal, so that its function asks for nothing."""
+        """Note that a call's value comes from the journal, so that its inner calls are not made."""
         self._replayed.add(inner_prefix)
 
     def unasked(self) -> list[str]:
@@ -168,11 +168,11 @@ class Journal:
         ]
 
     async def write(self, entry: types_pb2.JournalEntry) -> float:
-        """Return when the entry is stored; of a WAIT, the seconds that are left of the sleep.
+        """Return once the entry is stored; for a WAIT, return the seconds left of the sleep.
 
         Raises:
-            JournalMismatch: the journal has another content under its name.
-            NonRetryable: the server refused it for its size, or for that of the journal.
+            JournalMismatch: the journal has other content under this name.
+            NonRetryable: the server refused it because it, or the journal, is too large.
             LeaseLost: another worker has the step.
         """
         while self._forgetting.locked():
@@ -194,7 +194,7 @@ class Journal:
         """Drop the entries of a call.
 
         Raises:
-            JournalError: it has a BEGIN.
+            JournalError: the call has a BEGIN.
             NonRetryable: the server refused it.
             LeaseLost: another worker has the step.
         """
@@ -210,7 +210,7 @@ class Journal:
             raise NonRetryable(recorded.failure.message, kind=recorded.failure.kind)
 
     async def settled(self) -> None:
-        """Wait until all that was sent is answered, though nobody waits for it any more."""
+        """Wait until everything sent is answered, also what nobody waits for any more."""
         if self._unsettled:
             await asyncio.wait(set(self._unsettled))
 
@@ -223,7 +223,7 @@ class Journal:
         return self._send(worker_pb2.Recording(forget=(key,), forget_number=self._forgets))
 
     def _send(self, recording: worker_pb2.Recording) -> asyncio.Future[worker_pb2.Recorded]:
-        """Send a recording; return its answer. Who is cancelled meanwhile doesn't take it back: that is taken in all the same."""
+        """Send a recording; return its answer, which is taken over even if the caller is cancelled."""
         future = self._services.record(self._assignment, recording)
         self._unsettled.add(future)
         answer: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
@@ -253,7 +253,7 @@ class Journal:
             answer.set_exception(error)
 
     def _live(self, recorded: worker_pb2.Recorded) -> worker_pb2.Recorded:
-        """Return an answer. Raises LeaseLost where another worker has the step."""
+        """Return an answer. Raises LeaseLost if another worker has the step."""
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
             execution_id = self._assignment.execution.execution_id
             raise LeaseLost(f"execution {execution_id} is not wanted any more")

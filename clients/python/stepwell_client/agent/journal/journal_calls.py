@@ -1,6 +1,7 @@
-"""Makes the calls and waits of one attempt at a step, each found in the journal or kept there.
+"""Makes the calls and waits of one attempt at a step, from the journal or new.
 
-A call's function runs only once what comes before it is stored, and its value is returned only once that is.
+A call's function runs only after earlier entries are stored, and its value is returned only after
+it is stored itself.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from stepwell_client.records.plans import Span, duration
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 END_SECONDS = 10.0
-"""The time that calls under way have to end once the step's function has; then they are cancelled."""
+"""The time that running calls have to end after the step's function has ended; then they are cancelled."""
 CANCEL_SECONDS = 1.0
 SLEEP_SECONDS_MAX = 366 * 24 * 3600.0
 
@@ -62,7 +63,9 @@ class Calls:
         self._outermost = Frame(record, "", CodeRun())
 
     async def call(self, request: CallRequest, in_thread: InThread) -> Any:
-        """Return the call's value, from the journal or from its function. `in_thread` runs one that isn't async."""
+        """Return the call's value, from the journal or from its function; `in_thread` runs a
+        function that isn't async.
+        """
         frame = self.frame()
         digest = arguments_digest(request.arguments, request.named)
         if not digest and request.key is None:
@@ -134,7 +137,7 @@ class Calls:
             await self.waits.rest(left, frame.activity)
 
     async def ask(self, question: NeedsAnswer, key: str | None, returns: Any) -> Any:
-        """Return a person's answer. Raises Suspended where there is none yet."""
+        """Return a person's answer. Raises Suspended if there is none yet."""
         message = question.outcome()
         choices = list(message.choices)
         frame = self.frame()
@@ -146,25 +149,25 @@ class Calls:
         if held.end is None:
             self._check_wait(frame, "ask")
             await self.waits.wait(Wait(key, ask=message, arguments=digest), frame.activity)
-            raise Suspended  # An answer comes with a later attempt.
+            raise Suspended  # The answer comes with a later attempt.
         return value_of(held.end, returns)
 
     async def forget(self, key: str) -> None:
-        """Drop what the journal has of a call."""
+        """Drop a call from the journal."""
         frame = self.frame()
         await self._read(frame)
         with self._working(frame):
             await self.journal.forget(key)
 
-    # What is kept without a function.
+    # Entries without a function.
 
     async def kept(self, prefix: str) -> list[types_pb2.JournalEntry]:
-        """Return the values that were kept under keys that begin so, as no calls of a function."""
+        """Return the values that `keep` stored under keys with this prefix."""
         await self._read(self.frame())
         return self.journal.ended(prefix, self._outermost.run)
 
     async def keep(self, key: str, name: str, value: types_pb2.Payload) -> None:
-        """Keep a value under a key that is nobody else's. Nothing but its size and the lease stops it."""
+        """Store a value under a key that is used nowhere else. Fails only for its size, or with the lease."""
         frame = self.frame()
         self.journal.ask(key, self._outermost.run)
         with self._working(frame):
@@ -173,22 +176,23 @@ class Calls:
             )
 
     def excuse(self, scope: str) -> None:
-        """Let no call within a scope count as unasked: who runs it leaves out what had ended.
+        """Don't count calls within a scope as unasked, because its code leaves out calls that had ended.
 
-        Raises where the step goes no further.
+        Raises if the step goes no further.
         """
         self.journal.replay(scope_prefix(self.frame().prefix, scope))
 
     def frame(self) -> Frame:
-        """Return the place of the code that runs here. Raises where the step goes no further."""
+        """Return the place of the code that is running here. Raises if the step goes no further."""
         self.waits.check()
         return frame_of(self.record) or self._outermost
 
     async def again(self, key: str, name: str, *arguments: object) -> None:
-        """Let a call that failed be made once more in this attempt, under the key that it had. Raises nothing.
+        """Let a failed call be made again in this attempt, under the same key. Raises nothing.
 
-        `key`: empty where the call failed before its function ran, and so saw none. Then it gets the key of the newest
-        equal call. That is another call's where equal ones are made side by side: both may then find one value.
+        An empty `key` means that the call failed before its function ran, so the caller knows no
+        key. The key of the newest equal call is then used. If equal calls are made concurrently,
+        that may be another call's, and both may get one value.
         """
         frame = frame_of(self.record) or self._outermost
         if not key:
@@ -201,7 +205,7 @@ class Calls:
     # The end of the attempt.
 
     async def finish(self) -> None:
-        """Let what is under way end, and let nothing more begin. What doesn't end in time is cancelled."""
+        """Let running activities end, and let nothing more begin. Cancels those that don't end in time."""
         self.waits.end(lambda: JournalError("the step's function has ended: it makes no calls"))
         if not await self.activities.idle(END_SECONDS):
             log.warning(
@@ -212,21 +216,21 @@ class Calls:
         await self.journal.settled()
 
     def abandon(self) -> None:
-        """End all waits and calls of a step that isn't wanted any more."""
+        """End all waits and calls of a step that is no longer wanted."""
         self.record.cancelled = True
         lost = f"execution {self.execution_id} is not wanted any more"
         self.waits.end(lambda: LeaseLost(lost))
         self.activities.cancel()
 
     async def unasked(self) -> list[str]:
-        """Return the keys of recorded calls that this attempt didn't ask for."""
+        """Return the keys of recorded calls that this attempt didn't make."""
         await self.journal.read()
         return self.journal.unasked()
 
-    # Their parts.
+    # Helpers.
 
     def _key(self, frame: Frame, name: str, digest: str, given: str | None) -> str:
-        """Return the key of the next call, before anything is waited for: so it goes by the order of the code."""
+        """Return the key of the next call. Runs before anything is awaited, so that keys follow the order of the code."""
         if given is not None:
             key = own_key(frame.prefix, given)
         else:
@@ -241,13 +245,13 @@ class Calls:
             self.waits.check()
 
     def _within(self, frame: Frame) -> str | None:
-        """Return what must not be handed back here, an AT_MOST_ONCE call or task; None: the step may be."""
+        """Return why the step must not be handed back here (an AT_MOST_ONCE call or task), or None."""
         if frame.at_most_once:
             return "call"
         return "task that has begun" if self.record.begun else None
 
     def _check_wait(self, frame: Frame, what: str) -> None:
-        """Raise JournalError where the step must not be handed back."""
+        """Raise JournalError if the step must not be handed back."""
         if (within := self._within(frame)) is not None:
             raise JournalError(
                 f"ctx.{what} within an AT_MOST_ONCE {within}: the step would be handed back while "

@@ -6,7 +6,7 @@
     search/9f3c5ab27d0e1f46#2/…      a call made by the function of another call
     charge-17#/…                     the same, where that call has a key of its own
 
-Names and keys of users are escaped, so that none of them can look like a part of another form.
+Names and keys of users are escaped, so that none of them can be taken for another form.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _stable_form(value: Any) -> Any:
 
 
 def in_order(value: Any, form: Any) -> Any:
-    """Return the JSON-like form of a value with its sets sorted, whose order is another one in each process."""
+    """Return the JSON-like form of a value with its sets sorted, because their order differs in each process."""
     if getattr(type(cast(object, value)), "__pydantic_root_model__", False):
         value = value.root
     if isinstance(form, list):
@@ -48,7 +48,7 @@ def in_order(value: Any, form: Any) -> Any:
 
 
 def _values_of(value: Any, form: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a form's names stand for in a mapping, a model or a dataclass."""
+    """Return the values that a form's names stand for, of a mapping, a model or a dataclass."""
     if isinstance(value, Mapping):
         given = cast("Mapping[object, Any]", value)
         return dict(zip(form, given.values(), strict=True)) if len(given) == len(form) else {}
@@ -64,16 +64,16 @@ _encoder = json.JSONEncoder(
 
 
 def digest_of(*parts: object) -> str:
-    """Return a digest of JSON-like values, which doesn't depend on the order of their keys, or of a model's sets.
+    """Return a digest of JSON-like values that doesn't depend on the order of keys or sets.
 
-    Raises TypeError or ValueError where one has no JSON form.
+    Raises TypeError or ValueError if one has no JSON form.
     """
     data = _encoder.encode(parts).encode()
     return hashlib.sha256(data).hexdigest()[:_DIGEST_DIGITS]
 
 
 def arguments_digest(arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """Return the digest of a call's arguments; empty: they have no JSON form."""
+    """Return the digest of a call's arguments; empty if they have no JSON form."""
     try:
         return digest_of(arguments, named)
     except (TypeError, ValueError, RecursionError):
@@ -81,7 +81,7 @@ def arguments_digest(arguments: Sequence[Any], named: Mapping[str, Any]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a user's name or key as a part of a key: without the characters that have a meaning there."""
+    """Return a user's name or key as a part of a key, with the special characters escaped."""
     if not text.isprintable():
         text = storable(text)
     if "/" in text or "#" in text or "%" in text:
@@ -90,19 +90,19 @@ def escaped(text: str) -> str:
 
 
 def scope_prefix(prefix: str, name: str) -> str:
-    """Return the beginning of the keys within a scope."""
+    """Return the prefix of the keys within a scope."""
     return f"{prefix}{_named('scope', name)}/"
 
 
 def inner_prefix(key: str, *, own_key: bool) -> str:
-    """Return the beginning of the keys of calls that a call's function makes. `own_key`: the call was given its key."""
+    """Return the prefix of the keys of calls that a call's function makes; `own_key`: the call was given its key."""
     return f"{key}#/" if own_key else f"{key}/"
 
 
 def counted_key(
     prefix: str, name: str, digest: str, counts: dict[str, int], free: list[str]
 ) -> str:
-    """Return the key of the next call of this name and these arguments: one that is free, else the next number's."""
+    """Return the key of the next call of this name and these arguments: a free key, or the next number."""
     base = _counted_base(prefix, name, digest)
     for key in free:
         if key.rpartition("#")[0] + "#" == base:
@@ -113,7 +113,7 @@ def counted_key(
 
 
 def newest_key(prefix: str, name: str, digest: str, counts: dict[str, int]) -> str:
-    """Return the key of the newest call of this name and these arguments; empty: there was no such call."""
+    """Return the key of the newest call of this name and these arguments; empty if there was none."""
     base = _counted_base(prefix, name, digest)
     return f"{base}{counts[base]}" if base in counts else ""
 

@@ -1,8 +1,8 @@
-"""The waits of a step, and the moment at which nothing else is left of it: then it is suspended.
+"""The waits of a step, which is suspended when only waits are left.
 
-A branch that waits for long is held here. While a call of another branch is under way, the step keeps its worker.
-Once nothing but waits is left, all of them go into one outcome, and each branch is ended by Suspended.
-Work that a step does outside of calls is not seen here, hence the short time that must pass in quiet.
+A branch that waits for long is held here. While a call of another branch runs, the step keeps its
+worker. Once only waits are left, all of them go into one outcome, and each branch is ended by
+Suspended. Work outside of calls isn't seen here, so a short time must pass in quiet first.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from stepwell_client.link.runtime import Runtime
 from stepwell_client.v1 import worker_pb2
 
 SHORT_SECONDS = 2.0
-"""A sleep no longer than this is waited for in place."""
+"""The longest sleep that is waited for in place."""
 QUIET_SECONDS = 0.1
-"""So long nothing must have begun or ended before a step is suspended."""
+"""The time without beginnings and ends before a step is suspended."""
 WAITS_MAX = 100
-"""Waits of one suspension; those without room are begun by a later attempt."""
+"""The most waits in one suspension; a later attempt begins the others."""
 WAITS_BYTES_MAX = 1024 * 1024
-"""All of them together; the commit holds each question twice."""
+"""The most bytes of all waits together; the commit has each question twice."""
 
 
 _log = logging.getLogger("stepwell_client.execution")
@@ -49,17 +49,17 @@ class Wait:
     ) -> None:
         self.key = key
         self.until = until
-        """The end of a sleep, on the runtime's clock; infinite: it isn't one."""
+        """The end of a sleep, by the runtime's clock; infinite if it isn't a sleep."""
         self.ask = ask
-        """The question; without one and without an end it waits for a budget."""
+        """The question. A wait without a question and without an end is for the budget."""
         self.arguments = arguments
         """The digest of the question."""
         self.is_pause = is_pause
-        """The pause before a call's next try: for nothing but such the step keeps its worker."""
+        """True for the pause before a call's next try: for pauses alone the step keeps its worker."""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def message(self, now: float) -> worker_pb2.Outcome.SuspendedCall:
-        """Return it as a part of an outcome."""
+        """Return the wait as a part of an outcome."""
         call = worker_pb2.Outcome.SuspendedCall(call=self.key, arguments=self.arguments)
         if self.ask is not None:
             call.ask.CopyFrom(self.ask)
@@ -75,7 +75,7 @@ class Waits:
 
     def __init__(self, record: AttemptRecord, activities: Activities, runtime: Runtime) -> None:
         self.suspension: worker_pb2.Outcome.Suspended | None = None
-        """The outcome of the attempt, once it is suspended."""
+        """The outcome of the attempt once it is suspended."""
         self._record = record
         self._activities = activities
         self._runtime = runtime
@@ -84,7 +84,7 @@ class Waits:
         self._watching = False
 
     def check(self) -> None:
-        """Raise where the step goes no further: Suspended, LeaseLost, or the reason that `end` was given."""
+        """Raise if the step goes no further: Suspended, LeaseLost, or the reason given to `end`."""
         if self._record.suspended:
             raise Suspended
         if self._record.cancelled:
@@ -103,9 +103,10 @@ class Waits:
         self.check()
 
     async def pause(self, key: str, seconds: float, activity: Activity | None) -> None:
-        """Wait before the next try of a call. `activity`: the call's, which is no work meanwhile unless that is short.
+        """Wait before the next try of a call. Its `activity` doesn't count as work meanwhile,
+        unless the wait is short.
 
-        Raises Suspended where the step is handed back for what other branches wait for.
+        Raises Suspended if the step is handed back for other branches' waits.
         """
         wait = Wait(key, until=self._runtime.monotonic() + seconds, is_pause=True)
         sleep = self._runtime.spawn(self._runtime.sleep(seconds), name="pause of a call")
@@ -117,9 +118,9 @@ class Waits:
         self.check()
 
     async def wait(self, wait: Wait, within: Activity | None) -> None:
-        """Return when the wait is over while the step still runs, which only a sleep or a budget can be.
+        """Return when the wait is over while the step still runs, which only a sleep or the budget can be.
 
-        Raises Suspended where the step is handed back meanwhile.
+        Raises Suspended if the step is handed back meanwhile.
         """
         left = None if math.isinf(wait.until) else wait.until - self._runtime.monotonic()
         with self._opened(wait, within), suppress(TimeoutError):
@@ -142,20 +143,20 @@ class Waits:
             self._moved()
 
     def over(self, activity: Activity) -> None:
-        """Count an activity that has ended: with it, the last but waits may have."""
+        """Note that an activity has ended, after which only waits may be left."""
         self._activities.end(activity)
         self._watch()
 
     def budget_raised(self) -> None:
-        """Let the calls go on that wait for a budget."""
+        """Continue the calls that wait for a budget."""
         for wait, _ in self._open.values():
             if wait.ask is None and math.isinf(wait.until) and not wait.future.done():
                 wait.future.set_result(None)
 
     def begin(self) -> None:
-        """Let calls go on that wait for a budget: the step begins, and is handed back no more.
+        """Continue the calls that wait for a budget, because the step begins and can no longer be handed back.
 
-        Raises JournalError where it would be, because a branch waits for something else.
+        Raises JournalError if a branch waits for something else.
         """
         for wait, _ in self._open.values():
             if not wait.is_pause and (wait.ask is not None or wait.until < math.inf):
@@ -166,7 +167,7 @@ class Waits:
         self.budget_raised()
 
     def end(self, reason: Callable[[], BaseException]) -> None:
-        """End all waits, and let nothing of the step begin any more: each raises what `reason` makes."""
+        """End all waits, and let nothing of the step begin any more: everything raises what `reason` makes."""
         self._ended = self._ended or reason
         self._raise(reason)
 
@@ -181,12 +182,12 @@ class Waits:
 
     @property
     def _may_suspend(self) -> bool:
-        # Calls that waited for a budget when their task began are open until they go on.
+        # Calls that waited for the budget when their task began are open until they continue.
         waits = any(not wait.is_pause for wait, _ in self._open.values())
         return waits and not self._record.begun
 
     async def _suspend_in_quiet(self) -> None:
-        """Suspend the step after a time of quiet; whatever begins or ends later is watched anew."""
+        """Suspend the step after a quiet time; a later beginning or end starts the time again."""
         moves = -1
         while moves != self._activities.moves:
             moves = self._activities.moves
@@ -205,14 +206,16 @@ class Waits:
         for wait, _ in self._open.values():
             if not wait.future.done():
                 wait.future.set_exception(reason())
-                wait.future.exception()  # Its task may be cancelled as well, and never look.
+                # Its task may also be cancelled, and never read the exception.
+                wait.future.exception()
 
 
 def _with_room(waits: Collection[Wait], now: float) -> list[worker_pb2.Outcome.SuspendedCall]:
-    """Return the waits for which a suspension has room, as parts of its outcome.
+    """Return the waits that fit into a suspension, as parts of its outcome.
 
-    The sleep that ends first wakes the step for all sleeps, and a budget for all that wait for one: they come before
-    the questions. Those go by their keys, so that a later attempt leaves out none that is open already.
+    The sleep that ends first comes first, as it wakes the step for all sleeps, and one budget wait,
+    as it stands for all. Questions follow in the order of their keys, so that a later attempt
+    doesn't leave out an open one.
     """
     sleeps = sorted((one for one in waits if one.until < math.inf), key=lambda one: one.until)
     questions = sorted((one for one in waits if one.ask is not None), key=lambda one: one.key)
@@ -230,7 +233,7 @@ def _with_room(waits: Collection[Wait], now: float) -> list[worker_pb2.Outcome.S
 
 
 def note_swallowed(what: str, error: BaseException | None) -> None:
-    """Write a log line where a function of a suspended step ended otherwise than by Suspended."""
+    """Log that a function of a suspended step ended otherwise than by Suspended."""
     if isinstance(error, asyncio.CancelledError) or find_in(error, Suspended) is not None:
         return
     ended = "returned" if error is None else f"raised {type(error).__name__}"
