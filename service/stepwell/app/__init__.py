@@ -1,1 +1,1 @@
-"""Application: what the RPC edge and the embedded form both do, records in and records out."""
+"""Application: operations that the RPC edge and the embedded form share, with records in and out."""

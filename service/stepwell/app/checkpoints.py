@@ -1,4 +1,4 @@
-"""Checkpoints, listed by the events that give them their names."""
+"""Checkpoints, listed by the events that name them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.core.records.checkpoints import Checkpoint, NamedEvent
 
 
 class Named(NamedTuple):
-    """An event that gives its commit a name, and the commit's checkpoint."""
+    """A naming event, and its commit's checkpoint."""
 
     event: NamedEvent
     checkpoint: Checkpoint
@@ -21,14 +21,15 @@ class Named(NamedTuple):
 async def read_checkpoints(
     store: Store, tenant_id: str, run_id: str, cursor: str, limit: int
 ) -> tuple[Sequence[Named], str]:
-    """Return a page of a run's named events, and the cursor behind it; empty: it was the last.
+    """Return a page of a run's naming events, and the next cursor ("" after the last page).
 
-    A commit may have several, so a cursor says how many of a checkpoint's have been returned, and where in the
-    store's list the checkpoint stands.
+    A commit may have several, so a cursor has the number of a checkpoint's events that were
+    returned, and the checkpoint's place in the store's list.
     """
     returned, _, place = cursor.partition(" ")
     skip = int(returned or "0")
-    # One more than asked for: of the first, all but one may have been returned.
+    # One more than requested, because all events but one of the first checkpoint may have been
+    # returned.
     query = CheckpointQuery(tenant_id=tenant_id, run_id=run_id, cursor=place, limit=limit + 1)
     page = await store.page(query)
     named = [Named(event, one) for one in page.items for event in one.state.events]
@@ -41,6 +42,6 @@ async def read_checkpoints(
     if whole == len(page.items):
         return named, f"0 {page.cursor}" if page.cursor else ""
     if whole:
-        # The cursor behind a shorter page is only known to the store.
+        # Only the store knows the cursor after a shorter page.
         place = (await store.page(replace(query, limit=whole))).cursor
     return named, f"{left} {place}"

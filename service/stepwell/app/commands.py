@@ -1,4 +1,4 @@
-"""Commands to a run: sent to the loop, or only rehearsed, and their refusals as errors."""
+"""Commands to a run: sent to the loop, or only rehearsed; refusals become errors."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from stepwell.core.records.model import Run
 from stepwell.engine.executor import Executor
 
 _NOT_FOUND = frozenset({"TASK_NOT_FOUND"})
-"""Reasons with which the loop refuses a command about something that the run doesn't have."""
+"""Reasons for which the loop refuses a command about something that the run doesn't have."""
 
 
 class CommandResult(NamedTuple):
     """The result of a command that the loop accepted."""
 
     run: Run
-    """The run as the command left it."""
+    """The run after the command."""
     changed: bool
-    """False: it had been done before, or there was nothing to do."""
+    """False if it had been done before, or there was nothing to do."""
 
 
 class Rehearsal(NamedTuple):
-    """The result of a command that was decided and not committed."""
+    """The result of a command that was decided but not committed."""
 
     before: Run | None
-    """The run as it is; None: there is none yet."""
+    """The current run, or None if it doesn't exist yet."""
     after: Run
-    """The run as the command would leave it."""
+    """The run as the command would change it."""
 
 
 async def carry_out(
@@ -43,7 +43,7 @@ async def carry_out(
     Raises:
         RunNotFound: there is no such run.
         StoreUnavailable: nothing was done.
-        StepwellError: the loop refused it, as `accepted` says.
+        StepwellError: the loop refused it, see `accepted`.
     """
     return accepted(await executor.send(tenant_id, run_id, command))
 
@@ -54,8 +54,8 @@ async def rehearse(
     """Decide a command as the loop would, and commit nothing.
 
     Raises:
-        RunNotFound: there is no such run, and the command isn't to start it.
-        StepwellError: the loop would refuse it, as `accepted` says.
+        RunNotFound: the run doesn't exist, and the command doesn't start it.
+        StepwellError: the loop would refuse it, see `accepted`.
     """
     before, reply = await decide(executor, tenant_id, run_id, command)
     return Rehearsal(before, accepted(reply).run)
@@ -64,10 +64,10 @@ async def rehearse(
 async def decide(
     executor: Executor, tenant_id: str, run_id: str, command: Start | AnyCommand
 ) -> tuple[Run | None, Reply]:
-    """Return the run as it is, and the loop's reply to a command that isn't committed.
+    """Return the current run, and the loop's reply to a command that isn't committed.
 
     Raises:
-        RunNotFound: there is no such run, and the command isn't to start it.
+        RunNotFound: the run doesn't exist, and the command doesn't start it.
     """
     loaded = await executor.store.load(tenant_id, run_id)
     if loaded is None and not isinstance(command, Start):
@@ -83,11 +83,11 @@ def accepted(reply: Reply) -> CommandResult:
     """Return the result of a command from the loop's reply.
 
     Raises:
-        AlreadyExists: the request id was another request's.
+        AlreadyExists: the request id belongs to another request.
         VersionChanged: the run is at another version than the command expects.
         NotFound: the run has no such task.
-        InvalidArgument: the plan is not sound, or a value isn't.
-        FailedPrecondition: the run is in no state for it.
+        InvalidArgument: the plan, or another value, is invalid.
+        FailedPrecondition: the run's state doesn't allow it.
     """
     if reply.run is not None:
         return CommandResult(reply.run, reply.status is ReplyStatus.ACCEPTED)

@@ -1,4 +1,4 @@
-"""Forks: runs made from a version of another one."""
+"""Forks: runs made from a version of another run."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from stepwell.engine.executor import Executor
 T = TypeVar("T")
 
 _LISTED_MAX = 3
-"""Misfits in an error's message; its details have the others."""
+"""The number of misfits in an error's message; its details have the others."""
 
 
 class ForkOrder(Record, frozen=True, kw_only=True):
-    """A fork as its caller asks for it: None and empty values are the parent's."""
+    """A fork as its caller requests it: None and empty values mean the parent's."""
 
     tenant_id: str
     parent_run_id: str
@@ -40,7 +40,7 @@ class ForkOrder(Record, frozen=True, kw_only=True):
     actor: str = ""
     """The caller, by its credential."""
     executor_id: str = ""
-    """The one for whom the caller says it acts; empty: the caller."""
+    """The name on whose behalf the caller acts; empty: the caller."""
     request_fingerprint: str = ""
     version: int = 0
     """The parent's version to fork from; 0: its last one."""
@@ -60,15 +60,15 @@ class ForkOrder(Record, frozen=True, kw_only=True):
 
 
 class PreparedFork(NamedTuple):
-    """A fork that may be made."""
+    """A fork that may be started."""
 
     base: Base
     warnings: tuple[str, ...]
-    """Notes on what its caller may not expect of it."""
+    """Effects that its caller may not expect."""
 
 
 async def find_fork(store: Store, order: ForkOrder) -> Run | None:
-    """Return the fork that this very request made, though its parent may be gone by now."""
+    """Return the fork that this same request made, even if its parent was deleted since."""
     run = await store.get_run(order.tenant_id, order.run_id)
     if run is not None and run.spec.request_fingerprint == order.request_fingerprint:
         return run
@@ -76,12 +76,12 @@ async def find_fork(store: Store, order: ForkOrder) -> Run | None:
 
 
 async def prepare_fork(store: Store, history: History, order: ForkOrder) -> PreparedFork:
-    """Return the fork's first state, and what doesn't fit of the changes asked for.
+    """Return the fork's first state, and the requested changes that don't fit.
 
     Raises:
         RunNotFound: there is no such parent.
-        InvalidArgument: the parent has not come to this version (VERSION_IN_FUTURE).
-        CursorOutOfRange: the parent's events that the version rests on are not kept any more.
+        InvalidArgument: the parent has not reached this version (VERSION_IN_FUTURE).
+        CursorOutOfRange: the parent's events before the version are no longer kept.
     """
     parent = await read_run(store, order.tenant_id, order.parent_run_id)
     check_version(parent, order.version)
@@ -117,13 +117,13 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
 
 
 async def _at_most_once(store: Store, tenant_id: str, source: Source) -> Sequence[StoredEntry]:
-    """Return what AT_MOST_ONCE calls left in a journal."""
+    """Return the entries of AT_MOST_ONCE calls in a journal."""
     found: list[StoredEntry] = []
     query = JournalQuery(
         tenant_id=tenant_id,
         run_id=source.run_id,
         journal=source.journal,
-        # Of the generations before one that isn't there yet, only such calls are returned.
+        # For a generation that doesn't exist yet, only such calls of earlier ones are returned.
         generation=source.generation + 1,
         version=source.version,
         names_only=True,
@@ -143,7 +143,7 @@ def _warning(kept: int, changed: Sequence[str]) -> str:
 
 
 async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> CommandResult:
-    """Start a fork, and return it after its first commit; not `changed`: an earlier call has made it.
+    """Start a fork, and return it after its first commit; `changed` is False if an earlier call has made it.
 
     Raises:
         ForkIncompatible: the changes don't fit the parent.
@@ -154,7 +154,7 @@ async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> Command
     try:
         return await carry_out(executor, order.tenant_id, order.run_id, base.fork)
     except AlreadyExists:
-        # With the last of its family gone, nothing is forked.
+        # Without the last run of its family there is nothing to fork.
         await read_run(executor.store, order.tenant_id, order.parent_run_id)
         raise
 
@@ -186,7 +186,7 @@ def _or(given: T | None, inherited: T) -> T:
 
 
 def _roles(workers: Sequence[Presence], queue: str) -> frozenset[str] | None:
-    """Return the roles that the queue's connected workers fill; None: nobody is connected."""
+    """Return the roles of the queue's connected workers, or None if none is connected."""
     serving = [one for one in workers if queue in one.queues]
     if not serving:
         return None

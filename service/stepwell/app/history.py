@@ -1,7 +1,7 @@
-"""Earlier versions of a run: its events since the last base before them, folded over its plans.
+"""Earlier versions of a run: its events since the last base, folded over its plans.
 
-States that were folded a moment ago are remembered here, so that the pages of a list, and the next version, begin
-where the last one ended.
+Recently folded states are remembered, so that the next page of a list, or the next version,
+continues from there.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from stepwell.core.records.states import Effect, StepKind, TaskStatus
 
 PAGE_EVENTS = 512
 EVENTS_AT_ONCE = 64
-"""Folded at a stretch; then others have their turn."""
+"""The number of events that are folded before others get a turn."""
 ROWS_KEPT_MAX = 100_000
 """Tasks, executions and inputs in all remembered states together."""
 
 _Key = tuple[str, str, int]
-"""Tenant, run, and when it was created: an id may be another run's once its first one is deleted."""
+"""Tenant, run, and its creation time, because the id of a deleted run may be used again."""
 
 
 class History:
@@ -37,17 +37,17 @@ class History:
         self._runtime = runtime
         self._rows: OrderedDict[tuple[_Key, int], Rows] = OrderedDict()
         self.rows_kept = 0
-        """Rows that are remembered."""
+        """The number of remembered rows."""
 
     async def rows_at(self, run: Run, version: int) -> Rows:
-        """Return the rows of a run as of a version of it. They are shared: not to be written to.
+        """Return the rows of a run as of a version. They are shared and must not be changed.
 
-        Executions and questions that had ended by the base where the fold begins are not among
-        them; `with_ended` adds those that matter.
+        Executions and questions that had ended by the base where the fold begins are missing;
+        `with_ended` adds the relevant ones.
 
         Raises:
             InvalidArgument: VERSION_IN_FUTURE.
-            CursorOutOfRange: its events since that base are not kept any more.
+            CursorOutOfRange: its events since that base are no longer kept.
             RunNotFound: it was deleted meanwhile.
         """
         check_version(run, version)
@@ -81,10 +81,10 @@ class History:
         return rows_of(run.spec, base) or start
 
     async def with_ended(self, run: Run, rows: Rows, plans: Mapping[int, Plan]) -> Rows:
-        """Return a run's rows with what a fork looks at and a base leaves to the store.
+        """Return a run's rows with those that a fork needs and a base leaves to the store.
 
-        These are the questions that tasks refer to, and the attempts at tasks whose effect must not be
-        repeated. They had ended by the base, so they are stored as they were then.
+        These are the questions that tasks refer to, and the attempts at tasks whose effect must not
+        be repeated. They had ended by the base, so their stored rows are unchanged since.
         """
         names = [task.question_id for task in rows.tasks.values()]
         names = [name for name in names if name and name not in rows.questions]
@@ -108,7 +108,7 @@ class History:
         )
 
     async def _attempts(self, run: Run, task: Task) -> list[Execution]:
-        """Return the stored attempts at a task as it stood then."""
+        """Return the stored attempts at a task as of its state then."""
         found: list[Execution] = []
         query = ExecutionQuery(
             tenant_id=run.spec.tenant_id, run_id=run.spec.run_id, task_id=task.task_id
@@ -119,7 +119,7 @@ class History:
             if not page.cursor:
                 break
             query = replace(query, cursor=page.cursor)
-        # Numbers of attempts only grow.
+        # Attempt numbers only grow.
         return [one for one in found if one.kind is StepKind.TASK and one.attempt <= task.attempts]
 
     async def plans_at(self, run: Run, revision: int) -> dict[int, Plan]:
@@ -130,7 +130,7 @@ class History:
         return plans
 
     async def tasks_at(self, run: Run, version: int) -> tuple[Sequence[Task], Mapping[int, Plan]]:
-        """Return the tasks as of a version, in the order of revision, then of their plan."""
+        """Return the tasks as of a version, ordered by revision and then by place in the plan."""
         rows = await self.rows_at(run, version)
         revisions = {task.revision for task in rows.tasks.values()}
         plans = {revision: await self._plan(run, revision) for revision in sorted(revisions)}
@@ -146,10 +146,10 @@ class History:
         return tasks, plans
 
     async def _events(self, run: Run, after: int) -> AsyncIterator[Sequence[Event]]:
-        """Yield the run's events after that number up to its version, by whole commits.
+        """Yield the run's events after a number up to its version, in whole commits.
 
         Raises:
-            CursorOutOfRange: those right after it are not kept any more.
+            CursorOutOfRange: the next events are no longer kept.
             RunNotFound: the run was deleted meanwhile.
         """
         spec = run.spec
@@ -182,7 +182,7 @@ class History:
         return plan
 
     def _nearest(self, key: _Key, version: int) -> Rows | None:
-        """Return the remembered rows of the greatest version up to this one."""
+        """Return the remembered rows of the highest version up to this one."""
         versions = [at for known, at in self._rows if known == key and at <= version]
         if not versions:
             return None
@@ -201,7 +201,7 @@ class History:
 
 
 def check_version(run: Run, version: int) -> None:
-    """Refuse a version that the run has not come to.
+    """Refuse a version that the run has not reached.
 
     Raises:
         InvalidArgument: VERSION_IN_FUTURE.

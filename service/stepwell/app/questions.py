@@ -1,8 +1,8 @@
-"""Questions of a run: which are open, and how one is answered.
+"""Questions of a run: lists the open ones, and answers them.
 
-The loop holds the open questions and nothing else, and it alone decides which answer was first. The rows
-are read for two things: the schema that the answer must fit, and afterwards why a question was not open
-any more.
+The loop has only the open questions, and it alone decides which answer was first. The rows are read
+for the schema that the answer must fit, and afterwards for the reason why a question was no longer
+open.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Answered(NamedTuple):
 
     run: Run
     changed: bool
-    """False: by an earlier call with the same request id."""
+    """False if an earlier call with the same request id answered it."""
     question: Question
-    """The question as it is now."""
+    """The current question."""
 
 
 async def give_answer(
@@ -56,9 +56,9 @@ async def give_answer(
     """Answer a question if the answer fits, and return once that is committed; or only check it.
 
     Raises:
-        NotFound: the run has no such question (QUESTION_NOT_FOUND), or isn't there.
+        NotFound: the run has no such question (QUESTION_NOT_FOUND), or doesn't exist.
         InvalidArgument: the answer doesn't fit (ANSWER_INVALID).
-        FailedPrecondition: the question is not open any more.
+        FailedPrecondition: the question is no longer open.
     """
     question = await _read_question(executor.store, tenant_id, run_id, command.question_id)
     if question.status is QuestionStatus.OPEN:

@@ -1,7 +1,7 @@
-"""Removes what is over in time: ended runs, each as a whole, and logs, which are kept for less long.
+"""Removes old data: ended runs, each completely, and logs, which are kept for a shorter time.
 
-Every replica sweeps. Two that list the same run do no harm: it is removed at the version at which it was
-listed, so one that was resumed meanwhile stays.
+Every replica sweeps. Two replicas may list the same run: it is removed only at the version at which
+it was listed, so a run that was resumed meanwhile stays.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ log = get_logger(__name__)
 RUNS_AT_ONCE = 100
 LOGS_AT_ONCE = 5_000
 JITTER = 0.2
-"""The part of each pause that is drawn at random, so that replicas don't sweep in step."""
+"""The random part of each pause, so that replicas don't sweep at the same time."""
 
 Forget = Callable[[str, str], None]
-"""Called with tenant and id of each run that was removed."""
+"""Called with tenant and id of each removed run."""
 
 
 class Retention(NamedTuple):
-    """The time for which ended runs and logs are kept, in milliseconds; 0: for ever."""
+    """The time for which ended runs and logs are kept, in milliseconds; 0: without limit."""
 
     succeeded_ms: int = 0
     failed_ms: int = 0
@@ -39,7 +39,7 @@ class Retention(NamedTuple):
 
 
 class Sweeper:
-    """Removes what is over, again and again."""
+    """Removes old data, repeatedly."""
 
     def __init__(
         self, store: Store, runtime: Runtime, retention: Retention, forget: Forget
@@ -49,10 +49,10 @@ class Sweeper:
         self._retention = retention
         self._forget = forget
         self.removed: Counter[str] = Counter()
-        """Since the start: `runs` and `log_entries`."""
+        """Counts since the start: `runs` and `log_entries`."""
 
     async def run(self) -> None:
-        """Sweep until cancelled. A store in trouble is left alone until the next time."""
+        """Sweep until cancelled. After a store's error, wait for the next time."""
         while True:
             pause_ms = self._retention.sweep_ms * (1 + JITTER * self._runtime.random())
             await self._runtime.sleep(pause_ms / 1_000)
@@ -62,7 +62,7 @@ class Sweeper:
                 log.warning("a sweep was cut short", error=error.message)
 
     async def sweep(self) -> None:
-        """Remove all that is over now."""
+        """Remove everything that is too old now."""
         keep = self._retention
         for status, older_ms in (
             (RunStatus.SUCCEEDED, keep.succeeded_ms),
@@ -86,7 +86,7 @@ class Sweeper:
             ended = (await self._store.page(query)).items
             removed = await _remove(self._store, ended, self._forget)
             self.removed["runs"] += len(removed)
-            # Nothing removed: the runs go on again, or another replica has removed them.
+            # Nothing was removed: the runs were resumed, or another replica has removed them.
             if len(ended) < query.limit or not removed:
                 return
 
@@ -96,12 +96,12 @@ class Purge(NamedTuple):
 
     runs: Sequence[EndedRun]
     complete: bool
-    """False: there are more, or one of them could not be removed."""
+    """False if there are more, or one of them could not be removed."""
 
 
 async def purge(store: Store, query: EndedQuery, forget: Forget, *, rehearse: bool) -> Purge:
-    """Remove up to `query.limit` ended runs; only list them where it is a rehearsal."""
-    # The run beyond the limit says that there are more.
+    """Remove up to `query.limit` ended runs, or only list them in a rehearsal."""
+    # A run beyond the limit shows that there are more.
     ended = list((await store.page(replace(query, limit=query.limit + 1))).items)
     complete, ended = len(ended) <= query.limit, ended[: query.limit]
     if rehearse:
@@ -111,7 +111,7 @@ async def purge(store: Store, query: EndedQuery, forget: Forget, *, rehearse: bo
 
 
 async def _remove(store: Store, ended: Sequence[EndedRun], forget: Forget) -> list[EndedRun]:
-    """Remove ended runs, each unless it was resumed since it was listed; return those removed."""
+    """Remove ended runs, except those resumed since they were listed; return the removed ones."""
     removed: list[EndedRun] = []
     for one in ended:
         if await store.delete_run(one.tenant_id, one.run_id, version=one.version):

@@ -14,7 +14,7 @@ async def read_run(store: Store, tenant_id: str, run_id: str) -> Run:
     """Return a run as of its last commit.
 
     Raises:
-        RunNotFound: the tenant has no run of this id.
+        RunNotFound: the tenant has no run with this id.
     """
     run = await store.get_run(tenant_id, run_id)
     if run is None:
@@ -23,12 +23,12 @@ async def read_run(store: Store, tenant_id: str, run_id: str) -> Run:
 
 
 async def delete_run(executor: Executor, tenant_id: str, run_id: str) -> None:
-    """Remove a run that has ended.
+    """Remove an ended run.
 
     Raises:
         FailedPrecondition: it has not ended (RUN_NOT_ENDED).
-        RunNotFound: the tenant has no run of this id.
-        StoreUnavailable: it was resumed and ended again and again meanwhile.
+        RunNotFound: the tenant has no run with this id.
+        StoreUnavailable: it was resumed and ended repeatedly meanwhile.
     """
     for _ in range(_DELETE_ATTEMPTS_MAX):
         run = await read_run(executor.store, tenant_id, run_id)
@@ -36,7 +36,7 @@ async def delete_run(executor: Executor, tenant_id: str, run_id: str) -> None:
             raise FailedPrecondition(
                 f"the run is {run.status.lower()}; cancel it first", reason="RUN_NOT_ENDED"
             )
-        # False: it was resumed or deleted between the two.
+        # False if it was resumed or deleted after the read.
         if await executor.store.delete_run(tenant_id, run_id, version=run.version):
             executor.forget(tenant_id, run_id)
             return

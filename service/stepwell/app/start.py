@@ -11,14 +11,14 @@ from stepwell.core.records.states import StepKind, VersionMatch
 MAX_ITERATIONS_DEFAULT = 10
 MAX_PARALLEL_DEFAULT = 32
 QUEUE_DEFAULT = "default"
-"""The queue of a run that names neither queue nor pipeline, and of a worker that names no queue."""
+"""The default queue of runs without a queue and a pipeline, and of workers."""
 
 
 def checked_version(wanted: WorkerVersion) -> WorkerVersion:
-    """Return the pin of a run, as it was given.
+    """Return the worker version of a run, after a check.
 
     Raises:
-        InvalidArgument: there is no version, there is one that nothing asks for, or it has no order.
+        InvalidArgument: the version is missing, superfluous, or has no order.
     """
     what = ""
     if wanted.match is VersionMatch.ANY:

@@ -1,7 +1,7 @@
-"""Answered questions, for the attempts at the task that asked.
+"""Answered questions, for later attempts at the asking task.
 
-A request is read when it is needed and not cached: most tasks never ask, and a person takes longer to
-answer than a read.
+A question is read when it is needed and not cached, because most tasks never ask, and a person's
+answer takes much longer than a read.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from stepwell.core.records.model import Question, Task
 from stepwell.core.records.states import QuestionStatus
 
 ANSWERED_BYTES_MAX = 128 * 1024
-"""Limit of a request that is sent with its answer; a longer one is sent without prompt and schema."""
+"""Limit of a question that is sent with its answer; a longer one is sent without prompt and schema."""
 
 
 def asked_by(task: Task | None) -> Question | None:
-    """Return a reference to the task's last request, to be read later; None: it has asked nothing."""
+    """Return a reference to the task's last question, to be read later, or None."""
     if task is None or not task.question_id:
         return None
     return Question(question_id=task.question_id, task_id=task.task_id)
 
 
 async def with_answer(store: Store, assignment: Assignment) -> Assignment:
-    """Return the assignment with the answer to its task's last request, if it was answered."""
+    """Return the assignment with the answer to its task's last question, if it was answered."""
     asked = assignment.answered
     if asked is None:
         return assignment

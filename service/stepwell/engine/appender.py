@@ -1,8 +1,8 @@
-"""Appends what workers write while they work: log entries to the store, messages through the loop.
+"""Appends the output of running steps: log entries to the store, messages through the loop.
 
-Log entries decide nothing, so this replica's knowledge of the lease token is fence enough for them. The
-log of an execution is bounded: a long line is cut, and entries beyond the limit are left out. Both leave a
-note in the log, and neither fails a step.
+Log entries decide nothing, so this replica's knowledge of the lease token is a sufficient fence.
+The log of an execution is bounded: long lines are cut, and entries beyond the limit are left out.
+Both leave a note in the log, and neither fails a step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 
 ENTRY_BYTES = 64
-"""Overhead of an entry besides its text, so that empty lines count, too."""
+"""The size of an entry in addition to its text, so that empty lines count, too."""
 SHARES_KEPT_MAX = 20_000
 _PAGE = 128
 
@@ -40,7 +40,7 @@ class AppendBatch(Record, frozen=True, kw_only=True):
     entries: tuple[LogEntry, ...] = ()
     messages: tuple[Message, ...] = ()
     after: int = 0
-    """Number of messages that the execution has appended before these."""
+    """The number of messages that the execution has appended before."""
 
 
 class _Share:
@@ -53,7 +53,7 @@ class _Share:
         self.cut = cut
 
     def add(self, entry: LogEntry) -> LogEntry | None:
-        """Return the entry to append, or a note that the rest is left out; None: append nothing."""
+        """Return the entry to append, or a note that the rest is left out, or None."""
         if self.cut:
             return None
         entry = _fitting(entry)
@@ -79,7 +79,7 @@ class Appender:
         self._shares: OrderedDict[tuple[str, str, str], _Share] = OrderedDict()
 
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> list[bool]:
-        """Append the batches; False for each whose lease is lost: nothing of it is appended.
+        """Append the batches; return False for each whose lease is lost, which is not appended.
 
         Raises:
             StoreUnavailable: some of it may be missing; send it again.
@@ -108,7 +108,7 @@ class Appender:
         return holds
 
     async def _row(self, key: RunKey, one: AppendBatch) -> OpenExecution | None:
-        """Return the execution if the token is that of its lease; a replica that is behind reads the store."""
+        """Return the execution if the token is its lease's; a replica that is behind reads the store."""
         state = await self._runs.state(key)
         if state is None:
             return None

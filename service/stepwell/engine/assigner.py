@@ -30,9 +30,9 @@ class Unfilled(NamedTuple):
     connection: WorkerConnection
     assignment: Assignment
     journal: StepJournal | None
-    """None: there is nothing in it."""
+    """The step's journal; None if it is empty."""
     leased_us: int
-    """The time of the lease, by which the rests of sleeps are told: so none is too short."""
+    """The time of the lease, from which the rest of each sleep is computed, so that none is too short."""
 
 
 class Undelivered(NamedTuple):
@@ -120,16 +120,17 @@ class Assigner:
                 page = await read_page(self._store, key, journal, "", leased_us)
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
-            # Released at once it would be leased again at once, and the store is in trouble already.
+            # Released at once it would be leased again at once, with a store that has trouble
+            # already.
             await self._runtime.sleep(self._retry_pause_ms / 1_000)
-            # The worker never receives the assignment, so it will not grant this credit again.
+            # The worker never receives the assignment, so it won't grant this credit again.
             self._workers.credit(connection, 1)
             return Undelivered(assignment, _NOT_SENT)
         if connection.closed:
             return Undelivered(assignment, _NOT_SENT)
         name = (key[1], assignment.execution.execution_id)
         if connection.leases.get(name) != assignment.token:
-            # The lease ended while the bytes were read; its worker will not grant this credit again.
+            # The lease ended while the bytes were read; its worker won't grant this credit again.
             self._workers.credit(connection, 1)
             return None
         return self._send(connection, assignment, payloads, messages, page)
@@ -142,14 +143,14 @@ class Assigner:
         messages: Sequence[Message] = (),
         journal: JournalPage | None = None,
     ) -> Undelivered | None:
-        """Send an assignment with its bytes; returns it if it is larger than any message may be."""
+        """Send an assignment with its bytes; return it if it is too large for any message."""
         filled = assignments.fill(assignment, payloads, messages, journal)
         if filled is not None:
             connection.port.assign(filled)
             return None
         run_id, execution_id = assignment.run.run_id, assignment.execution.execution_id
         log.warning("an assignment is too large", run_id=run_id, execution_id=execution_id)
-        # The worker never receives the assignment, so it will not grant this credit again.
+        # The worker never receives the assignment, so it won't grant this credit again.
         self._workers.credit(connection, 1)
         return Undelivered(assignment, _TOO_LARGE)
 

@@ -1,9 +1,9 @@
 """Assignments: the step that a worker leases, with the results that the step depends on.
 
-No assignment is larger than `ASSIGNMENT_BYTES_MAX`. Its parts find room in this order: the fixed part (the
-run, the task, inputs, what the attempts before left), entries of results, bytes of results, the first page of
-the journal, messages. What finds no room is read by the worker (ReadResults, ReadJournal, ListMessages). If the fixed part alone finds none, the step
-can't be done and fails.
+No assignment is larger than `ASSIGNMENT_BYTES_MAX`. Its parts are filled in this order: the fixed
+part (the run, the task, inputs, what earlier attempts left), entries of results, bytes of results,
+the first page of the journal, messages. The worker reads what doesn't fit (ReadResults,
+ReadJournal, ListMessages). If the fixed part alone doesn't fit, the step fails.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from stepwell.engine.payloads import Place
 from stepwell.engine.step_journal import FIRST_PAGE, page_bytes
 
 ASSIGNMENT_BYTES_MAX = limits.SEND_BYTES_MAX - 64 * 1024
-"""Limit of an assignment, with room for what surrounds it in its message."""
+"""Limit of an assignment, which leaves room for the rest of its message."""
 TOO_LARGE = "ASSIGNMENT_TOO_LARGE"
 _SHOWN = SETTLED - {TaskStatus.CANCELLED}
-"""Statuses of tasks whose results steps are shown."""
+"""Statuses of tasks whose results are shown to steps."""
 _ASSIGNMENT_BYTES = 6 * 1024
-"""Limit of the fields that are not counted one by one: ids, names, moments and numbers."""
+"""Limit of the fields that are not counted singly: ids, names, moments and numbers."""
 _ENTRY_BYTES = 64
-"""Limit of a result's entry besides its ids and its failure."""
+"""Limit of a result's entry without its ids and its failure."""
 _ENTRY_BYTES_MAX = limits.ENTRY_FAILURE_BYTES_MAX + 512
-"""Limit of a whole entry without its payload: a few need not be counted."""
+"""Limit of a whole entry without its payload, with which a few entries need no counting."""
 _PAYLOAD_BYTES = 16
 _ID_BYTES = 8
-"""The size of each item of a list or a map besides its text."""
+"""The size of an item of a list or a map without its text."""
 
 
 def outline(state: RunState, lease: Lease) -> Assignment:
@@ -127,8 +127,8 @@ def _unknown_of(state: RunState, execution: Execution) -> str:
 def listed(state: RunState, execution: Execution) -> Sequence[str]:
     """Return the tasks whose results a step is shown, in their order.
 
-    A task is shown its dependencies', a synthesis all tasks', a plan or a reflection those of the plan in
-    force: so the cost of an iteration doesn't grow with the iterations before it.
+    A task is shown its dependencies, a synthesis all tasks, a plan or a reflection the tasks of the
+    plan in force. The cost of an iteration thus doesn't grow with earlier iterations.
     """
     specs = state.graph.specs
     if execution.task_id:
@@ -140,7 +140,7 @@ def listed(state: RunState, execution: Execution) -> Sequence[str]:
 
 
 def entry_of(task: Task, failure_bytes_max: int) -> DependencyResult | None:
-    """Return a task's result without its bytes; None: it has none that a step may use."""
+    """Return a task's result without its bytes, or None if it has none that a step may use."""
     if task.status not in _SHOWN:
         return None
     failure = task.failure
@@ -155,20 +155,20 @@ def entry_of(task: Task, failure_bytes_max: int) -> DependencyResult | None:
 
 
 def entry_bytes(entry: DependencyResult) -> int:
-    """Return the bytes that an entry takes in a message, or a few more; its payload comes on top."""
+    """Return the bytes that an entry without its payload takes in a message, or slightly more."""
     size = _ENTRY_BYTES + len(entry.task_id) + len(entry.execution_id) + len(entry.run_id)
     return size if entry.failure is None else size + failure_bytes(entry.failure)
 
 
 def payload_bytes(payload: Payload | None) -> int:
-    """Return the bytes that a payload takes in a message, or a few more."""
+    """Return the bytes that a payload takes in a message, or slightly more."""
     if payload is None:
         return 0
     return _PAYLOAD_BYTES + len(payload.data) + text_bytes(payload.media_type)
 
 
 def _entries(state: RunState, task_ids: Sequence[str]) -> tuple[tuple[DependencyResult, ...], int]:
-    """Return the last entries that find room, and how many tasks come before them."""
+    """Return the last entries that fit, and the number of tasks before them."""
     if not task_ids:
         return (), 0
     room = limits.RESULT_ENTRIES_BYTES_MAX
@@ -190,9 +190,9 @@ def _entries(state: RunState, task_ids: Sequence[str]) -> tuple[tuple[Dependency
 
 
 def places_of(assignment: Assignment) -> list[Place]:
-    """Return the places of the payloads that an assignment lacks, those first that find room first.
+    """Return the places of the payloads that an assignment lacks, in the order of filling.
 
-    Later results are the nearer dependencies, so they come before the others.
+    Later results are nearer dependencies, so they come first.
     """
     run_id = assignment.run.run_id
     results = [_place_of(run_id, one) for one in reversed(assignment.results) if one.by_reference]
@@ -209,10 +209,11 @@ def fill(
     messages: Sequence[Message] = (),
     journal: JournalPage | None = None,
 ) -> Assignment | None:
-    """Return the assignment with its payloads; None: its fixed part alone is too large.
+    """Return the assignment with its payloads, or None if its fixed part alone is too large.
 
-    `payloads` has the first of `places_of`, None for those without bytes. Results that find no room stay
-    references; a page of the journal that finds none is read by the worker; then the newest messages find theirs.
+    `payloads` has the first of `places_of`, with None for no bytes. Results that don't fit stay
+    references, a page of the journal that doesn't fit is left to the worker, and the rest is filled
+    with the newest messages.
     """
     run_id = assignment.run.run_id
     run_input = payloads.get((run_id, INPUT_KEY))
@@ -245,7 +246,7 @@ def fill(
 def _entries_that_fit(
     results: tuple[DependencyResult, ...], room: int
 ) -> tuple[tuple[DependencyResult, ...], int]:
-    """Return the last entries that find room, and the room that is left."""
+    """Return the last entries that fit, and the remaining room."""
     if room >= limits.RESULT_ENTRIES_BYTES_MAX:
         return results, room - limits.RESULT_ENTRIES_BYTES_MAX
     kept = 0
@@ -263,7 +264,7 @@ def _with_payloads(
     payloads: Mapping[Place, Payload | None],
     room: int,
 ) -> tuple[tuple[DependencyResult, ...], int]:
-    """Return the entries, with the bytes that find room, and the room that is left."""
+    """Return the entries, with the bytes that fit, and the remaining room."""
     inline = min(limits.INLINE_RESULTS_BYTES_MAX, room)
     room -= inline
     results: list[DependencyResult] = []
@@ -284,7 +285,7 @@ def _with_payloads(
 
 
 def fixed_bytes(assignment: Assignment) -> int:
-    """Return the bytes of an assignment without results and messages, or a few more."""
+    """Return the bytes of an assignment without results and messages, or slightly more."""
     run, task = assignment.run, assignment.task
     size, texts = _ASSIGNMENT_BYTES, run.goal + run.reason
     for key, value in run.labels.items():

@@ -22,16 +22,16 @@ from stepwell.core.records.cuts import failure_bytes, text_bytes
 
 _EVENTS_PER_SIGNAL = limits.EVENTS_PER_COMMIT_MAX // limits.INPUTS_PER_TRANSITION_MAX
 _REQUEST_BYTES = 1_024
-"""Bytes of a request and its event besides its texts: their ids, most of all."""
+"""The size of a question and its event without texts: mainly ids."""
 
 
 class Posted:
-    """A queued signal, and who is told what became of it."""
+    """A queued signal, with the callback for its reply."""
 
     __slots__ = ("_answered", "signal")
 
     def __init__(self, signal: Signal, answered: Callable[[Reply | Exception], None]) -> None:
-        """`answered` is called once, and raises nothing."""
+        """`answered` is called once, and must not raise."""
         self.signal = signal
         self._answered: Callable[[Reply | Exception], None] | None = answered
 
@@ -43,7 +43,7 @@ class Posted:
 
 
 def next_batch(inbox: deque[Posted]) -> list[Posted]:
-    """Pop the signals that can be decided together; a command, or a call to drop, is decided alone."""
+    """Pop the signals that can be decided together; a command, or a Forget, is decided alone."""
     batch = [inbox.popleft()]
     extend(batch, inbox)
     return batch
@@ -74,7 +74,7 @@ def reject(batch: Sequence[Posted], error: Exception) -> None:
 
 
 def _events(signal: Signal) -> int:
-    """Estimate a signal's number of events: of a suspension, one for each question of its calls besides."""
+    """Estimate a signal's number of events; a suspension has one more for each question of its calls."""
     if not isinstance(signal, Delivery) or not isinstance(signal.result, Suspended):
         return _EVENTS_PER_SIGNAL
     asked = sum(isinstance(one.wait, NeedsAnswer) for one in signal.result.waits)
@@ -82,7 +82,7 @@ def _events(signal: Signal) -> int:
 
 
 def _event_bytes(signal: Signal) -> int:
-    """Estimate a signal's share of the events: failures and questions can be large."""
+    """Estimate a signal's share of the events' size: failures and questions can be large."""
     if not isinstance(signal, Delivery):
         return 0
     size = 0
@@ -92,7 +92,7 @@ def _event_bytes(signal: Signal) -> int:
     elif isinstance(signal.result, NeedsAnswer):
         size = _question_bytes(signal.result)
     elif isinstance(signal.result, Suspended):
-        # A call's key is in the event's text, in the step's row and in its request.
+        # A call's key is in the event's text, in the step's row and in its question.
         size = sum(
             3 * text_bytes(one.call)
             + (_question_bytes(one.wait) if isinstance(one.wait, NeedsAnswer) else 0)
@@ -108,5 +108,5 @@ def _question_bytes(question: NeedsAnswer) -> int:
 
 
 def _goes_alone(signal: Signal) -> bool:
-    # A call that is dropped is gone before it is read which messages the end of its lease adds.
+    # A dropped call must be committed before the messages that its lease adds at its end are read.
     return isinstance(signal, Command | Start | Fork | Forget)

@@ -1,7 +1,8 @@
-"""Claims what is due and what waits: READY steps, expired leases and timers. There is no other scan.
+"""Claims ready steps and due items:
 
-Most steps are leased in the commit that makes them ready. The claim finds the others: steps for which no
-worker was free, and steps that other replicas made ready.
+READY steps, expired leases and timers. There is no other scan. Most steps are leased in the commit
+that makes them ready. The claim finds the others: steps for which no worker was free, and steps
+that other replicas made ready.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from stepwell.logger import get_logger
 log = get_logger(__name__)
 
 HINT_PAUSE_SECONDS = 0.01
-"""Minimum pause between hint-triggered claims after an empty claim; doubles up to
-HINT_PAUSE_SECONDS_MAX. Where several replicas work on a run, each commit of one is a hint to all."""
+"""The minimum pause between hint-triggered claims after an empty claim; doubles up to
+HINT_PAUSE_SECONDS_MAX. If several replicas work on a run, each commit of one is a hint to all."""
 HINT_PAUSE_SECONDS_MAX = 0.08
 
 
@@ -40,13 +41,13 @@ class Timing(NamedTuple):
     """Intervals of the claim loop, in milliseconds."""
 
     poll_ms: int = 1_000
-    """The longest time between two claims; hints and due times make it shorter."""
+    """The longest time between two claims; hints and due times shorten it."""
     hold_ms: int = 2_000
     """No replica claims the same step or expired lease again within this time."""
 
 
 class _Unleased(NamedTuple):
-    """A claimed step whose worker was given another one while the claim was made."""
+    """A claimed step whose worker got another step during the claim."""
 
     step: ReadyStep
     connections: Sequence[WorkerConnection]
@@ -55,7 +56,7 @@ class _Unleased(NamedTuple):
 
 
 class Claims:
-    """Claims for the connected workers, again and again."""
+    """Claims for the connected workers, repeatedly."""
 
     def __init__(
         self,
@@ -87,12 +88,12 @@ class Claims:
         self._hint_pause_s = HINT_PAUSE_SECONDS
 
     def stop(self) -> None:
-        """Claim nothing any more."""
+        """Stop claiming."""
         self._stopping = True
         self._demand.wake_idle()
 
     def hint(self, tenant_id: str, run_id: str, version: int) -> None:
-        """Note a hint of the store; a change that this replica made itself causes no claim."""
+        """Note a hint of the store; this replica's own changes cause no claim."""
         if self._runs.is_news((tenant_id, run_id), version):
             self._hinted = True
             self._demand.more_ready = True
@@ -114,7 +115,7 @@ class Claims:
             await self._rest(wait_ms)
 
     async def _rest(self, wait_ms: float) -> None:
-        """Wait for a reason to claim: a moment at which something is due, a wake, or a hint."""
+        """Wait for a reason to claim: a due time, a wake, or a hint."""
         early_ms = (self._hints_count_from - self._runtime.monotonic()) * 1_000
         if 0 < early_ms < wait_ms:
             if await self._demand.wait(early_ms) or self._hinted:
@@ -124,7 +125,7 @@ class Claims:
             self._demand.more_ready = True
 
     def _log_failure(self, error: StoreError) -> None:
-        # Once per cause, not once a second for as long as it lasts.
+        # Logged once for each cause instead of once a second.
         if error.message != self._last_error:
             log.warning("claims fail; they are tried again", error=error.message)
         self._last_error = error.message
@@ -135,7 +136,7 @@ class Claims:
         self._last_error = ""
 
     async def _claim(self) -> int:
-        """Claim once; return the milliseconds until the next claim, if nothing happens before."""
+        """Claim once; return the milliseconds until the next claim, unless something happens before."""
         self._lease_held()
         groups = self._groups() if self._demand.more_ready else []
         request = Claim(wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms)
@@ -190,12 +191,12 @@ class Claims:
                 limit=sum(connection.credits for connection in connections),
             )
             groups.append((want, connections))
-        # A claim asks for no more steps of a limited queue than the limit allows.
+        # A claim asks for at most as many steps of a limited queue as the limit allows.
         asked = self._shares.ask([want for want, _ in groups])
         return [(want, groups[position][1]) for want, position in asked]
 
     def _lease_held(self) -> None:
-        """Lease the steps that were claimed before and are still held for this replica."""
+        """Lease the steps of earlier claims that are still held for this replica."""
         unleased, self._unleased = self._unleased, []
         now = self._runtime.monotonic()
         for step, connections, queue, held_until in unleased:
@@ -211,19 +212,20 @@ class Claims:
     ) -> None:
         free = [one for one in connections if one.is_free]
         if not free:
-            # Steps that keep their places may have been leased since the claim asked for as many as were free.
+            # Steps that keep their places may have been leased since the claim asked for as many as
+            # there were free places.
             self._unleased.append(_Unleased(step, connections, queue, held_until))
             self._demand.more_ready = True
             return
         connection = max(free, key=lambda one: (-one.lapses, one.credits))
         key = (step.tenant_id, step.run_id)
-        # A limited queue is claimed by itself, so the step is known to be of this queue.
+        # A limited queue is claimed separately, so the step is known to be of this queue.
         grant = self._workers.grant_claimed(connection, key, step.execution_id, queue)
         reply = self._runs.post_claimed(key, grant)
 
         def settle(done: asyncio.Future[Reply]) -> None:
-            # An assigned lease is no open grant any more. All others return their credit,
-            # whatever the reply: the lease may have ended in the very commit that granted it.
+            # An assigned lease is no longer an open grant. All other grants return their credit,
+            # whatever the reply: the lease may have ended in the same commit that granted it.
             self._workers.return_grants([grant.token])
             answered = not done.cancelled() and done.exception() is None
             if answered and done.result().reason == SUSPECT and not self._stopping:
@@ -231,10 +233,10 @@ class Claims:
 
         reply.add_done_callback(settle)
 
-    # --- what is due --------------------------------------------------------------------------------
+    # --- due items --------------------------------------------------------------------------------
 
     def _post_due(self, due: Sequence[Due]) -> None:
-        """Post timers to their runs; post expired leases once their last heartbeats were read."""
+        """Post timers to their runs, and expired leases once their last heartbeats were read."""
         expired: dict[RunKey, list[Due]] = {}
         for one in due:
             key = (one.tenant_id, one.run_id)

@@ -6,7 +6,7 @@ from stepwell.core.port import Runtime
 
 
 class StoreTime:
-    """The store's clock, continued by this process's own between two answers of the store."""
+    """The store's clock, continued by this process's clock between two answers of the store."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -19,7 +19,7 @@ class StoreTime:
         if self._was_observed and now_us <= self._observed_us:
             return  # One answer has the same time for many writes.
         if now_us:
-            # The store's first time counts, however far ahead this machine's own clock is.
+            # The store's first time is taken, however far ahead this machine's own clock is.
             self._observed_us = max(now_us, self.now_us()) if self._was_observed else now_us
             self._at = self._runtime.monotonic()
             self._was_observed = True

@@ -11,7 +11,7 @@ from stepwell.engine.groups import Groups
 
 
 class Committer(Groups[Commit, CommitResult]):
-    """Groups commits, sends them to the store, and returns each one's verdict."""
+    """Groups commits, sends them to the store, and returns the verdict on each."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         super().__init__(
@@ -27,7 +27,8 @@ class Committer(Groups[Commit, CommitResult]):
 
         Raises:
             StoreUnavailable: nothing was applied.
-            OutcomeUnknown: this replica is closing, or the store stopped, before it could be asked again.
+            OutcomeUnknown: this replica is closing, or the store stopped, before it could be asked
+                again.
         """
         verdict: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
 

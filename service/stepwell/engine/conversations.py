@@ -1,4 +1,4 @@
-"""Conversations in assignments: the newest messages of a task that find room."""
+"""Conversations in assignments: the newest messages of a task that fit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stepwell.core.records.cuts import text_bytes
 from stepwell.core.records.model import Message
 
 _PAGE = 64
-"""Messages per read: each may have a mebibyte."""
+"""Messages per read; each may have a mebibyte."""
 _MESSAGE_BYTES = 64
-"""Overhead of a message besides its texts."""
+"""The size of a message without its texts."""
 
 
 async def read_for(
@@ -31,7 +31,8 @@ async def read_newest(
 ) -> tuple[Message, ...]:
     """Return the newest messages of a conversation that has `count`, oldest of them first.
 
-    A task that a plan defined anew begins a new conversation; messages of the earlier one are left out.
+    A task that a plan redefined begins a new conversation; messages of the earlier one are left
+    out.
     """
     kept: deque[Message] = deque()
     size, cursor = 0, ""
@@ -53,7 +54,7 @@ async def read_newest(
 
 
 def fitting(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
-    """Return the newest of these messages that find room."""
+    """Return the newest of these messages that fit."""
     first = len(messages)
     while first and (room := room - size_of(messages[first - 1])) >= 0:
         first -= 1
@@ -61,7 +62,7 @@ def fitting(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
 
 
 def size_of(message: Message) -> int:
-    """Return the bytes that a message takes in an assignment, or a few more."""
+    """Return the bytes that a message takes in an assignment, or slightly more."""
     session = message.session
     texts = (message.role, message.content, session.backend, session.session_id)
     ids = len(message.task_id) + len(message.execution_id)
@@ -69,7 +70,7 @@ def size_of(message: Message) -> int:
 
 
 def _tail(messages: Sequence[Message], count: int) -> tuple[Message, ...]:
-    """Return the last messages whose numbers lead up to `count` without a gap."""
+    """Return the last messages whose numbers reach `count` without a gap."""
     first, number = len(messages), count
     while first and messages[first - 1].number == number:
         first, number = first - 1, number - 1

@@ -12,7 +12,7 @@ from stepwell.engine.names import QueueKey
 class Demand:
     """Wakes the claim loop, and limits how long eager leases may overtake steps in the store.
 
-    Runs and workers report to it; the claim loop waits on it.
+    Runs and workers report to it, and the claim loop waits on it.
     """
 
     def __init__(self, runtime: Runtime, *, stickiness_ms: int) -> None:
@@ -21,29 +21,29 @@ class Demand:
         self._wake = asyncio.Event()
         self._waiting_since: dict[QueueKey, float] = {}
         self._due_at = math.inf
-        """The moment, by the event loop's clock, at which something comes due that no claim has seen."""
+        """The moment, by the event loop's clock, at which something is due that no claim has seen."""
         self._shortest_ms = math.inf
-        """The shortest delay since the last claim: what comes later and takes longer is not due before."""
+        """The shortest delay since the last claim; a later, longer delay is not due before it."""
         self._waiting: asyncio.Timeout | None = None
         self.more_ready = True
-        """READY steps may be waiting in the store."""
+        """True if READY steps may be waiting in the store."""
 
     def wake(self) -> None:
-        """Have the next claim made at once: steps may have become ready."""
+        """Claim at once, because steps may have become ready."""
         self.more_ready = True
         self._wake.set()
 
     def worker_is_free(self) -> None:
-        """Have the next claim made at once if READY steps may be waiting."""
+        """Claim at once if READY steps may be waiting."""
         if self.more_ready:
             self._wake.set()
 
     def wake_idle(self) -> None:
-        """End the claim loop's wait, whatever there is to claim."""
+        """End the claim loop's wait, whether or not there is anything to claim."""
         self._wake.set()
 
     def due_in(self, delay_ms: int) -> None:
-        """Have a claim made in `delay_ms`, if none is made before: something that was committed comes due."""
+        """Claim in `delay_ms` at the latest, when something that was committed is due."""
         if delay_ms >= self._shortest_ms:
             return
         self._shortest_ms = delay_ms
@@ -51,7 +51,7 @@ class Demand:
         if at < self._due_at:
             self._due_at = at
             waiting = self._waiting
-            # One that runs out at this moment can't be changed: the claim after it sees what is due.
+            # A wait that ends at this moment can't be changed; the claim after it sees what is due.
             if waiting is not None and not waiting.expired() and at < (waiting.when() or 0):
                 waiting.reschedule(at)
 
@@ -61,26 +61,26 @@ class Demand:
         self._waiting_since.setdefault(queue, self._runtime.monotonic())
 
     def claimed(self, queue: QueueKey, *, full: bool) -> None:
-        """Note a claim; `full`: it returned as many steps as it asked for, so more may be waiting."""
+        """Note a claim; `full`: it returned as many steps as it asked for, so there may be more."""
         if full:
             self._waiting_since.setdefault(queue, self._runtime.monotonic())
         else:
             self._waiting_since.pop(queue, None)
 
     def overtaken_too_long(self, queue: QueueKey) -> bool:
-        """Return whether steps of this queue have waited while eager leases overtook them."""
+        """Return whether steps of this queue have waited too long while eager leases overtook them."""
         since = self._waiting_since.get(queue)
         if since is None:
             return False
         return (self._runtime.monotonic() - since) * 1_000 >= self._stickiness_ms
 
     def clear(self) -> None:
-        """Forget past wakes and what comes due; a claim begins and sees it."""
+        """Forget past wakes and due times, because a claim begins that sees all of them."""
         self._wake.clear()
         self._due_at = self._shortest_ms = math.inf
 
     async def wait(self, within_ms: float) -> bool:
-        """Wait for a wake, or for what comes due, but no longer than this; return whether it was a wake."""
+        """Wait for a wake, or for a due time, at most this long; return whether it was a wake."""
         at = asyncio.get_running_loop().time() + within_ms / 1_000
         try:
             async with asyncio.timeout_at(min(at, self._due_at)) as self._waiting:

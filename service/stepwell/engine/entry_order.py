@@ -1,7 +1,7 @@
-"""Checks that journal entries come in an order that a worker can have made them in.
+"""Checks that journal entries come in an order in which a worker can have made them.
 
-A call's runs are numbered 1, 2, 3 … over all attempts: none is left out. An AT_MOST_ONCE call has a BEGIN before
-its END, and before the TRY of the same number. A TRY names the attempt that made it.
+A call's runs are numbered 1, 2, 3 … over all attempts, without gaps. An AT_MOST_ONCE call has a
+BEGIN before its END, and before the TRY of the same number. A TRY names the attempt that made it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stepwell.core.records.states import Effect, JournalMark
 
 INVALID_ENTRY = "INVALID_ENTRY"
 LEASES_MAX = 1_024
-"""Leases whose numbers are remembered. Those of other leases are read from the store."""
+"""The number of leases whose numbers are remembered. Those of other leases are read from the store."""
 
 Numbers = dict[str, int]
 """The highest number of each call's BEGIN and TRY entries."""
@@ -24,19 +24,19 @@ Numbers = dict[str, int]
 class KnownNumbers:
     """The numbers that were written under each lease, as far as this replica has seen them.
 
-    They may be too low, because another replica may have written for the same lease: what they refuse is read
-    from the store first.
+    They may be too low, because another replica may have written for the same lease, so the store
+    is read before they refuse an entry.
     """
 
     def __init__(self) -> None:
         self._by_token: OrderedDict[str, Numbers] = OrderedDict()
 
     def of(self, token: str) -> Numbers:
-        """Return what is known of a lease."""
+        """Return the known numbers of a lease."""
         return self._by_token.get(token, {})
 
     def add(self, token: str, entries: Iterable[Entry]) -> None:
-        """Note entries that are written."""
+        """Note written entries."""
         numbered = [one for one in entries if one.number]
         if not numbered:
             return
@@ -49,14 +49,14 @@ class KnownNumbers:
 
 
 def needs_order(entry: Entry) -> bool:
-    """Return whether an entry rests on earlier ones of its call, or names its attempt."""
+    """Return whether an entry depends on earlier ones of its call, or names its attempt."""
     return bool(entry.number) or entry.effect is Effect.AT_MOST_ONCE
 
 
 def out_of_order(
     entries: Sequence[Entry], known: Mapping[str, int], attempt: int
 ) -> dict[int, Failure]:
-    """Return why entries of this attempt are refused, each by its place; nothing: they are in order."""
+    """Return the reasons for refusing entries of this attempt, by index; empty if all are in order."""
     numbers: Numbers = {}
     refused: dict[int, Failure] = {}
     for place, one in enumerate(entries):
@@ -73,7 +73,7 @@ def out_of_order(
 
 
 def _fault(entry: Entry, last: int, attempt: int) -> str:
-    """Return the field of an entry that is wrong and its fix; empty: none is."""
+    """Return the wrong field of an entry with its remedy, or ""."""
     is_once = entry.effect is Effect.AT_MOST_ONCE
     if entry.mark is JournalMark.TRY and entry.attempt != attempt:
         return f"attempt: is {entry.attempt}; a TRY has the number of its own attempt, {attempt}"

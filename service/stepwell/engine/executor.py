@@ -1,6 +1,5 @@
-"""The executor: a shell around the loop. All state in its memory can be lost and loaded again.
-
-The service, the embedded orchestrator and the simulator use `Executor` and nothing else of the engine.
+"""The executor: a shell around the loop. All state in its memory can be lost and loaded again. The
+service, the embedded orchestrator and the simulator use `Executor` and nothing else of the engine.
 """
 
 from __future__ import annotations
@@ -86,11 +85,11 @@ class Heartbeat(Record, frozen=True, kw_only=True):
     progress: Payload | None = None
     session: Session = Session()
     idle_ms: int | None = None
-    """The time for which its function has done nothing, by its worker's clock. None: since its lease began."""
+    """The time without activity of its function, by its worker's clock. None: since its lease began."""
 
 
 class HeldLease(Record, frozen=True, kw_only=True):
-    """A lease that a connecting worker holds by its own account."""
+    """A lease that a connecting worker says it holds."""
 
     run_id: str
     execution_id: str
@@ -171,10 +170,11 @@ class Executor:
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] | None = None
 
-    # --- life ---------------------------------------------------------------------------------------
+    # --- start and end
+    # --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to claim and to report presence; all other methods work without."""
+        """Begin to claim and to report presence; all other methods also work without."""
         self._unsubscribe = self.store.subscribe(self._hint)
         self._tasks = [
             self._runtime.spawn(self._claims.run(), name="claim"),
@@ -186,19 +186,19 @@ class Executor:
         self._runs.key_waits.hint(tenant_id, run_id, version)
 
     def observe(self, observer: CommitObserver) -> None:
-        """Have an observer told what becomes of this replica's commits, from now on."""
+        """Notify an observer of the verdicts on this replica's commits, from now on."""
         self._runs.verdicts.observer = observer
 
     def committing(self, tenant_id: str, run_id: str) -> int:
-        """Return the version of a run whose commit is under way here; 0: none is."""
+        """Return the version of a run that is being committed here, or 0."""
         return self._runs.committing((tenant_id, run_id))
 
     async def quiet(self) -> None:
-        """Wait until no commit is under way here."""
+        """Wait until no commit is in progress here."""
         await self._runs.quiet()
 
     async def drain(self) -> None:
-        """Grant no more leases and finish every commit that was begun."""
+        """Grant no more leases and finish every commit in progress."""
         self._stop_granting()
         await self._runs.quiet()
 
@@ -224,7 +224,7 @@ class Executor:
 
     @property
     def store_stopped(self) -> StoreStopped | None:
-        """Return the error of a store that does nothing any more, if it is one."""
+        """Return the error of a store that has stopped, or None."""
         return self._presence.store_stopped
 
     @property
@@ -233,7 +233,7 @@ class Executor:
         return dict(self._runs.verdicts.stats)
 
     def blocked_counts(self) -> Mapping[BlockedKind, int]:
-        """Return the number of runs in this replica's memory by what they wait for, for metrics."""
+        """Return the number of runs in this replica's memory by the reason why they wait, for metrics."""
         return self._runs.blocked_counts()
 
     @property
@@ -242,7 +242,7 @@ class Executor:
         return [connection.presence for connection in self._workers.connections]
 
     def input_schema(self, worker: Presence) -> str:
-        """Return the JSON schema of inputs that a worker gave when it connected to this replica; empty: none."""
+        """Return the JSON schema of inputs that a worker gave when it connected to this replica; empty if none."""
         found = self._workers.find(worker.tenant_id, worker.worker_id)
         if found is None or found.presence.instance_id != worker.instance_id:
             return ""
@@ -251,7 +251,7 @@ class Executor:
     # --- commands and deliveries ------------------------------------------------------------------
 
     async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
-        """Carry out a command; the reply, with the run as the command left it, comes after the commit.
+        """Execute a command; return its reply, with the run after the command, once that is committed.
 
         Raises:
             RunNotFound: there is no such run.
@@ -265,7 +265,7 @@ class Executor:
     def deliver(
         self, tenant_id: str, run_id: str, delivery: Delivery | AppendMessages | Begin
     ) -> asyncio.Future[Reply]:
-        """Apply a delivery, messages, or the begin of an AT_MOST_ONCE step; the future is the reply."""
+        """Apply a delivery, messages, or the begin of an AT_MOST_ONCE step; return a future of the reply."""
         self._runs.verdicts.stats["deliveries"] += 1
         return self._runs.post((tenant_id, run_id), delivery)
 
@@ -276,12 +276,12 @@ class Executor:
         delivery: Delivery | Begin,
         answered: Callable[[Reply | Exception], None],
     ) -> None:
-        """Apply a delivery or a begin; `answered` is told the reply, or an error, once and never from here."""
+        """Apply a delivery or a begin; later call `answered` once with the reply, or an error."""
         self._runs.verdicts.stats["deliveries"] += 1
         self._runs.pass_on((tenant_id, run_id), delivery, answered)
 
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
-        """Append what steps write while they work; False for each whose lease is lost."""
+        """Append the output of running steps; return False for each whose lease is lost."""
         return await self._appender.append(tenant_id, written)
 
     def record(
@@ -290,11 +290,11 @@ class Executor:
         one: NewEntries,
         answered: Callable[[RecordAnswer | Exception], None],
     ) -> None:
-        """Write journal entries of a step; `answered` is told what became of them, or an error, once and never from here."""
+        """Write journal entries of a step; later call `answered` once with the result, or an error."""
         self._recorder.record(tenant_id, one, answered)
 
     async def read_results(self, tenant_id: str, query: ResultsQuery) -> ResultsPage | None:
-        """Return results that a step reads while it works; None: its lease is lost."""
+        """Return results that a running step reads, or None if its lease is lost."""
         return await self._results.read(tenant_id, query)
 
     def now_us(self) -> int:
@@ -302,7 +302,7 @@ class Executor:
         return self._clock.now_us()
 
     async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
-        """Renew leases, and end those of functions that were idle for too long; False for each that is lost."""
+        """Renew leases, and end those of functions that were idle for too long; return False for each lost lease."""
         renewals = [
             Renewal(
                 tenant_id=tenant_id,
@@ -322,7 +322,7 @@ class Executor:
         return renewed
 
     async def _end_idle(self, key: RunKey, beat: Heartbeat) -> None:
-        """End a lease whose function was idle for as long as its task allows; its worker is notified then."""
+        """End a lease whose function was idle for longer than its task allows; its worker is then notified."""
         state = await self._runs.state(key)
         row = state.open.get(beat.execution_id) if state is not None else None
         if state is None or row is None or row.execution.status is not ExecutionStatus.LEASED:
@@ -359,11 +359,11 @@ class Executor:
         return self._runs.held((tenant_id, run_id))
 
     def forget(self, tenant_id: str, run_id: str) -> None:
-        """Drop a run that was deleted from memory."""
+        """Drop a deleted run from memory."""
         self._runs.forget((tenant_id, run_id))
 
     def wake(self) -> None:
-        """Claim soon rather than at the next poll: something may be due."""
+        """Claim soon instead of at the next poll, because something may be due."""
         self._demand.wake()
 
     # --- workers --------------------------------------------------------------------------------------
@@ -371,14 +371,14 @@ class Executor:
     async def attach(
         self, port: WorkerPort, held: Sequence[HeldLease], *, input_schema: str = ""
     ) -> tuple[WorkerConnection, Sequence[bool]]:
-        """Connect a worker; returns its connection, and for each held lease whether it is still valid.
+        """Connect a worker; return its connection, and for each held lease whether it is still valid.
 
-        The newest instance wins: an older one's connection ends, and the leases that it held and that
-        aren't listed are over at once, each as a loss (they may have caused its death). A
-        lease of this very instance that isn't listed never reached it and is released.
+        The newest instance wins: an older instance's connection ends, and its leases that aren't
+        listed end at once as losses, because their steps may have killed it. An unlisted lease of
+        this instance never reached it and is released.
 
-        `input_schema` is kept for those who ask this replica; it isn't in the presence that the store is told every
-        few seconds.
+        `input_schema` is kept for requests to this replica; the presence that is written to the
+        store every few seconds doesn't include it.
         """
         presence = port.presence
         self._evict(presence)
@@ -403,14 +403,14 @@ class Executor:
                     connected = await self._deaths.connected(presence.tenant_id) or frozenset()
                 await self._lose_lease(presence, lease, connected - {old})
         await self._presence.count_leases(connection)
-        # Another stream of this worker may have come while the store was read.
+        # Another stream of this worker may have come during the read of the store.
         self._evict(presence)
         self._workers.add(connection)
         try:
             await self._presence.report([connection.presence])
             await self._presence.divide_shares()
         except BaseException:
-            # The stream is gone already, and no caller has the connection to detach it.
+            # The stream is gone already, so no caller has the connection to detach it.
             self._workers.remove(connection)
             raise
         live = {(lease.run_id, lease.execution_id, lease.token) for lease in leases}
@@ -451,7 +451,7 @@ class Executor:
         self._workers.credit(connection, count)
 
     def revoke_credits(self, connection: WorkerConnection) -> None:
-        """Assign a worker no more steps: it drains. What it has it may still report, or hand back."""
+        """Assign a worker no more steps, because it drains. It may still report or hand back its steps."""
         self._workers.revoke_credits(connection)
 
     async def detach(self, connection: WorkerConnection) -> None:

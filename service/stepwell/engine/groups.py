@@ -1,7 +1,7 @@
 """Writes to the store in groups, for many callers: while the store makes one durable, the next one gathers.
 
-At low load nothing waits, and at high load the groups grow. What has an unknown outcome is sent again unchanged
-until the store answers: nothing is decided on a guess.
+At low load nothing waits, and at high load the groups grow. A group with an unknown outcome is sent
+again unchanged until the store answers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ A = TypeVar("A")
 
 
 class _Queued(NamedTuple, Generic[T, A]):
-    """One item, and who is told the store's answer to it."""
+    """One item, with the callback for the store's answer."""
 
     item: T
     settle: Callable[[A | Exception], None]
 
 
 class Groups(Generic[T, A]):
-    """Groups items, sends them to the store, and passes each one's answer on."""
+    """Groups items, sends them to the store, and passes on the answer to each."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Groups(Generic[T, A]):
         size_max: int,
         name: str,
     ) -> None:
-        """`write` is the store's method; what it was given before it answers alike. `name`: that of its tasks."""
+        """`write` is the store's method, which answers repeated items like the first time. `name` is for its tasks."""
         self._write = write
         self._runtime = runtime
         self._size_max = size_max
@@ -49,14 +49,15 @@ class Groups(Generic[T, A]):
         self._queue: deque[_Queued[T, A]] = deque()
         self._in_flight = 0
         self._starting = False
-        """A task was started for the queue, and has taken nothing from it yet."""
+        """True while a started task has not taken anything from the queue yet."""
         self._closed = False
 
     def post(self, item: T, settle: Callable[[A | Exception], None]) -> None:
         """Have an item written; `settle` gets the store's answer to it, or an error.
 
-        It is told StoreUnavailable: nothing was done; OutcomeUnknown: this replica is closing, or the store
-        stopped, before it could be asked again. It is called once, never from here, and raises nothing.
+        The error is StoreUnavailable if nothing was done, or OutcomeUnknown if this replica is
+        closing, or the store stopped, before it could be asked again. `settle` is called once,
+        later, and must not raise.
         """
         if self._closed:
             error = StoreUnavailable("this replica is closing")
@@ -94,7 +95,7 @@ class Groups(Generic[T, A]):
                 one.settle(answer)
 
     async def _send_until_answered(self, items: Sequence[T]) -> Sequence[A]:
-        """Send until the store answers. Only a first StoreUnavailable means that nothing was done."""
+        """Send until the store answers. Only if the first answer is StoreUnavailable was nothing done."""
         sent = 0
         while True:
             try:
@@ -104,7 +105,7 @@ class Groups(Generic[T, A]):
                     raise
                 sent += 1
             except StoreStopped as error:
-                # Whether it was applied is known when the store is open again, to another process perhaps.
+                # The outcome is known once the store is reopened, perhaps by another process.
                 raise (OutcomeUnknown(error.message) if sent else error) from None
             except StoreUnavailable:
                 if not sent:
@@ -115,7 +116,7 @@ class Groups(Generic[T, A]):
             await self._runtime.sleep(backoff_ms(_SEND_AGAIN, sent, self._runtime.random()) / 1_000)
 
     def close(self) -> None:
-        """Accept nothing further; what is in flight may end."""
+        """Accept no more items; those in flight may end."""
         self._closed = True
 
 

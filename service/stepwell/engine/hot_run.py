@@ -1,4 +1,4 @@
-"""A run in a replica's memory: its state, its queued signals, and how it follows the store."""
+"""A run in a replica's memory: its state, its queued signals, and how it is kept up to date."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwell.engine.batches import Posted
 from stepwell.engine.names import RunKey
 
 SHARED_SECONDS = 1.0
-"""After another replica's commit, a run is assumed to be worked on there for this long."""
+"""The time after another replica's commit for which that replica is assumed to work on the run."""
 
 
 class HotRun:
@@ -40,24 +40,24 @@ class HotRun:
         self.busy = False
         self.committing = False
         self.overtaken = False
-        """Entries of a journal were written while the turn under way was decided. Further ones wait for its end: else
-        a step that makes call after call could never be ended."""
+        """True if journal entries were written while the current turn was decided. Further ones
+        wait for its end, or else a step that makes calls continuously could never be ended."""
         self.held_back: list[Callable[[], None]] = []
-        """The writer of those entries."""
+        """The functions that write those entries."""
         self.kept_until: dict[str, float] = {}
-        """The places that claims gave to its executions: the monotonic time until which the steps that follow them may
-        keep each, although steps of other runs have waited for longer."""
+        """The places that claims gave to its executions, with the monotonic time until which
+        following steps may keep each, even if steps of other runs have waited for longer."""
         self.reached = 0
-        """The newest version that a hint has named; the store has it before this replica reads it."""
+        """The newest version that a hint has named, which this replica may not have read yet."""
         self.reserved: dict[str, Reservation] = {}
-        """The reservations of idempotency keys that this replica made for it, as far as they may stand."""
+        """The reservations of idempotency keys that this replica made for the run, as far as they may still be stored."""
         self.shared_until = 0.0
         """The monotonic time until which other replicas are assumed to work on the run, too."""
         self.turn_s = 0.005
         """The average duration of a turn while the run is shared."""
 
     def keep(self, execution_id: str, now: float, seconds: float) -> None:
-        """Note that a claim gives an execution a place, which the steps that follow it may keep for so long."""
+        """Note that a claim gives an execution a place, which following steps may keep for this long."""
         self.kept_until = {one: until for one, until in self.kept_until.items() if until > now}
         self.kept_until[execution_id] = now + seconds
 
@@ -69,7 +69,7 @@ class HotRun:
         return sum(self.kept_until.get(one, now) > now for one in ending)
 
     def inherit(self, commit: Commit) -> None:
-        """Give the places of the executions that a commit ends to those that it leases."""
+        """Pass the places of the executions that a commit ends on to those that it leases."""
         if not self.kept_until:
             return
         ended = [one.execution_id for one in commit.executions if one.ended_us]
@@ -78,10 +78,10 @@ class HotRun:
             self.kept_until.setdefault(lease.execution_id, until)
 
     async def catch_up(self, store: Store, key: RunKey, runtime: Runtime, verdict: Verdict) -> None:
-        """Read what another replica has changed since.
+        """Read what another replica has changed.
 
-        Memory may be ahead of the store: a store may lose what it acknowledged, if its durability class
-        says so, and go on without it. Then the whole run is read.
+        Memory may be ahead of the store: depending on its durability class, a store may lose what
+        it acknowledged and continue without it. Then the whole run is read.
         """
         state = self.state
         assert state is not None

@@ -1,6 +1,7 @@
-"""Suspect steps: each is given a worker of its own, which holds nothing else while it does the step.
+"""Suspect steps: each gets its own worker, which holds nothing else while it does the step.
 
-A step is suspect no more once the workers that it was lost with are connected again: any worker is given it then.
+A step is no longer suspect once the workers that it was lost with are connected again: any worker
+may then get it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ log = get_logger(__name__)
 
 
 class SuspectSteps:
-    """Keeps workers for suspect steps: such a worker ends what it has, does the step, and is free again."""
+    """Keeps workers for suspect steps: such a worker finishes its steps, does the suspect one, and is free again."""
 
     def __init__(
         self,
@@ -44,9 +45,10 @@ class SuspectSteps:
         self._steps: set[LeaseKey] = set()
 
     def place(self, step: ReadyStep, connections: Sequence[WorkerConnection], queue: str) -> None:
-        """Give the step to the worker that has the least to do, once it has nothing else to do.
+        """Give the step to the least busy worker, once that has finished its other steps.
 
-        If each is kept for another suspect, nothing happens: the claim brings the step again.
+        If each is kept for another suspect step, nothing happens, because a later claim returns the
+        step again.
         """
         lease = (step.run_id, step.execution_id)
         free = [one for one in connections if not one.closed and one.kept_for is None]
@@ -96,7 +98,7 @@ class SuspectSteps:
             self._workers.return_grants([grant.token])
 
     async def _end_of(self, key: RunKey, step: ReadyStep, connection: WorkerConnection) -> None:
-        """Wait until the worker holds the step no more, or its outcome became unknown."""
+        """Wait until the worker no longer holds the step, or its outcome became unknown."""
         lease = (step.run_id, step.execution_id)
         while not connection.closed and self._is(key, step, ExecutionStatus.LEASED):
             if lease not in await self._held_by(connection):
@@ -104,7 +106,7 @@ class SuspectSteps:
             await self._runtime.sleep(self._poll_s)
 
     async def _held_by(self, connection: WorkerConnection) -> frozenset[LeaseKey]:
-        """Return what a worker holds by the store, and what is being granted to it."""
+        """Return the leases that a worker holds in the store, and those being granted to it."""
         presence = connection.port.presence
         query = LeaseQuery(tenant_id=presence.tenant_id, worker_id=presence.worker_id)
         try:

@@ -1,4 +1,4 @@
-"""Reads journals for the workers of their steps, and for people who settle calls."""
+"""Reads journals for the workers of their steps, and for people who resolve calls."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stepwell.engine.step_journal import begun_of, journal_in, read_page
 
 
 class JournalAsked(Record, frozen=True, kw_only=True):
-    """The part of its journal that a step wants to read."""
+    """The part of its journal that a step asks for."""
 
     run_id: str
     execution_id: str
     token: str
     cursor: str = ""
-    """Go on after it. Empty: from the beginning."""
+    """Continue after this cursor. Empty: from the beginning."""
 
 
 class JournalReader:
@@ -31,11 +31,11 @@ class JournalReader:
         self._clock = clock
 
     async def read(self, tenant_id: str, asked: JournalAsked) -> JournalPage | None:
-        """Return a page of a step's journal; None: the lease is lost.
+        """Return a page of a step's journal, or None if the lease is lost.
 
         Raises:
-            InvalidArgument: no page had this cursor.
-            StoreUnavailable: read it again.
+            InvalidArgument: the cursor is invalid.
+            StoreUnavailable: repeat the read.
         """
         key = (tenant_id, asked.run_id)
         state = await leased_state(self._store, self._runs, key, asked.execution_id, asked.token)
@@ -49,7 +49,7 @@ class JournalReader:
     async def begun(
         self, tenant_id: str, run_id: str, execution_id: str, call: str
     ) -> tuple[JournalWrite, ...]:
-        """Return the BEGINs of a call of which nobody knows what became; none, too, where the execution isn't open."""
+        """Return the BEGINs of a call with an unknown outcome; none if the execution isn't open."""
         state = await self._loaded(tenant_id, run_id)
         row = state.open.get(execution_id) if state is not None else None
         step = journal_in(state, row.execution) if state is not None and row is not None else None
@@ -58,9 +58,9 @@ class JournalReader:
         return await begun_of(self._store, (tenant_id, run_id), step, call)
 
     async def name_of(self, run: Run, task_id: str) -> str:
-        """Return the name of the journal of a task, as the plan in force defines it; empty: there is no such task.
+        """Return the name of the journal of a task of the plan in force; empty if there is no such task.
 
-        `run` is its run as the store has it.
+        `run` is its run as stored.
         """
         state = await self._runs.state((run.spec.tenant_id, run.spec.run_id))
         if state is None or state.run.plan_revision < run.plan_revision:
@@ -69,6 +69,6 @@ class JournalReader:
         return name_of(run, task) if task is not None else ""
 
     async def _loaded(self, tenant_id: str, run_id: str) -> RunState | None:
-        """Return a run's state as the store has it: other replicas may have changed it."""
+        """Return a run's stored state, which other replicas may have changed."""
         loaded = await self._store.load(tenant_id, run_id)
         return RunState.of(loaded) if loaded is not None else None

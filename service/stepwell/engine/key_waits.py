@@ -1,7 +1,7 @@
-"""Wakes the runs of this replica that wait for an idempotency key which another run has.
+"""Wakes the runs of this replica that wait for another run's idempotency key.
 
-It looks at the commits of this replica and at the store's hints. What it misses, the timer of the
-waiting run makes up for.
+It reads this replica's commits and the store's hints. If it misses a change, the waiting run's
+timer makes up for it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from stepwell.logger import get_logger
 log = get_logger(__name__)
 
 CHECK_PAUSE_SECONDS = 0.1
-"""The pause before a run is read because of a hint: further hints within it cost nothing."""
+"""The pause before a run is read because of a hint, in which further hints cost nothing."""
 UNDECIDED_SECONDS = 1.0
-"""After it, a run that has reserved a key and not gone on is made to: its replica may have died."""
+"""The time after which a run that reserved a key without committing is made to continue, because
+its replica may have died.
+"""
 
 
 class KeyWait(NamedTuple):
@@ -34,26 +36,26 @@ class KeyWait(NamedTuple):
 
     holder: RunKey
     task_id: str
-    """Empty: the run has reserved the key, and its next commit shows for which task, if for any."""
+    """Empty: the run has reserved the key, and its next commit shows for which task, if any."""
     key: str
 
 
 class _Watch:
-    """A run that has keys for which others wait, as of a version."""
+    """A run with keys that others wait for, as of a version."""
 
     __slots__ = ("asking", "checking", "hinted", "version", "waiting")
 
     def __init__(self) -> None:
         self.version = 0
         self.asking = 0
-        """Questions under way that may find that it has a key."""
+        """The number of running questions that may find that it has a key."""
         self.hinted = False
         self.checking = False
         self.waiting: dict[KeyWait, dict[RunKey, None]] = {}
 
 
 class KeyWaits:
-    """The runs that wait here, by the run that they wait for."""
+    """The waiting runs of this replica, by the run that they wait for."""
 
     def __init__(
         self,
@@ -68,14 +70,14 @@ class KeyWaits:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Stop waking runs."""
         self._watches.clear()
         for task in tuple(self._tasks):
             task.cancel()
 
     @contextmanager
     def asking(self, holder: RunKey) -> Generator[None]:
-        """Miss none of a run's changes from here to the `add` that may follow within."""
+        """Miss no change of a run from here to an `add` within this context."""
         watch = self._watches.setdefault(holder, _Watch())
         watch.asking += 1
         try:
@@ -87,7 +89,7 @@ class KeyWaits:
             self._drop_idle(holder, watch)
 
     def add(self, wait: KeyWait, run: RunKey, version: int) -> None:
-        """Wake `run` once the holder, at `version` now, does not have the key any more."""
+        """Wake `run` once the holder, now at `version`, no longer has the key."""
         watch = self._watches.setdefault(wait.holder, _Watch())
         if not watch.waiting:
             watch.version = version
@@ -98,15 +100,15 @@ class KeyWaits:
         runs[run] = None
 
     def committed(self, holder: RunKey, commit: Commit) -> None:
-        """Wake those for whom a commit of this replica frees a key."""
+        """Wake the runs for which a commit of this replica frees a key."""
         watch = self._watches.get(holder)
         if watch is not None:
-            # Whoever is reading the run may have read what was there before.
+            # Whoever is reading the run may have read its previous state.
             watch.hinted = watch.hinted or bool(watch.asking)
             self._wake_over(holder, watch, commit.version, commit.tasks)
 
     def hint(self, tenant_id: str, run_id: str, version: int) -> None:
-        """Look soon at a run that another replica may have changed."""
+        """Read a run soon that another replica may have changed."""
         holder = (tenant_id, run_id)
         some = {holder: self._watches[holder]} if holder in self._watches else {}
         for one, watch in (some if run_id else dict(self._watches)).items():
@@ -133,7 +135,7 @@ class KeyWaits:
     def _wake_over(
         self, holder: RunKey, watch: _Watch, version: int, tasks: Sequence[Task]
     ) -> None:
-        """Wake those whose wait is over by a run's changed tasks."""
+        """Wake the runs whose wait is over, by the holder's changed tasks."""
         changed = {task.task_id: task for task in tasks}
         for wait in tuple(watch.waiting):
             task = changed.get(wait.task_id)
@@ -143,7 +145,7 @@ class KeyWaits:
         self._drop_idle(holder, watch)
 
     async def _move_on(self, wait: KeyWait) -> None:
-        """Have a run that reserved a key go on, if it doesn't by itself."""
+        """Continue a run that reserved a key, if it doesn't continue by itself."""
         await self._runtime.sleep(UNDECIDED_SECONDS)
         watch = self._watches.get(wait.holder)
         if watch is None or wait not in watch.waiting:

@@ -1,8 +1,8 @@
 """Asks the store who has the idempotency keys of tasks, reserves them, and wakes runs that wait for one.
 
-A reservation is no lock: it names the run's commit on which it was decided. What it means is read from
-that run (`_judge`), so that one whose replica died is replaced at once, and none is replaced that holds.
-A run whose tasks have no keys causes no call.
+A reservation is no lock: it names the run's commit on which it was decided. Its meaning is read
+from that run (`_judge`), so that the reservation of a dead replica is replaced at once, and a valid
+one never is. A run whose tasks have no keys causes no call.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from stepwell.logger import get_logger
 log = get_logger(__name__)
 
 _ASKS_MAX = 8
-"""Questions for one transition: each answer may let further tasks be offered, with further keys."""
+"""The most questions for one transition: each answer may let further tasks with other keys be offered."""
 _SWAPS_MAX = 4
-"""Swaps for one question: each may find that another run was quicker."""
+"""The most swaps for one question: each may find that another run was faster."""
 _UNKNOWN = KeyFound(state=KeyState.UNKNOWN)
 
 
@@ -46,10 +46,10 @@ class Keys:
         state: RunState,
         advanced: Callable[[dict[str, KeyFound]], Transition],
     ) -> Transition:
-        """Return the transition once all that it asks for is known to it.
+        """Return the transition once everything that it asks for is known.
 
-        `advanced` makes the transition from what was found. It is called last without a wait after it, so
-        that the free workers it saw are free still.
+        `advanced` makes the transition from the found keys. No wait follows its last call, so that
+        the workers that it saw as free still are.
         """
         found: dict[str, KeyFound] = {}
         transition = advanced(found)
@@ -65,9 +65,9 @@ class Keys:
     def committed(
         self, key: RunKey, hot: HotRun, before: Mapping[str, str], commit: Commit
     ) -> None:
-        """Free the keys that a commit gives up, and wake the runs that wait for this one.
+        """Free the keys that a commit releases, and wake the runs that wait for this one.
 
-        `before` has the keys that the tasks of the commit held before it, by task.
+        `before` has the keys that the commit's tasks held before it, by task.
         """
         swaps: list[KeySwap] = []
         if before:
@@ -91,7 +91,7 @@ class Keys:
         try:
             await self._store.swap_keys(key[0], pipeline_id, swaps)
         except StoreError as error:
-            # The next one that wants the key finds that it isn't held.
+            # The next run that wants the key finds that it isn't held.
             log.info("reservations of keys were left", run_id=key[1], error=error.message)
         self._waits.committed(key, commit)
 
@@ -119,7 +119,7 @@ class _Question:
     async def ask(
         self, asked: Mapping[str, bool], reserved: dict[str, Reservation]
     ) -> dict[str, KeyFound]:
-        """Return what was found; keys that were reserved are noted in `reserved`."""
+        """Return the state of each key; keys that were reserved are noted in `reserved`."""
         found: dict[str, KeyFound] = {}
         swaps = [
             KeySwap(key=key, before=reserved.get(key, NOBODY), after=self._ours)
@@ -142,10 +142,11 @@ class _Question:
         found: dict[str, KeyFound],
         reserved: dict[str, Reservation],
     ) -> list[KeySwap]:
-        """Add what these swaps find to `found`; return those to be tried again, with what stands now."""
+        """Add the results of these swaps to `found`; return those to be retried, with the current reservations."""
         again: list[KeySwap] = []
         stand = await self._store.swap_keys(self._run[0], self._pipeline_id, swaps)
-        # Each run is read after its reservation: a commit that isn't its last one then never will be again.
+        # Each run is read after its reservation: a commit that isn't its last one by then never
+        # will be.
         loaded: dict[str, Loaded | None] = {}
         for swap, one in zip(swaps, stand, strict=True):
             reserves = swap.after != NOBODY
@@ -165,7 +166,7 @@ class _Question:
     async def _judge(
         self, key: str, reservation: Reservation, loaded: dict[str, Loaded | None]
     ) -> KeyFound | None:
-        """Return which run has the key by this reservation; None: no run has, and it may be replaced."""
+        """Return the run that has the key by this reservation, or None if the reservation may be replaced."""
         run_id = reservation.run_id
         holder = (self._run[0], run_id)
         with self._waits.asking(holder):
@@ -173,7 +174,8 @@ class _Question:
                 loaded[run_id] = await self._store.load(*holder)
             rows = loaded[run_id]
             if rows is None or (holder == self._run and rows.commit_id == self._ours.commit_id):
-                # A task of this run that holds it by these rows gives it up by this very decision.
+                # A task of this run that holds the key in these rows gives it up by this same
+                # decision.
                 return None
             task = next((one for one in rows.tasks if one.held_key == key), None)
             if task is None and rows.commit_id != reservation.commit_id:
@@ -187,7 +189,7 @@ class _Question:
         return KeyFound(state=KeyState.TAKEN, run_id=run_id)
 
     async def _result_of(self, run_id: str, execution_id: str) -> KeyFound | None:
-        """Return the result of a completed task; None: its run was deleted a moment ago."""
+        """Return the result of a completed task, or None if its run was just deleted."""
         payloads = await self._store.read_payloads(self._run[0], run_id, [execution_id])
         if not payloads and await self._store.get_run(self._run[0], run_id) is None:
             return None

@@ -1,7 +1,7 @@
 """Reads the last heartbeat's progress and session of expired leases, for the next attempt.
 
-A heartbeat changes no version, so no replica has its progress in memory: it is read from the lease's row,
-once for each run whose leases end, before that end is committed.
+A heartbeat changes no version, so no replica has its progress in memory. It is read from the
+lease's row, once for each run whose leases end, before that end is committed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RECENT_COMMITS = 100
 
 
 class EndedLease(NamedTuple):
-    """A lease that is over: the signal that ends it, and who held it."""
+    """An ended lease: the signal that ends it, and its holder."""
 
     signal: LeaseExpired
     worker_id: str = ""
@@ -32,10 +32,10 @@ async def with_last_heartbeats(
 ) -> list[EndedLease]:
     """Return these signals with the progress and session of each lease's last heartbeat.
 
-    `version` is one that the run has reached, so that few rows are read; 0: it is unknown.
+    `version` is one that the run has reached, so that few rows are read; 0: unknown.
 
     Raises:
-        StoreUnavailable: nothing could be read; the leases are over all the same.
+        StoreUnavailable: nothing could be read; the leases have ended nevertheless.
     """
     if not version:
         run = await store.get_run(tenant_id, run_id)
@@ -56,7 +56,7 @@ async def expired_of(
     """Return the signals that end these leases of a run, with each lease's last heartbeat.
 
     Raises:
-        StoreUnavailable: nothing could be read; the leases are over all the same.
+        StoreUnavailable: nothing could be read; the leases have ended nevertheless.
     """
     expired = [
         LeaseExpired(

@@ -1,4 +1,4 @@
-"""Payloads that assignments carry: cached when they are committed, else read from the store."""
+"""Payloads for assignments: cached when they are committed, otherwise read from the store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Place = tuple[str, str]
 Key = tuple[str, str, str]
 READ_AT_ONCE_MIN = 16
 READ_AT_ONCE_MAX = 128
-"""Payloads per read, the first and the last ones: each may have a mebibyte."""
+"""Payloads per read, for the first and the last read: each may have a mebibyte."""
 
 
 class PayloadCache:
-    """A bounded cache over the store's payloads. They are immutable, so it is never stale."""
+    """A bounded cache of the store's payloads, which are immutable, so it is never stale."""
 
     def __init__(self, store: Store, *, bytes_max: int = 64 * 1024 * 1024) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class PayloadCache:
         self._kept: OrderedDict[Key, Payload | None] = OrderedDict()
 
     def keep(self, commit: Commit) -> None:
-        """Cache the results of a commit, or that a step has none; of a run's first commit, its input, too."""
+        """Cache a commit's results, or that a step has none; for a run's first commit also its input."""
         for outcome in commit.outcomes:
             if outcome.result is not None:
                 self._put((commit.tenant_id, commit.run_id, outcome.execution_id), outcome.result)
@@ -41,7 +41,7 @@ class PayloadCache:
     def cached(
         self, tenant_id: str, places: Sequence[Place], room: int
     ) -> dict[Place, Payload | None] | None:
-        """Return what `get` would; None: some of it must be read from the store."""
+        """Return what `get` would, or None if some of it must be read from the store."""
         found: dict[Place, Payload | None] = {}
         for place in places:
             key = (tenant_id, *place)
@@ -54,10 +54,10 @@ class PayloadCache:
     async def get(
         self, tenant_id: str, places: Sequence[Place], room: int
     ) -> dict[Place, Payload | None]:
-        """Return the payloads at the first of these places, as many as have `room` bytes together.
+        """Return the payloads at the first of these places, as many as fit into `room` bytes.
 
-        None stands for no bytes. A run's input takes no room. Whatever the payloads' sizes, few more are
-        read than returned.
+        None means no bytes. A run's input takes no room. Few more payloads are read than returned,
+        whatever their sizes.
         """
         found: dict[Place, Payload | None] = {}
         read: dict[Place, Payload | None] = {}
@@ -76,7 +76,7 @@ class PayloadCache:
     def _take(
         found: dict[Place, Payload | None], place: Place, payload: Payload | None, room: int
     ) -> int:
-        """Add a payload if there is room for it; return the room that is left, less than 0: there was none."""
+        """Add a payload if it fits; return the remaining room, below 0 if it didn't fit."""
         if payload is not None and place[1] != INPUT_KEY:
             room -= len(payload.data)
         if room >= 0:
@@ -84,7 +84,7 @@ class PayloadCache:
         return room
 
     async def _read(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload | None]:
-        """Read those of these payloads that are not cached, and cache them."""
+        """Read and cache those of these payloads that are not cached."""
         missing: dict[str, list[str]] = {}
         for place in places:
             if (tenant_id, *place) not in self._kept:
@@ -109,5 +109,5 @@ class PayloadCache:
 
 
 def _size(payload: Payload | None) -> int:
-    """Return the bytes of an entry, with an estimate of its overhead."""
+    """Return the bytes of an entry, including an estimated overhead."""
     return 256 + (len(payload.data) if payload is not None else 0)

@@ -1,4 +1,4 @@
-"""Reports the workers of this replica to the store, and divides limited queues by who is connected."""
+"""Reports the workers of this replica to the store, and divides limited queues by the connected workers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stepwell.engine.shares import QueueShares
 from stepwell.engine.workers import WorkerConnection, Workers
 
 INTERVALS = 3
-"""Presence lasts for so many intervals: two reports may be lost."""
+"""The number of intervals that presence lasts: two reports may be lost."""
 
 
 class PresenceReporter:
-    """Writes presence at an interval; then it divides the limited queues anew.
+    """Writes presence at an interval, and then divides the limited queues.
 
-    Presence informs people, divides queues, and tells which workers live whose leases are lost. Whoever reads it
-    allows for what is missing, so an unavailable store stops nothing.
+    Presence informs people, divides queues, and tells which workers with lost leases are alive. Its
+    readers allow for missing entries, so an unavailable store stops nothing.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PresenceReporter:
         self._clock = clock
         self._interval_ms = interval_ms
         self.store_stopped: StoreStopped | None = None
-        """Set once the store does nothing any more: it is written to as long as a worker is connected."""
+        """The error of a store that has stopped, which is noticed as long as a worker is connected."""
 
     async def run(self) -> None:
         """Report until cancelled."""
@@ -52,7 +52,7 @@ class PresenceReporter:
             await self.divide_shares()
 
     async def report(self, presences: Sequence[Presence]) -> None:
-        """Write the presence of these workers, which lasts for a few intervals."""
+        """Write the presence of these workers, for a few intervals."""
         await self._write(presences, ttl_ms=INTERVALS * self._interval_ms)
 
     async def withdraw(self, presence: Presence) -> None:

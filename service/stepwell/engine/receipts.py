@@ -1,6 +1,7 @@
-"""Answers outcomes that are sent again: their leases are over, and the store has the receipts of the first.
+"""Answers repeated outcomes: their leases have ended, and the store has the receipts of the first ones.
 
-Only outcomes that the loop answered with LEASE_LOST are looked up, so no other outcome costs a read.
+Only outcomes that the loop answered with LEASE_LOST are looked up, so no other outcome costs a
+read.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from stepwell.engine.names import RunKey
 
 
 async def answers(store: Store, key: RunKey, lost: Sequence[Posted]) -> list[Reply]:
-    """Return the answers to outcomes of one batch whose leases are lost: the first one if they came before.
+    """Return the answers to one batch's outcomes whose leases are lost: the first answer if they came before.
 
     Raises:
-        StoreUnavailable: nothing is known of them; the worker is to send them again.
+        StoreUnavailable: nothing is known about them; the worker must send them again.
     """
     deliveries = [one.signal for one in lost if isinstance(one.signal, Delivery)]
     names = list(dict.fromkeys(one.execution_id for one in deliveries))

@@ -1,7 +1,8 @@
-"""Records journal entries of steps while they work, under their leases: without the loop, and in groups.
+"""Records journal entries of running steps under their leases: without the loop, and in groups.
 
-All that comes in one turn of the event loop, from all workers, is one write of the store. The store checks each
-lease; this replica's knowledge of it names the journal, and its sums say how full that is.
+Everything that arrives in one turn of the event loop, from all workers, is one write to the store.
+The store checks each lease. This replica's state of the lease names the journal, and its sums tell
+how full that is.
 """
 
 from __future__ import annotations
@@ -59,26 +60,27 @@ class NewEntries(NamedTuple):
     entries: Sequence[Entry]
     forget: Sequence[str] = ()
     forget_number: int = 0
-    """With `forget`, grows with each of an execution: one that comes again drops nothing. With entries, that of the
-    last one that was answered before they were sent."""
+    """With `forget`, a number that grows with each such message of the execution; a repetition
+    drops nothing. With entries, the number of the last such message that was answered before they
+    were sent."""
 
 
 Answered = Callable[[RecordAnswer | Exception], None]
 
 
 class _Written(NamedTuple):
-    """Entries that are on their way to the store."""
+    """Entries on their way to the store."""
 
     key: RunKey
     one: NewEntries
     refused: dict[int, Failure]
-    """Entries that aren't, by their place."""
+    """Refused entries, by index."""
     bytes: int
     answered: Answered
 
 
 class _Sums:
-    """Sums of all that is on its way to the store under one lease."""
+    """Sums of everything on its way to the store under one lease."""
 
     __slots__ = ("bytes", "entries", "recordings")
 
@@ -103,17 +105,17 @@ class Recorder:
         self._numbers = KnownNumbers()
 
     async def _keep(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        # Looked up only now: a driver without it serves all steps that record nothing.
+        # Looked up only here, so that a driver without it can serve steps that record nothing.
         return await self._store.write_journal(recordings)
 
     def close(self) -> None:
-        """Accept no further entries; those on their way may end."""
+        """Accept no more entries; those on their way may end."""
         self._groups.close()
 
     def record(self, tenant_id: str, one: NewEntries, answered: Answered) -> None:
-        """Write entries; `answered` is told once, never from here, what became of them, or an error.
+        """Write entries; later call `answered` once with the result, or an error.
 
-        Where they are told StoreUnavailable or OutcomeUnknown, the same may be sent again.
+        After StoreUnavailable or OutcomeUnknown the same entries may be sent again.
         """
         key = (tenant_id, one.run_id)
         if self._runs.hold_back(key, partial(self.record, tenant_id, one, answered)):
@@ -123,13 +125,13 @@ class Recorder:
             self._runtime.spawn(self._find_and_write(key, one, answered), name="find lease")
             return
         if _misplaced(state, one, self._numbers.of(one.token)):
-            # What this replica knows of the call may be old: the store tells.
+            # This replica's knowledge of the call may be outdated, so the store is read.
             self._runtime.spawn(self._find_and_write(key, one, answered), name="read journal")
             return
         self._write(key, state, one, {}, answered)
 
     async def _find_and_write(self, key: RunKey, one: NewEntries, answered: Answered) -> None:
-        """Write entries under a lease or after entries that aren't known here, or after calls were dropped."""
+        """Write entries under a lease, or after entries, unknown here, or after calls were dropped."""
         try:
             state = await leased_state(self._store, self._runs, key, one.execution_id, one.token)
             if state is not None and one.forget:
@@ -150,7 +152,7 @@ class Recorder:
     async def _find_misplaced(
         self, key: RunKey, state: RunState, one: NewEntries
     ) -> dict[int, Failure]:
-        """Return a failure for each entry that doesn't follow on what the journal has, by its place."""
+        """Return a failure for each entry that doesn't follow the journal's entries, by index."""
         step = journal_in(state, state.open[one.execution_id].execution)
         if step is None or not _misplaced(state, one, self._numbers.of(one.token)):
             return {}
@@ -161,7 +163,7 @@ class Recorder:
         return _misplaced(state, one, self._numbers.of(one.token))
 
     async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> Reply:
-        """Drop calls from the journal, and return the reply to that."""
+        """Drop calls from the journal; return the reply."""
         step = journal_in(state, state.open[one.execution_id].execution)
         if step is None:
             return LEASE_LOST
@@ -189,7 +191,7 @@ class Recorder:
         row = state.open[one.execution_id]
         step = journal_in(state, row.execution)
         if step is None or row.execution.status is not ExecutionStatus.LEASED:
-            # It records nothing any more, or never does.
+            # It no longer records anything, or never does.
             self._runtime.spawn(self._answer_lost(key, answered), name="lost lease")
             return
         sums = self._under_way.get(one.token)
@@ -209,7 +211,7 @@ class Recorder:
         self._groups.post(_recording(key, step, one, entries), partial(self._settle, written))
 
     def _settle(self, written: _Written, answer: Recorded | Exception) -> None:
-        """Tell what became of entries, and note the sums of their lease."""
+        """Report the result of entries, and note the sums of their lease."""
         key, one, refused, size, answered = written
         sums = self._under_way[one.token]
         sums.recordings -= 1
@@ -225,7 +227,7 @@ class Recorder:
             self._runtime.spawn(self._answer_lost(key, answered), name="lost lease")
             return
         if answer.late:
-            # What a copy of a `forget` is to drop is gone.
+            # The calls that a copy of a `forget` would drop are already gone.
             refused_all = _refused(one, RECORDING_LATE, _LATE.format(one.forget_number))
             answered(RecordAnswer(live=True) if one.forget else refused_all)
             return
@@ -260,7 +262,7 @@ class Recorder:
         )
 
     async def _answer_lost(self, key: RunKey, answered: Answered) -> None:
-        """Tell that a lease is lost, and count it, because it leaves no event."""
+        """Report that a lease is lost, and count that, because it leaves no event."""
         self._stats["stale_recordings"] += 1
         try:
             run = await self._store.get_run(*key)
@@ -272,7 +274,7 @@ class Recorder:
 
 
 def _answer_error(one: NewEntries, error: Exception, answered: Answered) -> None:
-    """Tell an error after which the same may be sent again; where it would fail again, refuse the entries."""
+    """Report an error after which the same may be sent again; if it would fail again, refuse the entries."""
     if isinstance(error, StepwellError) and not isinstance(error, StoreRefused):
         answered(error)
         return
@@ -284,7 +286,7 @@ def _answer_error(one: NewEntries, error: Exception, answered: Answered) -> None
 
 
 def _refused(one: NewEntries, kind: str, message: str) -> RecordAnswer:
-    """Return the answer to entries of which none was taken, or to calls of which none was dropped."""
+    """Return the answer to entries none of which was taken, or to calls none of which was dropped."""
     failure = Failure(kind=kind, message=message, retryable=False)
     return RecordAnswer(
         live=True,
@@ -309,14 +311,14 @@ def _recording(
 
 
 def _misplaced(state: RunState, one: NewEntries, known: Mapping[str, int]) -> dict[int, Failure]:
-    """Return a failure for each entry that doesn't follow on these numbers, by its place."""
+    """Return a failure for each entry that doesn't follow these numbers, by index."""
     return out_of_order(one.entries, known, state.open[one.execution_id].execution.attempt)
 
 
 def _within_limits(
     entries: Sequence[Entry], misplaced: dict[int, Failure], count: int, room: int
 ) -> tuple[Sequence[Entry], dict[int, Failure], int]:
-    """Return the entries that a journal has room for, a failure for each other, by its place, and their bytes."""
+    """Return the entries for which a journal has room, a failure for each other entry by index, and their bytes."""
     size = sum(map(entry_bytes, entries))
     if not misplaced and len(entries) <= count and size <= room:
         return entries, {}, size

@@ -1,7 +1,7 @@
-"""Results that a step reads while it works: those that its assignment lacks, or only refers to.
+"""Results that a running step reads: those that its assignment lacks, or only refers to.
 
-The lease token is the fence. Results never change, so this replica's knowledge of the lease is enough; a
-replica that does not know it asks the store.
+The lease token is the fence. Results never change, so this replica's knowledge of the lease is
+enough; a replica that does not know the lease asks the store.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.engine.runs import Runs
 
 PAGE_BYTES_MAX = 3 * 1024 * 1024
-"""A page of results, unless a single one is larger; none is larger than 2 MiB."""
+"""The size of a page of results, unless a single one is larger; none is larger than 2 MiB."""
 
 
 class ResultsQuery(Record, frozen=True, kw_only=True):
-    """The results that a step wants to read."""
+    """The results that a step asks for."""
 
     run_id: str
     execution_id: str
     token: str
     task_ids: tuple[str, ...] = ()
-    """Empty: the list of all that the step is shown, without their bytes."""
+    """Empty: the list of all results that the step is shown, without their bytes."""
     first: int = 0
-    """Go on with this one."""
+    """The position to continue at."""
 
 
 class ResultsPage(NamedTuple):
@@ -41,7 +41,7 @@ class ResultsPage(NamedTuple):
 
     results: Sequence[DependencyResult]
     next: int
-    """The place at which the next page begins; 0: this was the last."""
+    """The position of the next page; 0: this was the last."""
 
 
 class ResultReader:
@@ -53,10 +53,10 @@ class ResultReader:
         self._payloads = payloads
 
     async def read(self, tenant_id: str, query: ResultsQuery) -> ResultsPage | None:
-        """Return a page of results; None: the lease is lost.
+        """Return a page of results, or None if the lease is lost.
 
         Raises:
-            StoreUnavailable: read it again.
+            StoreUnavailable: repeat the read.
         """
         key = (tenant_id, query.run_id)
         state = await leased_state(self._store, self._runs, key, query.execution_id, query.token)
@@ -70,7 +70,7 @@ class ResultReader:
     async def _named(
         self, tenant_id: str, state: RunState, execution: Execution, query: ResultsQuery
     ) -> ResultsPage:
-        """Return the results of the tasks that the query names, with their bytes."""
+        """Return the results of the query's tasks, with their bytes."""
         wanted = query.task_ids[query.first :]
         entries = [_entry_of(state, task_id) for task_id in wanted]
         if execution.task_id:

@@ -1,12 +1,12 @@
 """Runs in a replica's memory: each decides its signals in turns, one commit at a time.
 
-A turn reads, advances, commits, and only then notifies anybody. All signals that come while a turn is
-under way are decided together in the next one. No recovery is needed here: a run that isn't in memory is
-loaded, and a run that another replica has advanced is brought up to date.
+A turn reads, advances, commits, and only then notifies anybody.
 
-Most turns need nothing from the store before they decide. Those that begin within one turn of the event loop
-are decided one after another by one callback, and their commits make one group. A turn that must read first has
-a task of its own (`engine/slow_turns.py`).
+All signals that come during a turn are decided together in the next one. No recovery is needed: a
+run that isn't in memory is loaded, and a run that another replica has advanced is brought up to
+date. Most turns need nothing from the store before they decide. Turns that begin within one turn of
+the event loop are decided one after another by one callback, and their commits make one group. A
+turn that must read first runs in a separate task (`engine/slow_turns.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TURNS_AT_ONCE_MAX = 64
 
 
 class _Turn(NamedTuple):
-    """A turn that was decided, and whose commit is under way."""
+    """A decided turn whose commit is in progress."""
 
     key: RunKey
     hot: HotRun
@@ -58,7 +58,7 @@ class _Turn(NamedTuple):
 
 
 class Runs:
-    """All runs in this replica's memory, by key; the least recently used ones are dropped."""
+    """All runs in this replica's memory, by key; the least recently used are dropped."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Runs:
         )
 
     def post(self, key: RunKey, signal: Signal) -> asyncio.Future[Reply]:
-        """Queue a signal for a run, as `pass_on` does; the future is the reply."""
+        """Queue a signal for a run, like `pass_on`; return a future of the reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.pass_on(key, signal, partial(_resolve, reply))
         return reply
@@ -108,10 +108,10 @@ class Runs:
     def pass_on(
         self, key: RunKey, signal: Signal, answered: Callable[[Reply | Exception], None]
     ) -> None:
-        """Queue a signal for a run. `answered` is told the reply after the commit that applies the signal.
+        """Queue a signal for a run; call `answered` with the reply after the commit that applies the signal.
 
-        It is told an error instead, RunNotFound, AlreadyExists (a deleted run had this id) or StoreUnavailable
-        among others. It is called once, never from here, and raises nothing.
+        It may get an error instead, such as RunNotFound, AlreadyExists (a deleted run had this id)
+        or StoreUnavailable. It is called once, later, and must not raise.
         """
         hot = self._hot.get(key)
         if hot is None:
@@ -127,7 +127,7 @@ class Runs:
             self._queue_turn(key, hot)
 
     def post_claimed(self, key: RunKey, grant: GrantLease) -> asyncio.Future[Reply]:
-        """Queue the lease of a step that was claimed. The steps that follow it may keep its place for a while."""
+        """Queue the lease of a claimed step. Following steps may keep its place for a while."""
         reply = self.post(key, grant)
         hot = self._hot.get(key)
         if hot is not None:
@@ -135,7 +135,7 @@ class Runs:
         return reply
 
     def post_until_accepted(self, key: RunKey, signal: Signal) -> None:
-        """Queue a signal whose reply nobody awaits; queue it again while the store is unavailable."""
+        """Queue a signal whose reply nobody awaits; repeat that while the store is unavailable."""
         work = self._post_until_accepted(key, signal, self.post(key, signal))
         task = self._runtime.spawn(work, name=f"post until accepted {key[1]}")
         self._posting.add(task)
@@ -156,7 +156,7 @@ class Runs:
                 return
 
     def close(self) -> None:
-        """Stop posting signals again."""
+        """Stop repeating signals."""
         self.key_waits.close()
         for task in tuple(self._posting):
             task.cancel()
@@ -164,7 +164,7 @@ class Runs:
     async def state(self, key: RunKey) -> RunState | None:
         """Return a run's state in memory, which may be older than the store's.
 
-        A run that isn't in memory is loaded first. None: there is no such run.
+        A run that isn't in memory is loaded first. None if the run doesn't exist.
         """
         hot = self._hot.get(key)
         if hot is not None and hot.state is not None:
@@ -185,7 +185,7 @@ class Runs:
         return hot.state if hot is not None else None
 
     def hold_back(self, key: RunKey, write: Callable[[], None]) -> bool:
-        """Have entries written once the turn under way ends, if entries overtook it; False: none did."""
+        """Have entries written after the current turn, if entries overtook it; return False if none did."""
         hot = self._hot.get(key)
         if hot is None or not hot.overtaken:
             return False
@@ -193,7 +193,7 @@ class Runs:
         return True
 
     def forget(self, key: RunKey) -> None:
-        """Drop a run that was deleted."""
+        """Drop a deleted run."""
         self.verdicts.uncertain(key)
         hot = self._hot.get(key)
         if hot is not None and not hot.busy:
@@ -202,8 +202,8 @@ class Runs:
     def is_news(self, key: RunKey, version: int) -> bool:
         """Note a hint; return whether another replica may have caused it.
 
-        A version that is being committed here is no news. If it turns out to be another replica's, the
-        commit's verdict shows it.
+        A version that is being committed here is no news. If another replica made it, the commit's
+        verdict shows that.
         """
         hot = self._hot.get(key)
         if hot is None or hot.state is None or not version:
@@ -214,7 +214,7 @@ class Runs:
         return True
 
     def committing(self, key: RunKey) -> int:
-        """Return the version of a run whose commit is under way; 0: none is."""
+        """Return the version of a run that is being committed, or 0."""
         hot = self._hot.get(key)
         if hot is None or hot.state is None or not hot.committing:
             return 0
@@ -226,12 +226,12 @@ class Runs:
         return hot is not None and hot.state is not None and hot.reached > hot.state.run.version
 
     def blocked_counts(self) -> Counter[BlockedKind]:
-        """Return the number of runs in memory by what they wait for."""
+        """Return the number of runs in memory by the reason why they wait."""
         states = (hot.state for hot in self._hot.values())
         return Counter(state.run.blocked_on for state in states if state is not None)
 
     async def quiet(self) -> None:
-        """Wait until no turn is under way."""
+        """Wait until no turn is in progress."""
         await self._idle.wait()
 
     # --- turns ------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Runs:
             asyncio.get_running_loop().call_soon(self._begin_turns)
 
     def _begin_turns(self) -> None:
-        """Begin the turns of all runs that have signals, so many at once."""
+        """Begin the turns of runs that have signals, a limited number at once."""
         for _ in range(min(len(self._waiting), TURNS_AT_ONCE_MAX)):
             self._begin_turn(*self._waiting.popleft())
         if self._waiting:
@@ -252,7 +252,7 @@ class Runs:
             self._beginning = False
 
     def _begin_turn(self, key: RunKey, hot: HotRun) -> None:
-        """Decide a turn and hand its commit over; if it must read first, give it a task of its own."""
+        """Decide a turn and hand over its commit; if it must read first, start a task for it."""
         batch = next_batch(hot.inbox)
         try:
             transition = self._decide_at_once(key, hot, batch)
@@ -279,13 +279,13 @@ class Runs:
     def _decide_at_once(
         self, key: RunKey, hot: HotRun, batch: Sequence[Posted]
     ) -> Transition | None:
-        """Return the decision on a batch; None: the store must be read first, or other replicas let go ahead."""
+        """Return the decision on a batch, or None if the store must be read first, or other replicas go first."""
         state, signals = hot.state, [one.signal for one in batch]
         if state is None:
             begins = signals[0]
             if not isinstance(begins, Start | Fork):
                 return None
-            # Nothing is read: if there is such a run, the commit's verdict shows it.
+            # Nothing is read: if the run exists already, the commit's verdict shows that.
             context = self._context(begins.spec, hot, signals)
             return advance(RunState.empty(*key), signals, context)
         if state.graph.keys or hot.reached > state.run.version:
@@ -332,7 +332,7 @@ class Runs:
         batch: list[Posted],
         verdict: Verdict = Verdict.COMMITTED,
     ) -> None:
-        """Do a turn that reads from the store; `verdict`: that of its first commit, if it had one."""
+        """Run a turn that reads from the store; `verdict` is that of its first commit, if it had one."""
         try:
             await self._slow_turns.turn(key, hot, batch, verdict)
         except Exception as error:  # noqa: BLE001 - whoever sent the signals waits for an answer
@@ -343,7 +343,7 @@ class Runs:
     def _fail_turn(
         self, key: RunKey, hot: HotRun, batch: Sequence[Posted], error: Exception
     ) -> None:
-        # Only the store knows the run now: the next turn loads it.
+        # Only the store knows the run's state now, so the next turn loads it.
         hot.state = None
         if not isinstance(error, StepwellError):
             log.error("turn failed", run_id=key[1], exc_info=error)
@@ -364,7 +364,7 @@ class Runs:
             self._idle.set()
 
     def _context(self, spec: RunSpec, hot: HotRun, signals: Sequence[Signal]) -> Context:
-        """Return the circumstances of a decision, with the workers that are free at this very moment."""
+        """Return the circumstances of a decision, with the workers that are free at this moment."""
         return Context(
             commit_id=self._runtime.new_id(),
             now_us=self._clock.now_us(),
@@ -374,7 +374,7 @@ class Runs:
         )
 
     def _drop_excess(self) -> None:
-        """Drop the least recently used runs that have no turn under way, down to the limit."""
+        """Drop the least recently used runs without a running turn, down to the limit."""
         excess = len(self._hot) - self._hot_max
         if excess > 0:
             idle = (key for key, hot in self._hot.items() if not hot.busy)
@@ -387,6 +387,6 @@ def _resolve(future: asyncio.Future[Reply], reply: Reply | Exception) -> None:
         return
     if isinstance(reply, Exception):
         future.set_exception(reply)
-        future.exception()  # Retrieved, so that asyncio logs no error that nobody awaits.
+        future.exception()  # Retrieved, so that asyncio doesn't log it as an unhandled error.
     else:
         future.set_result(reply)

@@ -1,8 +1,9 @@
 """Shares of limited queues: how many steps of a queue this replica may lease at once.
 
-A queue's `max_parallel` counts for each tenant by itself. The replicas that have workers of the queue
-divide it among them, by presence: so a lease needs no question to the store. While replicas come or go,
-and for the length of a lease after one was killed, their leases may exceed the limit.
+A queue's `max_parallel` counts for each tenant separately. The replicas that have workers of the
+queue divide it among themselves by presence, so a lease needs no question to the store. While
+replicas come or go, and for the length of a lease after one was killed, their leases may exceed the
+limit.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from stepwell.core.port import Presence, Want
 from stepwell.engine.names import LeaseKey, QueueKey
 
 ROUND_US = 10_000_000
-"""A replica keeps its part of an indivisible rest for this long."""
+"""The time for which a replica keeps its part of an indivisible rest."""
 
 
 class Asked(NamedTuple):
-    """The part of a want that is claimed now, and the position of that want in its list."""
+    """The part of a want that is claimed now, and the want's index in its list."""
 
     want: Want
     position: int
 
 
 class QueueShares:
-    """This replica's share of each limited queue, and the leases that use it up."""
+    """This replica's share of each limited queue, and the leases that use it."""
 
     def __init__(self, limits: Mapping[str, int], replica_id: str) -> None:
         self._limits = dict(limits)
@@ -48,7 +49,7 @@ class QueueShares:
     def divide(self, tenant_id: str, presences: Sequence[Presence], *, now_us: int) -> None:
         """Compute this replica's shares from the workers' presence.
 
-        An indivisible rest goes round by the store's time: otherwise a replica without a share would
+        An indivisible rest rotates by the store's time, or else a replica without a share would
         starve steps that only its workers take.
         """
         for queue, limit in self._limits.items():
@@ -60,7 +61,7 @@ class QueueShares:
             self._shares[tenant_id, queue] = share + (rank < rest)
 
     def room(self, tenant_id: str, queue: str) -> int:
-        """Return how many more may be leased; only for a queue that has a limit."""
+        """Return how many more steps may be leased; only for a limited queue."""
         share = self._shares.get((tenant_id, queue), self._limits[queue])
         return max(0, share - len(self._counted.get((tenant_id, queue), ())))
 
@@ -70,7 +71,7 @@ class QueueShares:
             self._counted.setdefault((tenant_id, queue), set()).add(lease)
 
     def discount(self, tenant_id: str, queue: str, lease: LeaseKey) -> bool:
-        """Stop counting a lease that is over; return whether it was counted."""
+        """Stop counting an ended lease; return whether it was counted."""
         leases = self._counted.get((tenant_id, queue))
         if leases is None or lease not in leases:
             return False
@@ -100,8 +101,8 @@ class QueueShares:
     def ask(self, wants: Sequence[Want]) -> list[Asked]:
         """Return wants that together stay within the room of every limited queue.
 
-        A limited queue is claimed by itself, in turns with the others, so that the credits reserved for
-        it don't hide steps that wait elsewhere.
+        A limited queue is claimed separately, in turns with the others, so that its reserved
+        credits don't hide steps that wait elsewhere.
         """
         if not self._limits:
             return [Asked(want, position) for position, want in enumerate(wants)]

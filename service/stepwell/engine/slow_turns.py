@@ -1,6 +1,6 @@
 """Turns that read from the store: of runs that aren't in memory, that wait for keys, or that replicas share.
 
-A turn that another replica's commit has overtaken reads what that changed, and decides again.
+A turn that another replica's commit has overtaken reads the changes, and decides again.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers
 
 CONFLICTS_MAX = 50
-"""Reloads of one turn before its signals fail; each means that another replica advanced the run, or that entries of a
-journal were written meanwhile."""
+"""The reloads of one turn before its signals fail. Each means that another replica advanced the
+run, or that journal entries were written meanwhile."""
 YIELD_TURNS = 2
 """Turns that a replica leaves to the others after its own commit on a shared run."""
 YIELD_SECONDS_MAX = 0.1
 
 
 class SlowTurns:
-    """Does turns that read; one at a time for each run."""
+    """Runs turns that read, one at a time for each run."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class SlowTurns:
         self._context = context
 
     async def turn(self, key: RunKey, hot: HotRun, batch: list[Posted], verdict: Verdict) -> None:
-        """Do a turn, and answer all of its signals; `verdict`: that of its first commit, if it had one."""
+        """Run a turn, and answer all its signals; `verdict` is that of its first commit, if it had one."""
         began = self._runtime.monotonic()
         lost = await self._decide_until_committed(key, hot, batch, verdict)
         if lost:
@@ -70,13 +70,13 @@ class SlowTurns:
     async def _decide_until_committed(
         self, key: RunKey, hot: HotRun, batch: list[Posted], verdict: Verdict
     ) -> list[Posted]:
-        """Decide a batch until a decision is committed; returns its outcomes whose leases are lost."""
+        """Decide a batch until a decision is committed; return its outcomes whose leases are lost."""
         is_current = verdict is not Verdict.COMMITTED
         if is_current:
             await self._catch_up(key, hot, verdict)
         for _ in range(CONFLICTS_MAX):
             if extend(batch, hot.inbox):
-                # The store was read before these came: it may lack what they refer to.
+                # The store was read before these signals came, and may lack what they refer to.
                 is_current = False
             signals = [one.signal for one in batch]
             if hot.state is None:
@@ -91,7 +91,7 @@ class SlowTurns:
                 continue
             transition = await self._decide(key, hot, hot.state, signals)
             if transition.commit is None:
-                # No commit will show whether another replica has advanced the run: read.
+                # No commit will show whether another replica has advanced the run, so it is read.
                 if is_current or not await hot.refresh(self._store, key, self._runtime):
                     return self._verdicts.resolve(key, batch, transition)
             elif await self._commit(key, hot, transition, transition.commit):
@@ -102,9 +102,9 @@ class SlowTurns:
     async def _decide(
         self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
     ) -> Transition:
-        """Decide on the signals, with what other runs know under the keys of this one's tasks.
+        """Decide on the signals, with what other runs have done under the keys of this run's tasks.
 
-        Where leases end whose journal entries have messages, these are read first.
+        If leases end whose journal entries have messages, these are read first.
         """
         spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
 
@@ -136,7 +136,7 @@ class SlowTurns:
     async def _commit(
         self, key: RunKey, hot: HotRun, transition: Transition, commit: Commit
     ) -> bool:
-        """Commit and act on it; False: another replica was first, and the state is up to date now."""
+        """Commit and act on the verdict; return False if another replica was first, with the state now up to date."""
         granted = self._workers.reserve(transition)
         hot.inherit(commit)
         hot.committing = True
@@ -154,7 +154,7 @@ class SlowTurns:
         return False
 
     async def _catch_up(self, key: RunKey, hot: HotRun, verdict: Verdict) -> None:
-        """Read what the store has in place of what the commit was decided on."""
+        """Read what the store has instead of the state that the commit was based on."""
         assert hot.state is not None
         before = hot.state.run.version
         await hot.catch_up(self._store, key, self._runtime, verdict)
@@ -164,8 +164,8 @@ class SlowTurns:
     async def _yield(self, hot: HotRun, began: float) -> None:
         """Leave a shared run to other replicas for a moment, so that the loser of a race goes first.
 
-        The winner is up to date and would win again while the others read what they missed. Signals that
-        come meanwhile are decided together.
+        The winner is up to date and would win again while the others read what they missed. Signals
+        that come meanwhile are decided together.
         """
         now = self._runtime.monotonic()
         if now >= hot.shared_until or hot.state is None or len(hot.state.open) < 2:

@@ -1,4 +1,4 @@
-"""Reads journals of steps: a page at a time for their workers, and entry by entry for what the loop must know."""
+"""Reads journals of steps: in pages for their workers, and entry by entry for the loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepwell.engine.names import RunKey
 
 _ENTRIES_PER_PAGE = 1_000
 _ENTRY_BYTES = 96
-"""The size of an entry in a message besides its texts and its value."""
+"""The size of an entry in a message without its texts and its value."""
 _NO_FAILURE = Failure()
 
 
@@ -33,7 +33,7 @@ class StepJournal(NamedTuple):
 
 
 def journal_in(state: RunState, execution: Execution) -> StepJournal | None:
-    """Return the journal of an execution's step; None: a RECONCILE step has none."""
+    """Return the journal of an execution's step, or None for a RECONCILE step."""
     if execution.kind is StepKind.RECONCILE:
         return None
     if execution.kind is not StepKind.TASK:
@@ -51,12 +51,13 @@ FIRST_PAGE = "0."
 async def read_page(
     store: Store, key: RunKey, step: StepJournal, cursor: str, now_us: int
 ) -> JournalPage:
-    """Return the part of a step's journal after a cursor: first what a fork goes on from, then its own.
+    """Return the part of a step's journal after a cursor: first the journals from which a fork
+    continues, then its own.
 
     `now_us` is an estimate of the store's time, for the rest of sleeps.
 
     Raises:
-        InvalidArgument: no page had this cursor.
+        InvalidArgument: the cursor is invalid.
     """
     parts = _parts(key, step)
     place, after = _opened(cursor, len(parts))
@@ -76,7 +77,7 @@ async def read_page(
 
 
 def _parts(key: RunKey, step: StepJournal) -> Sequence[JournalQuery]:
-    """Return the questions for the journals that a step's journal consists of."""
+    """Return the queries for the journals that a step's journal consists of."""
     own = Source(run_id=key[1], journal=step.name, generation=step.journal.generation, version=0)
     return [
         JournalQuery(
@@ -105,15 +106,15 @@ def _opened(cursor: str, parts: int) -> tuple[int, str]:
 
 
 async def _part(store: Store, query: JournalQuery) -> tuple[Page[StoredEntry], bool]:
-    """Return a page that fits a message, and whether there is more after it."""
+    """Return a page that fits into a message, and whether there is more after it."""
     page = await store.page(query)
     room = limits.JOURNAL_PAGE_BYTES_MAX
     for count, one in enumerate(page.items):
         room -= _other_bytes(one)
         if room < 0 and count:
-            # The cursor behind a shorter page is only known to the store.
+            # Only the store knows the cursor after a shorter page.
             return await store.page(replace(query, limit=count)), True
-    # A short page ends where the next entry would have found no room, or where there is none.
+    # A short page ends where the next entry didn't fit, or at the end.
     return page, bool(page.items) and await is_more(store, query, page.cursor)
 
 
@@ -124,7 +125,7 @@ async def is_more(store: Store, query: JournalQuery, cursor: str) -> bool:
 
 
 def _other_bytes(one: StoredEntry) -> int:
-    """Return the bytes of an entry without its value, as its step's worker is sent it, or a few more."""
+    """Return the bytes of an entry without its value, as sent to its step's worker, or slightly more."""
     entry = one.entry
     size = _ENTRY_BYTES + text_bytes(entry.key) + text_bytes(entry.name)
     if entry.failure != _NO_FAILURE:
@@ -133,7 +134,7 @@ def _other_bytes(one: StoredEntry) -> int:
 
 
 def _held(one: StoredEntry, now_us: int) -> HeldEntry:
-    """Return an entry for the step's worker: without messages, which are in the conversation."""
+    """Return an entry for the step's worker, without messages, which are in the conversation."""
     entry = one.entry
     if entry.messages or entry.failure != _NO_FAILURE:
         failure = cut_failure(entry.failure, limits.ENTRY_FAILURE_BYTES_MAX)
@@ -142,12 +143,12 @@ def _held(one: StoredEntry, now_us: int) -> HeldEntry:
 
 
 def remaining_ms(until_us: int, now_us: int) -> int:
-    """Return the rest of a sleep, rounded up; 0: it is over, or there is none."""
+    """Return the rest of a sleep, rounded up; 0 if it is over, or there is none."""
     return max(0, -((now_us - until_us) // 1_000)) if until_us else 0
 
 
 def page_bytes(page: JournalPage | None) -> int:
-    """Return the bytes that a page takes in a message, or a few more."""
+    """Return the bytes that a page takes in a message, or slightly more."""
     if page is None:
         return 0
     size = _ENTRY_BYTES
@@ -162,7 +163,8 @@ def page_bytes(page: JournalPage | None) -> int:
     return size
 
 
-# --- what the loop must know ---------------------------------------------------------------------------
+# --- entries for the loop
+# ---------------------------------------------------------------------------
 
 
 async def entries_of(
@@ -188,7 +190,7 @@ async def entries_of(
 async def begun_of(
     store: Store, key: RunKey, step: StepJournal, call: str
 ) -> tuple[JournalWrite, ...]:
-    """Return the BEGINs of a call of which nobody knows what became."""
+    """Return the BEGINs of a call with an unknown outcome."""
     entries = (await entries_of(store, key, step, (call,)))[call]
     marks = {(one.entry.mark, one.entry.number) for one in entries}
     if (JournalMark.END, 0) in marks:

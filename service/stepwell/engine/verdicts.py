@@ -1,4 +1,4 @@
-"""Acts on the verdicts of commits: the state, the workers and whoever sent the signals follow the store."""
+"""Acts on the verdicts on commits: updates the state and the workers, and answers the signals."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Posting(NamedTuple):
 
 
 class CommitObserver(Protocol):
-    """Is told what becomes of this replica's commits. Its methods don't wait and raise nothing."""
+    """Observes this replica's commits. Its methods don't wait and must not raise."""
 
     def committed(self, commit: Commit) -> None:
-        """Take note of a commit that the store has acknowledged."""
+        """Note a commit that the store has acknowledged."""
         ...
 
     def uncertain(self, tenant_id: str, run_id: str) -> None:
-        """Take note that a run isn't what its last commit here made of it, or may not be."""
+        """Note that this replica no longer knows a run's state for certain."""
         ...
 
 
@@ -80,7 +80,7 @@ class Verdicts:
         granted: Sequence[str],
         result: CommitResult,
     ) -> bool:
-        """Act on the store's verdict; False: another replica was first, and the state is behind."""
+        """Act on the store's verdict; return False if another replica was first, and the state is behind."""
         state = hot.state
         assert state is not None
         self._clock.observe(result.now_us)
@@ -103,7 +103,7 @@ class Verdicts:
         return True
 
     def uncertain(self, key: RunKey) -> None:
-        """Say that a run may not be what its last commit here made of it."""
+        """Report that this replica no longer knows the run's state."""
         if self.observer is not None:
             self.observer.uncertain(*key)
 
@@ -120,7 +120,7 @@ class Verdicts:
             self._end_lease(key, undelivered)
 
     def _end_lease(self, key: RunKey, undelivered: Undelivered) -> None:
-        """End a lease whose worker never received it: left to expire, it would spend an attempt."""
+        """End a lease whose worker never received it; if it expired, it would spend an attempt."""
         assignment, end = undelivered
         delivery = Delivery(
             execution_id=assignment.execution.execution_id, token=assignment.token, result=end
@@ -128,7 +128,7 @@ class Verdicts:
         self._posting.post_until_accepted(key, delivery)
 
     def resolve(self, key: RunKey, batch: Sequence[Posted], transition: Transition) -> list[Posted]:
-        """Resolve the replies of a batch; return those with an outcome whose lease is lost."""
+        """Resolve the replies of a batch; return the outcomes whose leases are lost."""
         lost: list[Posted] = []
         for one, reply in zip(batch, transition.replies, strict=True):
             if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
@@ -141,7 +141,7 @@ class Verdicts:
         return lost
 
     async def answer_lost(self, key: RunKey, lost: Sequence[Posted]) -> None:
-        """Answer outcomes whose leases are lost; count them, because they leave no event."""
+        """Answer outcomes whose leases are lost, and count them, because they leave no event."""
         answers = await receipts.answers(self._store, key, lost)
         self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
         for one, answer in zip(lost, answers, strict=True):

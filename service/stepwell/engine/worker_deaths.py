@@ -1,9 +1,9 @@
-"""Deaths of workers: which of the steps that a worker held may have ended it, and which have no part in it.
+"""Deaths of workers: which of a worker's steps may have killed it, and which have not.
 
-A lost lease alone doesn't tell whether its worker lives. So who is connected is looked up once for all the
-leases that expired together, and for a worker that isn't what else it held. Before a step is condemned, who is
-connected is looked up again and again for a while, by this replica's own time: a replica that has just started, or
-whose store has just lost who is connected, learns of all workers meanwhile.
+A lost lease alone doesn't tell whether its worker is alive. Presence is therefore read once for all
+leases that expired together, and for an absent worker also its other leases. Before a step is
+condemned, presence is read repeatedly for a while, by this replica's own time, so that a replica
+that has just started, or whose store has just lost its presence rows, learns of all workers.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from stepwell.engine.runs import Runs
 from stepwell.engine.workers import Workers
 
 REMEMBERED_MAX = 1_000
-"""Dead instances whose suspects are remembered: their leases may end one after another. Also the leases whose
-workers are waited for."""
+"""The number of dead instances whose suspects are remembered, because their leases may end one
+after another. Also the number of leases whose workers are waited for."""
 
 
 LOOKS_MAX = 10 * INTERVALS
-"""Looks at who is connected, for one lease: by then one of the replicas that waited has claimed it again."""
+"""The most reads of presence for one lease: by then one of the waiting replicas has claimed it again."""
 
 
 class Found(NamedTuple):
     """The result of waiting for a worker: the instances that were connected meanwhile."""
 
     connected: frozenset[str] | None
-    """The names of all instances that were connected at any look. None: it couldn't be told at one of them."""
+    """The names of all instances that any read found connected. None: a read gave no answer."""
     at: float
-    """The monotonic time of the last look."""
+    """The monotonic time of the last read."""
 
 
 class Deaths:
@@ -50,12 +50,12 @@ class Deaths:
     def __init__(
         self, store: Store, runs: Runs, workers: Workers, runtime: Runtime, *, presence_ms: int
     ) -> None:
-        """`presence_ms`: the interval at which replicas report who is connected to them."""
+        """`presence_ms` is the interval at which replicas report their connected workers."""
         self._interval_s = presence_ms / 1_000
         self._waits: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
-        """Maps the token of a lease that ran out to the wait for its worker."""
+        """The waits for the workers of expired leases, by the lease's token."""
         self._finds: dict[str, Found] = {}
-        """Maps such a token to what is known once its worker was waited for long enough."""
+        """The results of such waits that lasted long enough, by the lease's token."""
         self._store = store
         self._runs = runs
         self._workers = workers
@@ -67,11 +67,11 @@ class Deaths:
     async def connected(self, tenant_id: str) -> frozenset[str] | None:
         """Return the names of a tenant's worker instances that are connected, here or elsewhere.
 
-        None: it can't be told. The store has no presence even of those that are connected here, so its clock
-        has jumped, or it took no writes for a while.
+        None if that is unknown: the store lacks even the workers that are connected here, so its
+        clock has jumped, or it accepted no writes for a while.
 
         Raises:
-            StoreUnavailable: it can't be told.
+            StoreUnavailable: that is unknown.
         """
         here = {
             one.port.presence.worker_id: one.port.presence.instance_id
@@ -88,13 +88,13 @@ class Deaths:
     async def judged(
         self, key: RunKey, ended: Sequence[EndedLease], connected: frozenset[str] | None
     ) -> list[LeaseExpired]:
-        """Return the signals that end these leases of a run, with what is to be known of their workers.
+        """Return the signals that end these leases of a run, with what is known of their workers.
 
-        Where it can't be told who is connected, no worker is taken for dead, and nor is one that was connected
-        while it was waited for.
+        If presence is unknown, no worker counts as dead; nor does a worker that was connected
+        during the wait.
 
         Raises:
-            StoreUnavailable: it can't be told; the leases are over all the same.
+            StoreUnavailable: presence is unknown; the leases have ended nevertheless.
         """
         signals: list[LeaseExpired] = []
         for signal, worker_id, instance_id in ended:
@@ -113,7 +113,7 @@ class Deaths:
         return signals
 
     def wait_for(self, tenant_id: str, token: str) -> None:
-        """Begin to wait for the worker of a lease that ran out, unless it is waited for already."""
+        """Begin to wait for the worker of an expired lease, unless that has begun already."""
         wait = self._waits.get(token)
         if wait is not None and (not wait.done() or self._found(token) is not None):
             return
@@ -126,7 +126,7 @@ class Deaths:
             self._finds.pop(oldest, None)
 
     def _found(self, token: str) -> Found | None:
-        """Return what came of waiting for a lease's worker. None: that isn't over, or was long ago."""
+        """Return the result of waiting for a lease's worker, or None if the wait isn't over, or was long ago."""
         found = self._finds.get(token)
         if found is None:
             return None
@@ -134,7 +134,7 @@ class Deaths:
         return found if recent else None
 
     async def _watch_presence(self, tenant_id: str, token: str) -> None:
-        """Look who is connected, until another replica has surely judged the lease, if this one doesn't."""
+        """Read presence until another replica has surely judged the lease, if this one doesn't."""
         connected = frozenset[str]()
         for look in range(1, LOOKS_MAX + 1):
             await self._runtime.sleep(self._interval_s)
@@ -152,9 +152,10 @@ class Deaths:
     async def _suspects_of(
         self, tenant_id: str, worker_id: str, instance_id: str, connected: frozenset[str]
     ) -> frozenset[LeaseKey]:
-        """Return the steps that a dead instance held and that have lost another worker before.
+        """Return the steps that a dead instance held and that had lost another worker before.
 
-        They are looked up once, while all its leases are there: each end removes one.
+        They are looked up once, while all its leases still exist, because the end of each removes
+        one.
         """
         key = (tenant_id, name_of(worker_id, instance_id))
         task = self._suspects.get(key)

@@ -21,9 +21,9 @@ from stepwell.engine.shares import QueueShares
 
 _NO_GRANTS = Grants()
 _TOKENS_READY = 64
-"""A decision gets up to this many tokens without a count of the free credits."""
+"""The number of tokens for which a decision needs no count of the free credits."""
 LAPSED_MAX = 1_000
-"""Instances whose lapses are remembered."""
+"""The number of instances whose lapses are remembered."""
 REST_SECONDS_MAX = 60.0
 _OUTCOMES = frozenset(
     {
@@ -68,26 +68,26 @@ class WorkerConnection:
         self.credits = 0
         """The number of steps that it may be assigned now."""
         self.leases: dict[LeaseKey, str] = {}
-        """Tokens of the leases that it was assigned here."""
+        """The tokens of the leases that were assigned to it here."""
         self.kept_for: LeaseKey | None = None
-        """The suspect step that it is kept for: it is given nothing else."""
+        """The suspect step that it is kept for; it gets no other step."""
         self.lapses = 0
-        """Number of times in a row that it let leases run out; its first outcome ends that."""
+        """The number of times in a row that it let leases expire; its first outcome resets that."""
         self.rests = False
-        """It let leases run out a moment ago, and is given none for a while."""
+        """True if it just let leases expire, so that it gets none for a while."""
         self.drains = False
-        """Its credits are revoked for good."""
+        """True if its credits are revoked for good."""
         self.closed = False
 
     @property
     def is_free(self) -> bool:
-        """It may be assigned a step now."""
+        """True if it may be assigned a step now."""
         may = not (self.closed or self.drains or self.rests)
         return may and self.credits > 0 and self.kept_for is None
 
     @property
     def presence(self) -> Presence:
-        """Its presence as it is now."""
+        """Its current presence."""
         return replace(
             self.port.presence,
             credits=self.credits,
@@ -125,17 +125,17 @@ class Workers:
         self._demand = demand
         self._shares = shares
         self._connections: dict[tuple[str, str], WorkerConnection] = {}
-        """The connected workers by tenant and id: ids of workers are unique within a tenant only."""
+        """The connected workers by tenant and id; ids are unique within a tenant only."""
         self._free: dict[QueueKey, dict[WorkerConnection, FreeWorker]] = {}
         """Workers with credits by queue, in the order of their turns."""
         self._tokens: deque[str] = deque()
-        """Tokens of no lease yet. A decision may use them; then they are removed."""
+        """Unused tokens. A token that a decision uses is removed."""
         self._granted: dict[str, WorkerConnection] = {}
-        """Grants whose commit is not known yet, by token."""
+        """Grants whose commit is not decided yet, by token."""
         self._limited: dict[str, tuple[str, str, LeaseKey]] = {}
-        """Grants in limited queues whose commit is not known yet, by token."""
+        """Grants in limited queues whose commit is not decided yet, by token."""
         self._lapsed: dict[tuple[str, str, str], int] = {}
-        """Lapses of instances, by name: a reconnect doesn't end them."""
+        """Lapses of instances, by name, which a reconnect doesn't reset."""
         self._stopping = False
 
     # --- connections --------------------------------------------------------------------------------
@@ -152,14 +152,14 @@ class Workers:
         self._update_free(connection)
 
     def remove(self, connection: WorkerConnection) -> None:
-        """Grant a worker no more leases; it keeps those that it has until they end."""
+        """Grant a worker no more leases; it keeps its leases until they end."""
         connection.closed = True
         if self.find(connection.tenant_id, connection.worker_id) is connection:
             del self._connections[connection.tenant_id, connection.worker_id]
         self._update_free(connection)
 
     def find(self, tenant_id: str, worker_id: str) -> WorkerConnection | None:
-        """Return the connection of a tenant's worker; None: it isn't connected here."""
+        """Return the connection of a tenant's worker, or None if it isn't connected here."""
         return self._connections.get((tenant_id, worker_id))
 
     def credit(self, connection: WorkerConnection, count: int) -> None:
@@ -169,14 +169,14 @@ class Workers:
         self._demand.worker_is_free()
 
     def revoke_credits(self, connection: WorkerConnection) -> None:
-        """Grant a worker that drains no more leases."""
+        """Grant a draining worker no more leases."""
         connection.drains = True
         self._update_free(connection)
 
     def lapsed(self, name: tuple[str, str, str]) -> None:
-        """Note that a worker instance let leases run out.
+        """Note that a worker instance let leases expire.
 
-        For a while, longer each time, it is given nothing; then it comes after all other workers.
+        For a while, longer each time, it gets no steps; then it comes after all other workers.
         """
         connection = self.find(*name[:2])
         if connection is None or connection.name != name or connection.rests:
@@ -201,12 +201,12 @@ class Workers:
             self._demand.wake()
 
     def keep(self, connection: WorkerConnection, step: LeaseKey) -> None:
-        """Give a worker nothing but this suspect step."""
+        """Give a worker no step other than this suspect one."""
         connection.kept_for = step
         self._update_free(connection)
 
     def let_go(self, connection: WorkerConnection) -> None:
-        """Give a worker steps again that was kept for one."""
+        """Give a worker steps again that was kept for a suspect one."""
         connection.kept_for = None
         self._update_free(connection)
         self._demand.wake()
@@ -216,7 +216,7 @@ class Workers:
         return connection in self._granted.values()
 
     def stop(self) -> None:
-        """Grant nothing any more."""
+        """Stop granting."""
         self._stopping = True
 
     def _update_free(self, connection: WorkerConnection, *, had_its_turn: bool = False) -> None:
@@ -235,7 +235,7 @@ class Workers:
     def grants(self, spec: RunSpec, kept: int) -> Grants:
         """Return the leases that a decision on a run of this spec may grant now.
 
-        `kept`: the number of them that it may grant even if other steps have waited for longer.
+        `kept` is the number of leases that it may grant even if other steps have waited for longer.
         """
         queue = (spec.tenant_id, spec.queue)
         free = self._free.get(queue)
@@ -272,7 +272,7 @@ class Workers:
         leases = transition.commit.leases if transition.commit is not None else ()
         for lease in leases:
             if not self._tokens or lease.token != self._tokens[0]:
-                continue  # Granted by a claim: reserved already.
+                continue  # Granted by a claim, and so reserved already.
             self._tokens.popleft()
             connection = self.find(spec.tenant_id, lease.worker_id)
             assert connection is not None, "a decision grants leases to connected workers only"
@@ -301,8 +301,8 @@ class Workers:
     ) -> GrantLease:
         """Reserve a worker's credit for a claimed step; return the signal that leases it.
 
-        `alone`: the worker holds nothing else, and is kept for this step. `connected`: the instances that are
-        connected, where the step is suspect.
+        `alone` says that the worker holds nothing else and is kept for this step. `connected` has
+        the connected instances if the step is suspect.
         """
         token = self._runtime.new_token()
         self._take_credit(connection, token)
@@ -343,13 +343,13 @@ class Workers:
                 self._shares.discount(*limited)
 
     def committed_grant(self, token: str) -> WorkerConnection | None:
-        """Make a grant final; return its worker, or None if it is connected elsewhere or was here."""
+        """Make a grant final; return its worker, or None if that isn't connected here."""
         self._limited.pop(token, None)
         connection = self._granted.pop(token, None)
         return None if connection is None or connection.closed else connection
 
     def apply(self, key: RunKey, commit: Commit) -> None:
-        """Drop the leases that a commit ended; have a claim made when what it wrote comes due."""
+        """Drop the leases that a commit ended; claim again when something that it wrote is due."""
         due_ms = self._due_ms(key, commit)
         if due_ms >= 0:
             self._demand.due_in(due_ms)
@@ -363,9 +363,10 @@ class Workers:
                     self._demand.wake()
 
     def _due_ms(self, key: RunKey, commit: Commit) -> int:
-        """Return the milliseconds until the first thing comes due that a commit wrote; -1: nothing will.
+        """Return the milliseconds until the first item that a commit wrote is due; -1: none.
 
-        A step that can be leased at once, and for which no worker is free here, is claimed when one becomes free.
+        A step that can be leased at once, but for which no worker is free here, is claimed when one
+        becomes free.
         """
         due = [min(one.lease_ms, one.limit_ms or one.lease_ms) for one in commit.leases]
         if commit.timers:
@@ -388,7 +389,7 @@ class Workers:
                 self._end_rest(connection)
 
     def uncommitted(self, tenant_id: str) -> frozenset[LeaseKey]:
-        """Return the leases granted in a tenant's limited queues whose commit is not known yet."""
+        """Return the leases granted in a tenant's limited queues whose commit is not decided yet."""
         return frozenset(lease for whose, _, lease in self._limited.values() if whose == tenant_id)
 
 
