@@ -1,7 +1,9 @@
-"""Admission of a call: metadata's size, the credential, its scope, the request's limits, a place.
+"""Admission of a call: size of metadata, credential, scope, limits of the request, a place. gRPC's
+gate and the console's port both call these functions, so that a caller gets the same answer from
+either.
 
-gRPC's gate and the console's port both call these functions, so that a caller gets the same answer by either.
-They need the method's name, the metadata and the request's bytes, and know nothing of a transport.
+They need the method's name, the metadata and the request's bytes, and are independent of the
+transport.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from stepwell.wire.undecodable import read_rest
 from stepwell.wire.validate import check
 
 _METADATA_OVERHEAD_BYTES = 32
-"""The bytes that HTTP/2 counts for each entry besides its key and value."""
+"""The bytes that HTTP/2 counts for each entry in addition to its key and value."""
 _REPORTS = frozenset(
     {
         "/stepwell.v1.Worker/ReportOutcomes",
@@ -38,20 +40,20 @@ _REPORTS = frozenset(
         "/stepwell.v1.Worker/ReadJournal",
     }
 )
-"""Reports of work that is done or under way, and what it reads: taken while draining, and always admitted."""
+"""Reports of finished or running work, and its reads: always admitted, also while draining."""
 _WAITS = frozenset({"/stepwell.v1.Orchestrator/WaitRun"})
-"""Methods of one answer that count as streams, because they may take minutes."""
+"""Methods with one answer that count as streams, because they may take minutes."""
 _UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")
-"""First parts of the names of requests that are not ours, or that are checked item by item."""
+"""Prefixes of the names of requests that are not ours, or whose items are checked singly."""
 
 
 class GateLimits(NamedTuple):
-    """The limits of what passes the gate."""
+    """The limits of the gate."""
 
     stall_ms: int = 60_000
-    """For how long a write may be blocked."""
+    """The longest that a write may be blocked."""
     receive_bytes_max: int = limits.RECEIVE_BYTES_MAX
-    """The size of a request."""
+    """The largest request."""
     calls_max: int = 2_000
     """Short calls at once."""
     streams_max: int = 4_000
@@ -59,7 +61,7 @@ class GateLimits(NamedTuple):
 
 
 class Room:
-    """Places for calls: `with room:` takes one and gives it back; TooManyCalls where none is free."""
+    """Places for calls: `with room:` takes one and returns it, or raises TooManyCalls."""
 
     def __init__(self, places: int, kind: str) -> None:
         self.places = places
@@ -78,7 +80,7 @@ class Room:
 
 
 class Admission:
-    """Admits calls by one set of limits, whichever port they come by."""
+    """Admits calls by one set of limits, whichever port they use."""
 
     def __init__(self, metrics: RpcMetrics, gate_limits: GateLimits) -> None:
         self._metrics = metrics
@@ -90,7 +92,9 @@ class Admission:
     def admit(
         self, method: str, metadata: Iterable[tuple[str, str | bytes]], who: Authenticator
     ) -> None:
-        """Set the caller, or raise and count the refusal. Call it in the task of the call's handler, or before it starts."""
+        """Set the caller, or raise and count the refusal. Call it in the task of the call's
+        handler, or before that starts.
+        """
         try:
             self._admit(method, metadata, who)
         except StepwellError as error:
@@ -124,13 +128,13 @@ class Admission:
         set_caller(principal)
 
     def room(self, method: str, *, stream: bool = False) -> AbstractContextManager[None]:
-        """Return where the calls of a method take their places; reports and health need none."""
+        """Return the places for the calls of a method; reports and health need none."""
         if method in _REPORTS or scopes.SCOPES.get(method) == scopes.NONE:
             return nullcontext()
         return self._streams if stream or method in _WAITS else self._calls
 
     def reader(self, parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        """Return a function that makes a checked request of its bytes; `parse` is its class's FromString."""
+        """Return a function that parses and checks a request's bytes; `parse` is its class's FromString."""
         bytes_max = self._receive_bytes_max
 
         def read(raw: bytes) -> Any:
@@ -148,12 +152,12 @@ class Admission:
 
 
 def too_large(size: str, bytes_max: int) -> ResourceExhausted:
-    """Return the error of a request that is larger than it may be."""
+    """Return the error for a request that is too large."""
     return ResourceExhausted(
         f"the message has {size}; limit: {bytes_max:,}", reason="MESSAGE_TOO_LARGE"
     )
 
 
 def draining() -> StoreUnavailable:
-    """Return the error of a replica that is going down: nothing was done, try another."""
+    """Return the error of a replica that is shutting down: nothing was done, try another one."""
     return StoreUnavailable("this replica is going down; call again", reason="DRAINING")

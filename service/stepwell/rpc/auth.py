@@ -1,7 +1,7 @@
 """Authenticates callers by tokens, which are kept as hashes only.
 
-At the first start a token is made and put into a file that only the server's own user can read, so
-that the service is closed and its clients on the same machine still need no effort.
+The first start writes a token into a file that only the server's user can read, so that the service
+is protected and clients on the same machine need no configuration.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Credential(NamedTuple):
-    """A token's hash, and the caller that it proves."""
+    """A token's hash, and the caller that the token proves."""
 
     digest: bytes
     principal: Principal
@@ -44,7 +44,7 @@ class Credential(NamedTuple):
 
 
 class TokenAuthenticator:
-    """The `Authenticator` port over a few tokens."""
+    """The `Authenticator` port over a fixed set of tokens."""
 
     def __init__(self, credentials: Iterable[Credential], runtime: Runtime) -> None:
         self._credentials = tuple(credentials)
@@ -54,7 +54,7 @@ class TokenAuthenticator:
         """Return the caller. All hashes are compared, each in constant time.
 
         Raises:
-            Unauthenticated: no token, or not a valid one; expired ones are no different.
+            Unauthenticated: the token is missing, invalid or expired.
         """
         return self.credential(bearer_token(metadata)).principal
 
@@ -62,7 +62,7 @@ class TokenAuthenticator:
         """Return the credential of a token.
 
         Raises:
-            Unauthenticated: there is none, or it has expired.
+            Unauthenticated: the token is invalid or expired.
         """
         digest = digest_of(token)
         matching: Credential | None = None
@@ -80,10 +80,10 @@ class TokenAuthenticator:
 
 
 def bearer_token(metadata: Mapping[str, str]) -> str:
-    """Return the token that came with a call.
+    """Return the token of a call.
 
     Raises:
-        Unauthenticated: none did.
+        Unauthenticated: the call has none.
     """
     scheme, _, token = metadata.get(METADATA_KEY, "").partition(" ")
     if scheme.lower() != _SCHEME or not token:
@@ -95,7 +95,8 @@ def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthent
     """Return the authenticator that the settings describe; mints the token file if need be.
 
     Raises:
-        SettingsRefused: a file is open to others, a scope is unknown, or nobody could call.
+        SettingsRefused: a file is readable by others, a scope is unknown, or there would be no
+            callers.
     """
     credentials = [_credential_of(one) for one in settings.tokens]
     if settings.mint:
@@ -108,10 +109,10 @@ def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthent
 
 
 def mint(path: Path, runtime: Runtime) -> str:
-    """Return the token in the file; at the first start it is made, with all of it or nothing.
+    """Return the token in the file, which the first start creates atomically.
 
     Raises:
-        SettingsRefused: the file or its folder is another's, or others can reach it.
+        SettingsRefused: the file or its folder belongs to another user, or others can access it.
     """
     _make_folder(path.parent)
     if not path.is_symlink() and not path.exists():
@@ -123,7 +124,7 @@ def mint(path: Path, runtime: Runtime) -> str:
             os.write(file, f"stw_{runtime.new_token()}{runtime.new_token()}\n".encode())
             os.fsync(file)
             with suppress(FileExistsError):
-                # Of two servers that start at once one links first; both then read the same token.
+                # If two servers start at once, one links first, and both then read the same token.
                 os.link(draft, path)
                 log.info("minted a token", file=str(path))
         finally:
@@ -133,10 +134,10 @@ def mint(path: Path, runtime: Runtime) -> str:
 
 
 def read_token(path: Path) -> str:
-    """Return the token in a file that is closed to others.
+    """Return the token in a file that others can't access.
 
     Raises:
-        SettingsRefused: it isn't, isn't there, or holds no token.
+        SettingsRefused: others can access the file, or it is missing or holds no token.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -170,7 +171,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _refuse_open(path: Path, status: os.stat_result, mode: str, *, is_kind: bool) -> None:
-    """Raise if it is of the wrong kind, another user's, or if others can reach it."""
+    """Raise if the file is of the wrong kind, another user's, or accessible to others."""
     if not is_kind:
         raise SettingsRefused(f"{path} is not what it should be; move it away")
     if status.st_uid != os.geteuid():
@@ -204,5 +205,5 @@ def _credential_of(one: StaticToken) -> Credential:
 
 
 def digest_of(token: str) -> bytes:
-    """Return the hash by which a token is kept."""
+    """Return a token's hash."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,4 +1,4 @@
-"""The caller of the RPC that is being served."""
+"""The caller of the current RPC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _caller: ContextVar[Principal] = ContextVar("caller")
 
 
 def set_caller(principal: Principal) -> None:
-    """Set the caller; the gate does, before anything else runs in the RPC's task."""
+    """Set the caller; called by the gate before anything else in the RPC's task."""
     _caller.set(principal)
 
 
@@ -20,5 +20,5 @@ def caller() -> Principal:
 
 
 def tenant() -> str:
-    """Return the caller's tenant: the only place that a tenant comes from."""
+    """Return the caller's tenant, which comes only from here."""
     return _caller.get().tenant_id

@@ -1,9 +1,9 @@
 """The gate that every RPC passes: admission, the request's limits, a place, and an answer to every error.
 
-It is the one place that turns errors into statuses. Requests are read here rather than by gRPC, so that one
-that is too large or no message at all gets the same kind of answer as any other bad request, and nothing of
-it is parsed before the caller is known. What it wraps is called with the request's bytes and a context: gRPC
-does so, and the console's port.
+It is the only place that turns errors into statuses. Requests are parsed here instead of by gRPC,
+so that one that is too large or malformed gets the same kind of answer as any other bad request,
+and nothing is parsed before the caller is known. gRPC and the console's port call the wrapped
+methods with the request's bytes and a context.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from stepwell.rpc.writing import StreamWriter
 log = get_logger(__name__)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-# In quotes, as what is generic in the stubs isn't at run time.
+# In quotes, because what is generic in the stubs isn't at run time.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _Unary: TypeAlias = "Callable[[Any, Context], Awaitable[Any]]"
 _Streaming: TypeAlias = "Callable[[Any, Context], AsyncGenerator[Any] | Awaitable[None]]"
-"""A method that yields its messages, or writes them itself as health's Watch does."""
+"""A method that yields its messages, or writes them itself like health's Watch."""
 _Serializer: TypeAlias = "Callable[[Any], bytes]"
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
 
 class Gate(grpc.aio.ServerInterceptor):
-    """Interceptor of all services of a server."""
+    """The interceptor of all services of a server."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Gate(grpc.aio.ServerInterceptor):
         """Return the method behind the gate, or one that ends the call with an error."""
         method = handler_call_details.method
         try:
-            # gRPC's stubs call the metadata's values text, and some are bytes.
+            # gRPC's stubs type the metadata's values as text, but some are bytes.
             metadata: Any = handler_call_details.invocation_metadata or ()
             self.admission.admit(method, metadata, self._authenticator)
         except StepwellError as error:
@@ -75,7 +75,7 @@ class Gate(grpc.aio.ServerInterceptor):
     # --- handlers ---------------------------------------------------------------------------------
 
     def behind(self, method: str, handler: Handler) -> Handler:
-        """Return the method behind the gate: it takes the bytes of requests, of a caller who is set."""
+        """Return the method behind the gate, which takes the bytes of requests, with the caller set."""
         read = self.admission.reader(cast("Callable[[bytes], Any]", handler.request_deserializer))
         serializer = handler.response_serializer
         if handler.stream_stream is not None:
@@ -114,11 +114,13 @@ class Gate(grpc.aio.ServerInterceptor):
                 except Exception as error:  # noqa: BLE001 - it is logged unless it is expected
                     refusal = self._answer_to(method, error, context)
                 code = refusal.code
-                # The call keeps the exception that ends it, which keeps this frame: it must not keep the
-                # call and its request, or they would live until the garbage collector comes.
+                # The call keeps the exception that ends it, which keeps this frame. The frame must
+                # not keep the call and its request, or they would live until the garbage collector
+                # runs.
                 aborting = context.abort(*refusal)
                 del raw, context
-                # A caller that has gone can't be answered; grpc.aio would log a traceback for each.
+                # A caller that has gone can't be answered, and grpc.aio would log a traceback for
+                # each.
                 with suppress(grpc.aio.InternalError):
                     await aborting
             finally:
@@ -151,8 +153,8 @@ class Gate(grpc.aio.ServerInterceptor):
                     refusal = self._answer_to(method, error, context)
                 code = refusal.code
                 aborting = context.abort(*refusal)
-                del raw, context  # As above.
-                # The status waits behind unread messages, too; no task of ours waits with it.
+                del raw, context  # For the same reason.
+                # The status is queued behind unread messages, but no task of ours waits with it.
                 with suppress(TimeoutError, grpc.aio.InternalError):
                     async with asyncio.timeout(self._limits.stall_ms / 1_000):
                         await aborting
@@ -165,7 +167,8 @@ class Gate(grpc.aio.ServerInterceptor):
         """Return the answer that the call ends with.
 
         Raises:
-            asyncio.CancelledError: the caller has gone. gRPC ends such calls like this, and logs any other error.
+            asyncio.CancelledError: the caller has gone. gRPC ends such calls like this, and logs
+                any other error.
         """
         if isinstance(error, grpc.aio.AbortError):
             raise error
@@ -174,7 +177,7 @@ class Gate(grpc.aio.ServerInterceptor):
             if answer.code is not grpc.StatusCode.INTERNAL:
                 return answer
         elif isinstance(error, grpc.aio.InternalError) or context.done() or context.cancelled():
-            # The first is raised by a write on a call that is over, before the context knows of its end.
+            # The first is raised by a write on an ended call, before the context knows of its end.
             raise asyncio.CancelledError
         error_id = self._runtime.new_id()
         log.error("unexpected error", method=method, error_id=error_id, exc_info=error)
@@ -182,7 +185,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
 
 def _unless_bytes(serializer: _Serializer) -> _Serializer:
-    """Return a serializer that leaves a message as it is that was serialized before."""
+    """Return a serializer that leaves already serialized messages unchanged."""
 
     def serialized(message: Any) -> bytes:
         return message if isinstance(message, bytes) else serializer(message)
@@ -196,7 +199,7 @@ async def _each(raw: AsyncIterator[bytes], read: Callable[[bytes], Any]) -> Asyn
 
 
 def _refuse(answer: status.Answer) -> Handler:
-    """Return a method of any kind that reads nothing and ends the call."""
+    """Return a method, of any kind, that reads nothing and ends the call."""
 
     async def end(_requests: Any, context: Context) -> None:
         await context.abort(*answer)

@@ -1,7 +1,8 @@
-"""Health, per service: ready means that the store takes commits.
+"""Health, per service: ready means that the store accepts commits.
 
-A small write proves that it does: the presence of this replica, under a tenant that nobody can have. Under the
-name `liveness` the answer is SERVING for as long as the process answers at all: a restart mends no store.
+A small write proves it: this replica's presence, under a tenant that nobody can have. The name
+`liveness` is SERVING as long as the process answers at all, because a restart doesn't repair a
+store.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 LIVENESS = "liveness"
-"""The name that is asked for the process apart from its store."""
+"""The name for the process without its store."""
 
 _MESSAGES: Any = health_pb2
-"""The library's messages: its type hints lack those of `List`."""
+"""The library's messages, whose type hints lack those of `List`."""
 
 
 class _Servicer(health.aio.HealthServicer):
-    """The library's servicer, and `List`, which it lacks."""
+    """The library's servicer, with `List`, which it lacks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.statuses: dict[str, Any] = {}
 
     async def set(self, service: str, status: Any) -> None:
-        """Set the status of a name, and notify those who watch it."""
+        """Set the status of a name, and notify its watchers."""
         self.statuses[service] = _MESSAGES.HealthCheckResponse(status=status)
         await super().set(service, status)
 
@@ -68,22 +69,22 @@ class Health:
         self._names = ("", *services)
 
     async def check(self) -> None:
-        """Check once whether the store takes writes, and set the answer."""
+        """Check once whether the store accepts writes, and set the answer."""
         await self._set(await self._trouble())
 
     async def watch(self) -> None:
-        """Check again and again."""
+        """Check repeatedly."""
         while True:
             await self._runtime.sleep(self._interval_ms / 1_000)
             await self.check()
 
     async def leave(self) -> None:
-        """Answer that nothing is served any more, whatever the store can; the process still lives."""
+        """Answer that nothing is served any more, whatever the store's state; the process still lives."""
         self._leaving = True
         await self._answer(serving=False)
 
     async def _trouble(self) -> str:
-        """Return why the store takes no writes; empty: it does."""
+        """Return why the store accepts no writes, or ""."""
         try:
             async with asyncio.timeout(self._interval_ms / 1_000):
                 await self._store.put_presence([self._presence], ttl_ms=3 * self._interval_ms)
@@ -107,6 +108,6 @@ class Health:
 
     async def _answer(self, *, serving: bool) -> None:
         for name in self._names:
-            # A check may be half-way through the names when the server begins to leave.
+            # A check may be half-way through the names when the server begins to shut down.
             now = serving and not self._leaving
             await self.servicer.set(name, _SERVING if now else _NOT_SERVING)

@@ -1,4 +1,4 @@
-"""Binds a server's addresses: loopback or a Unix socket of its own user, and others only with TLS by default."""
+"""Binds a server's addresses: loopback or a Unix socket of its own user, and others by default only with TLS."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ log = get_logger(__name__)
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _SOCKET_PATH_BYTES_MAX = 100
-"""The kernel's own limit is 108; gRPC's error for a longer one says nothing."""
+"""The kernel's limit is 108; gRPC's error for a longer path is not helpful."""
 _PROBE_S = 1.0
 
 
 def bind(
     server: grpc.aio.Server, settings: GrpcSettings, now_us: Callable[[], int]
 ) -> tuple[str, ...]:
-    """Bind the server to what the settings name; returns the addresses as clients dial them.
+    """Bind the server's addresses; return them as clients dial them.
 
-    TLS is for the port; `now_us` is the time by which its certificates are looked at. Who can reach a Unix socket is ruled by its folder.
+    TLS is for the port; `now_us` is the time for checking its certificates. A Unix socket's folder
+    decides who can reach it.
 
     Raises:
-        SettingsRefused: an address is open to other machines without TLS, taken, or can't be bound; or the
-            certificate's files can't be used.
+        SettingsRefused: an address is open to other machines without TLS, in use, or can't be
+            bound; or the certificate's files can't be used.
     """
     bound: list[str] = []
     credentials = server_credentials(settings, now_us)
@@ -49,7 +50,7 @@ def bind(
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches the host."""
+    """Return whether only this machine can reach the host."""
     if host == "localhost":
         return True
     with suppress(ValueError):
@@ -58,10 +59,10 @@ def is_loopback(host: str) -> bool:
 
 
 def check_clear_text(host: str, *, is_allowed: bool, cure: str) -> None:
-    """Refuse a port without TLS that other machines reach, or warn of it where that is allowed.
+    """Refuse a port without TLS that other machines can reach, or warn about it if it is allowed.
 
     Raises:
-        SettingsRefused: with the cure.
+        SettingsRefused: the message has the remedy.
     """
     if is_loopback(host):
         return
@@ -129,7 +130,7 @@ def _bind_socket(server: grpc.aio.Server, path: Path) -> str:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket that nobody listens on; gRPC itself would remove one in use."""
+    """Remove a socket that nobody listens on; gRPC itself would also remove one in use."""
     if not path.is_symlink() and not path.exists():
         return
     if not path.is_socket() or path.is_symlink():

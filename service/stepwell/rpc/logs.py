@@ -23,14 +23,14 @@ _SECRET = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _VALUE_CHARS_MAX = 16_384
 SAME_LINES_MAX = 10
-"""Lines with the same words, whatever their fields, that are written within `SAME_LINES_SECONDS`."""
+"""The most lines with the same words, whatever their fields, within `SAME_LINES_SECONDS`."""
 SAME_LINES_SECONDS = 60.0
 WORDS_REMEMBERED_MAX = 1_000
 LOGGERS = (*PACKAGES, "grpc", "sqlalchemy", "alembic", "asyncio", "uvicorn", "stepwell_client")
-"""The loggers that are printed: ours, and those of libraries from WARNING up."""
+"""The printed loggers: ours, and those of libraries from WARNING up."""
 
 _EVENT_CHARS = 30
-"""The width that events are filled up to, so that fields stand below each other."""
+"""The width to which events are padded, so that fields are aligned."""
 _LEVEL_CHARS = 9
 _QUOTED = re.compile(r"[\s=\"']")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
@@ -59,9 +59,9 @@ def configure(settings: LogSettings) -> None:
 
 
 class Limit(logging.Filter):
-    """Drops records whose words were written too often of late; the next one that is written counts them.
+    """Drops records whose words were written too often recently; the next written one counts them.
 
-    So no client and no trouble of the store, however often it comes, fills the disk with its log.
+    Neither a client nor a store's errors can thus fill the disk with logs.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -70,8 +70,8 @@ class Limit(logging.Filter):
         self._written: OrderedDict[str, _Written] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether it is written."""
-        # Libraries log templates; their arguments don't make other words of them.
+        """Return whether the record is written."""
+        # Libraries log templates, whose arguments don't count as different words.
         words, now = str(vars(record).get("event") or record.msg), self._monotonic()
         written = self._written.get(words)
         if written is None or now - written.since_s >= SAME_LINES_SECONDS:
@@ -99,7 +99,7 @@ class _Written:
 
 
 class _Stderr:
-    """Standard error that may be closed: a drain goes on when its reader has left."""
+    """Standard error, which may be closed: a drain continues when its reader has left."""
 
     def write(self, text: str) -> int:
         with suppress(OSError, ValueError):
@@ -122,7 +122,7 @@ def clean(entry: Entry) -> Entry:
 
 
 def strip(text: str) -> str:
-    """Return the text without control characters but line ends and tabs, and not endless."""
+    """Return the text without control characters other than line ends and tabs, cut to a length."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text[:_VALUE_CHARS_MAX])
 
 
@@ -146,7 +146,7 @@ def _renderer(settings: LogSettings) -> Callable[[Entry], str]:
 
 
 def _line(entry: Entry, *, coloured: bool) -> str:
-    """Return an entry as a line for people: time, level, event and fields; its exception is below it."""
+    """Return an entry as a line for people (time, level, event and fields), with its exception below."""
     fields = dict(entry)
     name, moment = fields.pop("level"), fields.pop("timestamp")
     level, event = f"{name:<{_LEVEL_CHARS}}", f"{fields.pop('event'):<{_EVENT_CHARS}}"
@@ -164,7 +164,7 @@ def _quoted(value: Any) -> str:
 
 
 class _Formatter(logging.Formatter):
-    """Renders a record as an entry: its fields, where it is one of ours, else its message."""
+    """Renders a record as an entry: its fields if it is ours, otherwise its message."""
 
     def __init__(self, render: Callable[[Entry], str]) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
-"""Metrics: RPCs by method and code, the executor's own counts, the event loop's lag.
+"""Metrics:
 
-An interceptor of our own feeds it, as the ready-made ones know nothing of `grpc.aio`. The page is
-served by a thread on loopback, and only where the settings ask for it.
+RPCs by method and code, the executor's counts, the event loop's lag. Our own interceptor feeds
+them, because the ready-made ones don't support `grpc.aio`. A thread serves the page on loopback, if
+the settings ask for it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LAG_LOOK_MS = 500
 
 
 class Meter:
-    """The metrics of one method, whose labels are resolved once and not at every call."""
+    """The metrics of one method, whose labels are resolved once instead of at every call."""
 
     def __init__(self, metrics: RpcMetrics, method: str, *, stream: bool) -> None:
         self._metrics = metrics
@@ -34,7 +35,7 @@ class Meter:
         self._open = metrics.streams.labels(method) if stream else None
 
     def begun(self) -> None:
-        """Note a stream that is open from now on."""
+        """Count a newly opened stream."""
         if self._open is not None:
             self._open.inc()
 
@@ -48,7 +49,7 @@ class Meter:
 
 
 class RpcMetrics:
-    """A registry of its own, so that two servers in one process don't meet."""
+    """Metrics in a separate registry, so that two servers in one process don't conflict."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -88,15 +89,15 @@ class RpcMetrics:
         self.code(method, code_of(error))
 
     def observe_executor(self, executor: Executor) -> None:
-        """Show the executor's counts, read when the page is."""
+        """Show the executor's counts, read when the page is read."""
         self.registry.register(_ExecutorCounts(executor))
 
     def observe_sweeper(self, removed: Callable[[], Mapping[str, int]]) -> None:
-        """Show what retention has removed, read when the page is."""
+        """Show what retention has removed, read when the page is read."""
         self.registry.register(_SweeperCounts(removed))
 
     async def watch_lag(self, runtime: Runtime) -> None:
-        """Measure how late the event loop runs what is due, for as long as it runs."""
+        """Measure how late the event loop runs due callbacks, as long as it runs."""
         while True:
             since = runtime.monotonic()
             await runtime.sleep(LAG_LOOK_MS / 1_000)
@@ -149,7 +150,7 @@ class MetricsPage:
         self.port = int(self._server.server_port)
 
     async def close(self) -> None:
-        """Stop serving it."""
+        """Stop serving the page."""
         await asyncio.to_thread(self._server.shutdown)
         self._server.server_close()
         await asyncio.to_thread(self._thread.join)

@@ -14,7 +14,7 @@ from stepwell.watch.notifier import Notifier
 
 
 class Parts(NamedTuple):
-    """The arguments of a service's maker."""
+    """The dependencies of a service."""
 
     store: Store
     executor: Executor
@@ -23,7 +23,7 @@ class Parts(NamedTuple):
     settings: Settings
     store_info: StoreInfo
     console_address: str = ""
-    """The URL of the console's page; empty: there is none."""
+    """The URL of the console's page; empty if there is none."""
 
 
 class Service(NamedTuple):
@@ -34,7 +34,7 @@ class Service(NamedTuple):
     add_to: Callable[[grpc.aio.Server], None]
     """The generated `add_…Servicer_to_server`, bound to the servicer."""
     end_streams: Callable[[], Awaitable[None]] | None = None
-    """Called when the server drains, after the last commit: ends its streams, each by a message."""
+    """Ends the service's streams, each with a message, when the server drains, after the last commit."""
 
 
 ServiceMaker = Callable[[Parts], Service]

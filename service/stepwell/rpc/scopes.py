@@ -1,4 +1,4 @@
-"""Which scope every method of every service needs. A method that isn't here stops the server."""
+"""The scope that each method needs. A method that is missing here stops the server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ RUN_WRITE: Final = "run:write"
 WORKER: Final = "worker"
 STORE: Final = "store"
 ADMIN: Final = "admin"
-"""The scope of calls that destroy: deleting runs."""
+"""The scope of destructive calls: deleting runs."""
 ALL: Final = frozenset({RUN_READ, RUN_WRITE, WORKER, STORE, ADMIN})
 ANY: Final = "*"
-"""A valid credential, whatever it may do."""
+"""Any valid credential."""
 NONE: Final = ""
-"""No credential at all: health, and nothing else."""
+"""No credential: for health only."""
 
 _ORCHESTRATOR: dict[str, str] = {
     "StartRun": RUN_WRITE,
@@ -74,14 +74,14 @@ SCOPES: Mapping[str, str] = {
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": ANY,
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": ANY,
 }
-"""The scope of each method, by its full name, compared as a whole."""
+"""The scope of each method, by its full name."""
 
 
 def refuse_undeclared(methods: Iterable[str]) -> None:
-    """Raise if a method that is served has no scope.
+    """Raise if a served method has no scope.
 
     Raises:
-        SettingsRefused: with the names.
+        SettingsRefused: the message has the names.
     """
     undeclared = sorted(set(methods) - SCOPES.keys())
     if undeclared:

@@ -1,10 +1,10 @@
-"""One server: a store, an executor over it, the services, and the order in which they end.
+"""One server: a store, an executor over it, the services, and their orderly shutdown.
 
     async with Server(settings) as server:
         print(server.addresses)
 
-`Server(settings, services=…)` serves other services than the Orchestrator and the Worker; `extra` adds
-to them. Drivers are found by the URL's scheme: nothing here names one.
+`Server(settings, services=…)` serves other services than the Orchestrator and the Worker; `extra`
+adds to them. Drivers are found by the URL's scheme.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ log = get_logger(__name__)
 SERVICES: tuple[ServiceMaker, ...] = (orchestrator.make_service, make_worker_service)
 _HEALTH = "grpc.health.v1.Health"
 _CORE_SLACK = 4
-"""gRPC's own limit is so many times ours: what lies between is refused with a reason and details."""
+"""gRPC's own limit is this many times ours; sizes in between are refused with a reason and details."""
 _REPORTS_MAX = 2_000
-"""Places on a connection for the calls that the gate doesn't count."""
+"""Places on a connection for calls that the gate doesn't count."""
 _PENDING_MAX = 100_000
 _PENDING_SECONDS_MAX = 600
 _LAST_WORDS_S = 1.0
 
 
 class _Recorder(grpc.aio.Server):
-    """Passes services on to a server and keeps their methods by their names."""
+    """Passes services on to a server and keeps their methods by name."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
@@ -104,9 +104,9 @@ class Server:
         receive_bytes_max: int = limits.RECEIVE_BYTES_MAX,
         executes: bool = True,
     ) -> None:
-        """`store`: used instead of opening the settings' URL, and closed all the same.
+        """`store` is used instead of opening the settings' URL, and is also closed.
 
-        `executes`: claim and lease steps. A server of the Store service alone doesn't.
+        `executes`: claim and lease steps, which a server of only the Store service doesn't.
         """
         self.settings = settings
         self._makers = (*services, *extra)
@@ -116,11 +116,11 @@ class Server:
         self._receive_bytes_max = receive_bytes_max
         self._executes = executes
         self.addresses: tuple[str, ...] = ()
-        """The addresses that clients dial, once it is started: `127.0.0.1:7878`, `unix:/path`."""
+        """The addresses that clients dial, after the start: `127.0.0.1:7878`, `unix:/path`."""
         self.console_address = ""
-        """The URL of a console that is served beside it; to be set before the start."""
+        """The URL of the console that is served with it; set before the start."""
         self.methods: dict[str, Handler] = {}
-        """The methods of all services by their full names, not yet behind the gate; set by the start."""
+        """The methods of all services by full name, without the gate; set by the start."""
         self.metrics_port = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._services: list[Service] = []
@@ -131,10 +131,10 @@ class Server:
     # --- the start ----------------------------------------------------------------------------------
 
     async def start(self) -> tuple[str, ...]:
-        """Open the store, listen, and begin to work; returns the addresses.
+        """Open the store, listen, and begin to work; return the addresses.
 
         Raises:
-            SettingsRefused: it can't be started like this; the message says what to do.
+            SettingsRefused: the settings can't be used; the message says what to do.
             StoreRefused: the store can't be opened.
         """
         settings, runtime = self.settings, self._runtime
@@ -225,9 +225,9 @@ class Server:
     async def drain(self) -> None:
         """End all work in order, so that nothing acknowledged is lost and every caller gets an answer.
 
-        Health answers NOT_SERVING, for `notice_ms` before anything else; calls that begin are refused; no
-        more steps are leased; commits that were begun are finished; streams end, each by a message. What
-        isn't done by `drain_ms` is cut off.
+        Health answers NOT_SERVING for `notice_ms`. Then new calls are refused, no more steps are
+        leased, commits in progress are finished, and streams end, each with a message. What isn't
+        done by `drain_ms` is cut off.
         """
         if self._draining:
             return
@@ -263,7 +263,7 @@ class Server:
         for task in self._tasks:
             with suppress(asyncio.CancelledError):
                 await task
-        # What still runs are calls in their last moments: watches that write their end.
+        # The calls that still run are about to end: watches that write their last message.
         await self._server.stop(_LAST_WORDS_S)
         await self.parts.executor.close()
         await self.store.close()
@@ -280,7 +280,7 @@ class Server:
 
 
 async def serve(settings: Settings, **how: Any) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. `how` is `Server`'s."""
+    """Serve until SIGTERM or SIGINT, then drain. `how` are `Server`'s arguments."""
     server = Server(settings, **how)
     leave = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -295,7 +295,7 @@ async def serve(settings: Settings, **how: Any) -> None:
 
 
 def _add_reflection(names: Iterable[str], server: grpc.aio.Server) -> None:
-    """Add reflection in both versions: their messages are the same, and the library knows the older one only."""
+    """Add reflection in both versions: their messages are the same, but the library has only the older one."""
     reflection.enable_server_reflection(names, server)
     servicer: Any = reflection.aio.ReflectionServicer(names)
     handler = grpc.stream_stream_rpc_method_handler(
@@ -315,12 +315,13 @@ def _executor_config(settings: Settings) -> ExecutorConfig:
 
 
 def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, Any]]:
-    """Return the channel options, also where gRPC's own defaults would do for now."""
+    """Return the channel options, also those that equal gRPC's current defaults."""
     return [
         # With it, a second server would bind the same port and take half of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", _CORE_SLACK * receive_bytes_max),
-        # Of one connection. More than the gate admits, because it refuses with a reason and gRPC without.
+        # For one connection. More than the gate admits, because the gate gives a reason and gRPC
+        # doesn't.
         ("grpc.max_concurrent_streams", settings.calls_max + settings.streams_max + _REPORTS_MAX),
         # Calls that wait for the event loop. The default drops calls at random from 1,000 on.
         ("grpc.server.max_pending_requests", _PENDING_MAX),
@@ -330,14 +331,15 @@ def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, 
         ("grpc.max_send_message_length", max(receive_bytes_max, limits.SEND_BYTES_MAX)),
         ("grpc.max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
         ("grpc.absolute_max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
-        # Without keepalive a peer that is gone is noticed after minutes, if at all.
+        # Without keepalive a dead peer is noticed after minutes, if at all.
         ("grpc.keepalive_time_ms", settings.keepalive_ms),
         ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
-        # The time-out above is the kernel's; a frozen peer, whose kernel goes on answering, has this one.
+        # The time-out above is the kernel's. This one detects a frozen peer whose kernel still
+        # answers.
         ("grpc.http2.ping_timeout_ms", settings.keepalive_timeout_ms),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
-        # Clients ping as often; the default would cut them off for it.
+        # Clients ping as often; the default would cut them off for that.
         ("grpc.http2.min_ping_interval_without_data_ms", settings.keepalive_ms // 2),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", settings.keepalive_ms // 2),
     ]

@@ -16,10 +16,10 @@ from stepwell.core.records import errors
 
 DOMAIN = "stepwell"
 RETRY_AFTER_MS = 200
-"""The pause that an UNAVAILABLE or TOO_MANY_CALLS asks for; clients add jitter and back off from there."""
+"""The pause after UNAVAILABLE or TOO_MANY_CALLS, to which clients add jitter and a back-off."""
 DETAILS_KEY = "grpc-status-details-bin"
 _FIELD_BYTES_MAX = 4 * 1024
-"""All field violations together: trailing metadata is limited to some KiB by most peers."""
+"""The most bytes of all field violations: most peers limit trailing metadata to some KiB."""
 
 
 class SlowConsumer(errors.StepwellError):
@@ -29,7 +29,7 @@ class SlowConsumer(errors.StepwellError):
 
 
 class TooManyCalls(errors.ResourceExhausted):
-    """The server serves as many calls as it may. Nothing was done; call again after a while."""
+    """The server already serves its maximum of calls. Nothing was done; call again after a while."""
 
     reason = "TOO_MANY_CALLS"
 
@@ -41,7 +41,7 @@ class MethodUnknown(errors.StepwellError):
 
 
 class CallTimedOut(errors.StepwellError):
-    """The time that the caller gave for a call by HTTP is over. gRPC ends its own calls itself."""
+    """The time-out of a call by HTTP has passed. gRPC ends its own calls itself."""
 
     reason = "DEADLINE_EXCEEDED"
 
@@ -65,7 +65,7 @@ CODES: dict[type[errors.StepwellError], grpc.StatusCode] = {
     CallTimedOut: grpc.StatusCode.DEADLINE_EXCEEDED,
     errors.StepwellError: grpc.StatusCode.INTERNAL,
 }
-"""An error whose class isn't here has the code of its nearest base."""
+"""The code of each error class; other classes have that of their nearest base."""
 
 
 class Answer(NamedTuple):
@@ -88,7 +88,7 @@ def answer_of(error: errors.StepwellError) -> Answer:
 
 
 def internal(error_id: str) -> Answer:
-    """Return the answer to an unexpected error: an id that the log has, nothing more."""
+    """Return the answer to an unexpected error: only an id that is also in the log."""
     message = f"an internal error; the server's log has it under {error_id}"
     return _answer(grpc.StatusCode.INTERNAL, message, "INTERNAL", {"error_id": error_id})
 

@@ -1,4 +1,4 @@
-"""Step kinds of a request, as the loop has them."""
+"""Converts the step kinds of a request to the loop's."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The Store service: any store's port as RPCs, by the table of its methods (`wire.store`).
 
-The gate has checked the caller and the request's limits, and turns what a store raises into a status. A
-write that was begun is finished even if its caller has gone: the caller can't know how far it came, and
-sends the same commit again to learn it.
+The gate has checked the caller and the request's limits, and turns a store's errors into statuses.
+A write in progress is finished even if its caller has gone, because the caller will send the same
+commit again to learn the outcome.
 """
 # ruff: noqa: N802, ARG001, ARG002 - methods have the protocol's names and arguments
 
@@ -25,9 +25,9 @@ from stepwell_client.store.v1 import store_pb2 as pb
 from stepwell_client.store.v1 import store_pb2_grpc
 
 HINTS_MAX = 1_000
-"""Runs in one message of hints; beyond that the message says that any run may have changed."""
+"""The most runs in one message of hints; with more, the message says that any run may have changed."""
 ANSWER_BYTES_MAX = STORE_MESSAGE_BYTES_MAX - 64 * 1024
-"""With room for what surrounds the message."""
+"""The largest answer, which leaves room for the rest of the message."""
 
 SERVICE_NAME = "stepwell.store.v1.Store"
 
@@ -56,7 +56,7 @@ class StoreService(UNTYPED):
         self._closed = False
 
     async def close(self) -> None:
-        """End the streams of hints and wait for the writes that were begun. Safe to call twice."""
+        """End the streams of hints and wait for writes in progress. Safe to call twice."""
         self._closed = True
         for subscriber in self._subscribers:
             subscriber.end()
@@ -64,7 +64,7 @@ class StoreService(UNTYPED):
             await asyncio.wait(self._writes)
 
     async def _finish(self, write: Coroutine[Any, Any, T]) -> T:
-        """Return a write's result; it goes on if its caller is cancelled."""
+        """Return a write's result; the write continues if its caller is cancelled."""
         task = self._runtime.spawn(write, name="stepwell-store-write")
         self._writes.add(task)
         task.add_done_callback(self._written)
@@ -73,10 +73,10 @@ class StoreService(UNTYPED):
     def _written(self, task: asyncio.Task[Any]) -> None:
         self._writes.discard(task)
         if not task.cancelled():
-            task.exception()  # Seen, also where nobody waits for it any more.
+            task.exception()  # Retrieved, also if nobody waits for it any more.
 
     async def call(self, method: Method, request: Message) -> Message:
-        """Do what a request asks for."""
+        """Execute a request."""
         asked = to_record(request)
         work = getattr(self._store, method.name)(**method.arguments_of(asked))
         result = await (self._finish(work) if method.name in WRITES else work)
@@ -111,7 +111,7 @@ for _method in METHODS.values():
 
 
 class _Subscriber:
-    """One stream's hints; those that come while a message is written go into the next one."""
+    """The hints of one stream; those that come during a write go into the next message."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, str], int] = {}
@@ -128,12 +128,12 @@ class _Subscriber:
         self._wake.set()
 
     def end(self) -> None:
-        """Let the stream end."""
+        """End the stream."""
         self._ended = True
         self._wake.set()
 
     async def next(self) -> pb.SubscribeResponse | None:
-        """Wait for hints and return all of them; None: the stream is to end."""
+        """Wait for hints and return all of them, or None at the end of the stream."""
         await self._wake.wait()
         if self._ended:
             return None
@@ -149,7 +149,7 @@ def _fitting(response: M) -> M:
     """Return the response if it fits into a message.
 
     Raises:
-        ResourceExhausted: it doesn't: whoever asked is to ask for less at once.
+        ResourceExhausted: it doesn't fit, so the caller must ask for less at once.
     """
     size = response.ByteSize()
     if size > ANSWER_BYTES_MAX:

@@ -1,7 +1,7 @@
-"""The server's end of TLS: a certificate and a key from files, taken anew when they have changed.
+"""The server's end of TLS: a certificate and a key from files, read again when they have changed.
 
-Both ports ask before each handshake, so a connection that is open keeps what it began with and the next one
-gets the new files. Nothing is restarted and no stream ends.
+Both ports ask before each handshake, so open connections keep their certificate and new ones get
+the new files. Nothing is restarted and no stream ends.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Certificates:
         now_us: Callable[[], int],
         names: str,
     ) -> None:
-        """`authority`: of clients' certificates. `names`: of the settings or flags, for people.
+        """`authority` signs clients' certificates. `names` are the settings or flags, for people.
 
-        Files that are not valid at the time are used all the same, with a warning in the log: the clock may be
-        wrong.
+        Certificates outside their validity period are used with a warning in the log, because the
+        clock may be wrong.
 
         Raises:
             SettingsRefused: the files can't be used, or one is missing; the message says which.
@@ -54,7 +54,7 @@ class Certificates:
         return self._files.pem
 
     def changed(self) -> bool:
-        """Take files that have changed and fit together; return whether there were any."""
+        """Take over changed files that match; return whether there were any."""
         try:
             if not self._files.refresh():
                 return False
@@ -84,7 +84,7 @@ class Certificates:
 def server_credentials(
     settings: GrpcSettings, now_us: Callable[[], int]
 ) -> grpc.ServerCredentials | None:
-    """Return the credentials of the gRPC port; None: the settings name no certificate.
+    """Return the credentials of the gRPC port, or None if the settings name no certificate.
 
     Raises:
         SettingsRefused: see Certificates.
@@ -105,10 +105,10 @@ def server_credentials(
     )
 
     def changed() -> grpc.ServerCertificateConfiguration:
-        """Return the configuration for the next handshake. gRPC calls this in threads of its own."""
+        """Return the configuration for the next handshake. gRPC calls this in its own threads."""
         if certificates.changed():
             return _configuration(certificates.pem)
-        # gRPC takes None for "as before", which the stubs don't know.
+        # gRPC takes None for "unchanged", which the stubs don't know.
         return cast("grpc.ServerCertificateConfiguration", None)
 
     return grpc.dynamic_ssl_server_credentials(
@@ -126,7 +126,7 @@ def _configuration(pem: Pem) -> grpc.ServerCertificateConfiguration:
 def server_context(
     certificate: Path | None, key: Path | None, now_us: Callable[[], int], names: str
 ) -> ssl.SSLContext | None:
-    """Return TLS of a port that Python serves; None: no file is named.
+    """Return the TLS context of a port that Python serves, or None if no file is named.
 
     Raises:
         SettingsRefused: see Certificates.

@@ -6,9 +6,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 PROTOCOL_REVISION = 1
-"""Grows when a peer must know of a change; what peers may ignore doesn't count."""
+"""Grows when a peer must know of a change; changes that peers may ignore don't count."""
 FEATURES: tuple[str, ...] = ()
-"""Names of what this server can do beyond the revision."""
+"""Names of features of this server beyond the revision."""
 
 
 @cache

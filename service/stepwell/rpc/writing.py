@@ -1,7 +1,7 @@
-"""Writes the messages of a stream, and cuts it off if its reader reads no more.
+"""Writes the messages of a stream, and cuts it off if its reader stops reading.
 
-A message is written by a plain await. One watchdog a stream looks after its writes: it wakes up no more often
-than a write may be blocked, however many messages there are.
+A message is written by a plain await. A watchdog for each stream checks its writes: it wakes up
+once in the time that a write may be blocked, however many messages there are.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from stepwell.core.port import Runtime
 from stepwell.rpc import status
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-# In quotes, as what is generic in the stubs isn't at run time.
+# In quotes, because what is generic in the stubs isn't at run time.
 
 _NOT_READ = "the stream was not read"
 
 
 class _Writes:
-    """The writes of one stream, as its watchdog sees them."""
+    """The writes of one stream, for its watchdog."""
 
     __slots__ = ("cut", "ended", "since", "stalled")
 
     def __init__(self) -> None:
         self.since = 0.0
-        """The monotonic time at which the write under way began; 0: there is none."""
+        """The monotonic time at which the current write began; 0: none is running."""
         self.stalled = False
-        """A write was blocked for too long: there are no more messages but a last one."""
+        """True if a write was blocked for too long, so that only one last message follows."""
         self.ended = asyncio.Event()
-        """That write has ended."""
+        """Set when that write has ended."""
         self.cut = False
-        """The watchdog has cancelled the write."""
+        """True if the watchdog has cancelled the write."""
 
     def cut_off(self, stream: asyncio.Task[Any]) -> None:
         """Cancel the write, unless it has ended."""
@@ -47,12 +47,12 @@ class StreamWriter:
     """Writes messages for all streams of a server."""
 
     def __init__(self, runtime: Runtime, *, stall_ms: int) -> None:
-        """`stall_ms`: for how long a write may be blocked."""
+        """`stall_ms` is the longest that a write may be blocked."""
         self._runtime = runtime
         self._patience_s = stall_ms / 1_000
 
     async def write(self, messages: AsyncGenerator[Any], context: Context) -> None:
-        """Write the messages of a method; raise SlowConsumer within it if they are not read."""
+        """Write the messages of a method; raise SlowConsumer within the method if they are not read."""
         stream = cast("asyncio.Task[Any]", asyncio.current_task())
         writes, message, end = _Writes(), None, None
         watchdog = self._runtime.spawn(self._watch(writes, messages, stream), name="watchdog")
@@ -62,7 +62,8 @@ class StreamWriter:
                 await context.write(message)
                 writes.since = 0.0
                 if writes.stalled:
-                    # The method may yield one last message, for a reader that woke up after all.
+                    # The method may yield one last message, for a reader that reads again after
+                    # all.
                     writes.ended.set()
                     end = await watchdog
                     break
@@ -72,8 +73,8 @@ class StreamWriter:
             end = await watchdog
         finally:
             await _end(watchdog)
-            # An exception that leaves here keeps this frame. If the frame kept the task, which keeps the
-            # exception, then they and the message would live until the garbage collector comes.
+            # An exception that leaves here keeps this frame. If the frame kept the task, which
+            # keeps the exception, they and the message would live until the garbage collector runs.
             del watchdog, message, stream
         try:
             if isinstance(end, Exception):
@@ -86,10 +87,11 @@ class StreamWriter:
     async def _watch(
         self, writes: _Writes, messages: AsyncGenerator[Any], stream: asyncio.Task[Any]
     ) -> Any:
-        """Wait until a write is blocked for too long, and let the method end.
+        """Wait until a write is blocked for too long, and end the method.
 
-        Returns its last message, once the write has ended after all. Where there is none, or the write goes on
-        for as long again, it cuts the stream off and returns the error that the stream ends with, if any.
+        Return the method's last message, once the write has ended after all. If there is none, or
+        the write is blocked for as long again, cut the stream off and return the error with which
+        it ends, if any.
         """
         patience = wait = self._patience_s
         while wait > 0:

@@ -1,4 +1,4 @@
-"""The Orchestrator service: how clients start, watch, steer and read runs. One module a theme."""
+"""The Orchestrator service: how clients start, watch, steer and read runs. One module for each theme."""
 
 from stepwell.rpc.orchestrator.servicer import NAME, make_service
 

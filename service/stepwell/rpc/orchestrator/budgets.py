@@ -10,10 +10,10 @@ _NO_SETTINGS = BudgetSettings()
 
 
 def with_default(parts: Parts, tenant_id: str, budget: Budget) -> Budget:
-    """Return the budget, completed with the tenant's own limits.
+    """Return the budget, completed with the tenant's limits.
 
-    Part by part: the request's, else the tenant's where the settings name it, else the default one. A
-    0 in the tenant's table means no limit whatever the default is.
+    Each part is the request's, or else the tenant's if the settings name it, or else the default. A
+    0 in the tenant's table means no limit, whatever the default.
     """
     settings = parts.settings.budgets
     tenant = settings.tenants.get(tenant_id, _NO_SETTINGS)

@@ -1,4 +1,4 @@
-"""ListCheckpoints: the commits of a run that have a name, each with the run as it was then."""
+"""ListCheckpoints: the named commits of a run, each with the run at that version."""
 
 from __future__ import annotations
 

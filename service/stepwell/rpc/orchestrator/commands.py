@@ -1,4 +1,4 @@
-"""ResumeRun, PauseRun, CancelRun, StopRun, RetryTask, SkipTask, RaiseBudget: steering a run."""
+"""ResumeRun, PauseRun, CancelRun, StopRun, RetryTask, SkipTask, RaiseBudget: steer a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ R = TypeVar("R")
 async def resume_run(
     parts: Parts, presenter: RunPresenter, request: pb.ResumeRunRequest
 ) -> pb.ResumeRunResponse:
-    """Let a run go on, and have its leases checked soon where it is live."""
+    """Continue a run, and have its leases checked soon."""
     command = Resume(
         retry_failed=not request.leave_failed,
         **common_fields(request),
@@ -47,7 +47,7 @@ async def resume_run(
 async def pause_run(
     parts: Parts, presenter: RunPresenter, request: pb.PauseRunRequest
 ) -> pb.PauseRunResponse:
-    """Dispatch nothing more of a run."""
+    """Stop dispatching a run's steps."""
     command = Pause(**common_fields(request))
     return await steer(parts, presenter, request, command, pb.PauseRunResponse)
 
@@ -55,7 +55,7 @@ async def pause_run(
 async def cancel_run(
     parts: Parts, presenter: RunPresenter, request: pb.CancelRunRequest
 ) -> pb.CancelRunResponse:
-    """End a run for good."""
+    """Cancel a run for good."""
     command = Cancel(**common_fields(request))
     return await steer(parts, presenter, request, command, pb.CancelRunResponse)
 
@@ -71,7 +71,7 @@ async def stop_run(
 async def retry_task(
     parts: Parts, presenter: RunPresenter, request: pb.RetryTaskRequest
 ) -> pb.RetryTaskResponse:
-    """Run a failed or skipped task again, or one that waits for its back-off now."""
+    """Run a failed or skipped task again, or end a task's back-off now."""
     command = RetryTask(task_id=request.task_id, fresh=request.fresh, **common_fields(request))
     return await steer(parts, presenter, request, command, pb.RetryTaskResponse)
 
@@ -91,7 +91,7 @@ async def skip_task(
 async def raise_budget(
     parts: Parts, presenter: RunPresenter, request: pb.RaiseBudgetRequest
 ) -> pb.RaiseBudgetResponse:
-    """Allow a run more."""
+    """Raise a run's budget."""
     command = RaiseBudget(
         budget=to_record(request.budget),
         resume=not request.stay_paused,
@@ -117,15 +117,15 @@ async def steer(
 
 
 def as_called(command: C, request_id: str) -> C:
-    """Return a command with its caller, its request id and the fingerprint of what it means."""
-    # What the journal has of a call is no part of what the request means.
+    """Return a command with its caller, its request id and the fingerprint of its meaning."""
+    # The journal's entries are not part of the request's meaning.
     meant = replace(command, begun=()) if isinstance(command, Resolve) else command
     fingerprint = fingerprint_of(meant) if request_id else ""
     return replace(command, actor=caller().subject, request_id=request_id, fingerprint=fingerprint)
 
 
 def common_fields(request: Any, on_behalf_of: str | None = None) -> dict[str, Any]:
-    """Return what every request says of a command, by name; None: the request says on whose behalf it comes."""
+    """Return the common fields of a command; by default `on_behalf_of` comes from the request."""
     return {
         "on_behalf_of": request.on_behalf_of if on_behalf_of is None else on_behalf_of,
         "reason": request.reason,

@@ -1,4 +1,4 @@
-"""ListWorkers, ListQueues: the workers that are connected, what they hold, and the runs that wait for them."""
+"""ListWorkers, ListQueues: the connected workers, what they hold, and the runs that wait for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 HELD_MAX = 100
-"""Steps that are listed of one worker."""
+"""The most steps that are listed for one worker."""
 RUNS_MAX = 1_000
-"""Runs that are looked at for one answer: of those that wait, and of those whose queue is to be found."""
+"""The most runs that are read for one answer, both waiting runs and runs whose queue must be found."""
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ async def list_workers(
 
 
 async def list_queues(executor: Executor, request: pb.ListQueuesRequest) -> pb.ListQueuesResponse:
-    """Return a page of the queues that have a limit, a worker or a run that waits."""
+    """Return a page of the queues that have a limit, a worker or a waiting run."""
     tenant_id = tenant()
     cursor = cursor_of(tenant_id, request)
     limits = dict(executor.config.queue_limits)
@@ -111,7 +111,7 @@ async def list_queues(executor: Executor, request: pb.ListQueuesRequest) -> pb.L
 
 
 def _after(rows: Sequence[T], name: Callable[[T], str], cursor: str) -> Reader[T]:
-    """Return the reader of the rows behind the one that the cursor names; they are in the order of their names."""
+    """Return the reader of the rows after the one that the cursor names; rows are ordered by name."""
     rest = [one for one in rows if name(one) > cursor]
 
     async def read(limit: int) -> tuple[Sequence[T], str]:
@@ -122,7 +122,9 @@ def _after(rows: Sequence[T], name: Callable[[T], str], cursor: str) -> Reader[T
 
 
 async def _workers(executor: Executor, tenant_id: str) -> list[Presence]:
-    """Return the newest instance of each of a tenant's workers, by id: as they are now where they are connected here."""
+    """Return the newest instance of each of a tenant's workers, by id; with their current state if
+    they are connected here.
+    """
     reported = (await executor.store.page(PresenceQuery(tenant_id=tenant_id))).items
     here = [one for one in executor.connected if one.tenant_id == tenant_id]
     instances = {(one.worker_id, one.instance_id): one for one in (*reported, *here)}
@@ -145,7 +147,7 @@ class _Found(NamedTuple):
     counts: Counter[str]
     complete: bool
     since_us: Mapping[str, int] = MappingProxyType({})
-    """When the first of them began to wait."""
+    """The time since when the first of them waits."""
 
 
 async def _held_steps(executor: Executor, tenant_id: str, workers: Sequence[Presence]) -> _Found:

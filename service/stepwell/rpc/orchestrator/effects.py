@@ -1,4 +1,4 @@
-"""ResolveExecution: a person settles an AT_MOST_ONCE task, or a call within a step, whose outcome is unknown."""
+"""ResolveExecution: a person resolves an AT_MOST_ONCE task, or a call within a step, with an unknown outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FINDINGS = {
 async def resolve_execution(
     parts: Parts, presenter: RunPresenter, request: pb.ResolveExecutionRequest
 ) -> pb.ResolveExecutionResponse:
-    """Settle an unknown outcome."""
+    """Resolve an unknown outcome."""
     _check(request)
     call = request.call
     command = Resolve(
@@ -44,7 +44,7 @@ async def resolve_execution(
 
 
 def _failure_of(request: pb.ResolveExecutionRequest) -> Failure:
-    """Return why the task failed; an empty failure still means that it did."""
+    """Return why the task failed; an empty failure also means that it did."""
     if not request.HasField("failure"):
         return Failure()
     failure: Failure = to_record(request.failure)

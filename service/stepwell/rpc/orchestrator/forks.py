@@ -1,4 +1,4 @@
-"""ForkRun: a run from a version of another one."""
+"""ForkRun: starts a run from a version of another run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from stepwell_client.v1 import types_pb2
 async def fork_run(
     parts: Parts, presenter: RunPresenter, history: History, request: pb.ForkRunRequest
 ) -> pb.ForkRunResponse:
-    """Start a fork; the answer comes after its first commit."""
+    """Start a fork; answer after its first commit."""
     if request.replan and request.HasField("plan"):
         what = "give either a plan or replan, which asks for another one"
         raise InvalidArgument(f"replan: {what}", (Violation("replan", what),))
@@ -83,7 +83,7 @@ def _order(
             else None
         ),
     )
-    # The caller and the server's settings are no part of what the request means.
+    # The caller and the server's settings are not part of the request's meaning.
     return replace(
         order,
         actor=who.subject,
@@ -97,7 +97,7 @@ def _given(request: pb.ForkRunRequest, field: str) -> Any:
 
 
 def _foretold(prepared: PreparedFork) -> pb.ForkRunResponse:
-    """Return what a fork will keep and do."""
+    """Return what a fork will keep and run."""
     base = prepared.base
     return pb.ForkRunResponse(
         kept_task_ids=base.kept[: limits.FORK_IDS_MAX],
@@ -111,7 +111,7 @@ def _foretold(prepared: PreparedFork) -> pb.ForkRunResponse:
 
 
 def _rehearsal(response: pb.ForkRunResponse, base: Base) -> pb.ForkRunResponse:
-    """Add the violations of a fork, or the run that it would be."""
+    """Add the violations of a fork, or else the run that it would be."""
     for one in base.misfits:
         response.violations.add(
             kind=f"FORK_VIOLATION_KIND_{one.kind}",

@@ -1,4 +1,4 @@
-"""ListJournal: what the calls within steps recorded."""
+"""ListJournal: the entries that calls within steps recorded."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from stepwell_client.v1 import types_pb2
 
 
 async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJournalResponse:
-    """Return a page of entries, and a cursor with which to read on later.
+    """Return a page of entries, and a cursor from which to continue later.
 
     Raises:
         RunNotFound: there is no such run.
         NotFound: the run has no such task.
-        InvalidArgument: the journal is another one than the task's.
+        InvalidArgument: the journal is not the task's.
     """
     tenant_id, run_id = tenant(), request.run_id
     run = await read_run(parts.store, tenant_id, run_id)
@@ -49,7 +49,7 @@ async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJ
     )
 
     async def show(stored: StoredEntry) -> types_pb2.StoredEntry:
-        # ListMessages has the messages: those of one entry alone may fill a response.
+        # ListMessages returns the messages; those of one entry may fill a response.
         return to_message(replace(stored, entry=replace(stored.entry, messages=())))
 
     entries, after = await read_page(rows_of(parts.store, query), show, query.limit)

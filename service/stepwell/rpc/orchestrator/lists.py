@@ -21,7 +21,7 @@ _NEEDS_A_LOOK = frozenset({BlockedKind.WORKER, BlockedKind.CAPACITY})
 
 
 def run_statuses(numbers: Sequence[types_pb2.RunStatus]) -> tuple[RunStatus, ...]:
-    """Return the statuses that a filter names."""
+    """Return the statuses of a filter."""
     names = (types_pb2.RunStatus.Name(number) for number in numbers)
     return tuple(RunStatus(name.removeprefix("RUN_STATUS_")) for name in names)
 
@@ -36,7 +36,7 @@ async def list_runs(
         BlockedKind(types_pb2.BlockedKind.Name(kind).removeprefix("BLOCKED_KIND_"))
         for kind in request.blocked_on
     }
-    # The rows have WORKER for both; which it is, is seen at each run.
+    # The rows have WORKER for both kinds, which are distinguished for each run.
     looked_at = kinds & _NEEDS_A_LOOK
     asked = kinds - _NEEDS_A_LOOK
     if looked_at:
@@ -69,7 +69,7 @@ async def list_runs(
 async def list_tasks(
     parts: Parts, history: History, request: pb.ListTasksRequest
 ) -> pb.ListTasksResponse:
-    """Return a page of a run's tasks, each with what it is."""
+    """Return a page of a run's tasks, each with its definition."""
     tenant_id, run_id = tenant(), request.run_id
     run = await read_run(parts.store, tenant(), run_id)
     check_version(run, request.version)
@@ -110,7 +110,7 @@ class Specs:
         self._plans: dict[int, dict[str, TaskSpec]] = {}
 
     async def of(self, task: Task) -> TaskSpec | None:
-        """Return what the task is; None where its plan is gone, with the run."""
+        """Return the task's definition, or None if its plan is gone with the run."""
         specs = self._plans.get(task.revision)
         if specs is None:
             plan = await self._parts.store.read_plan(*self._run, task.revision)
@@ -122,7 +122,7 @@ class Specs:
 async def list_executions(
     parts: Parts, request: pb.ListExecutionsRequest
 ) -> pb.ListExecutionsResponse:
-    """Return a page of a run's executions, in the order of their offer."""
+    """Return a page of a run's executions, in the order of their offers."""
     tenant_id, run_id = tenant(), request.run_id
     await read_run(parts.store, tenant(), run_id)
     cursor = cursor_of(tenant_id, request)

@@ -23,7 +23,7 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 MESSAGES_AT_ONCE = 32
-"""Messages read together: each may have a mebibyte."""
+"""Messages that are read together; each may have a mebibyte."""
 
 
 # --- logs --------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ MESSAGES_AT_ONCE = 32
 async def watch_logs(
     parts: Parts, request: pb.WatchLogsRequest, context: Context
 ) -> AsyncGenerator[pb.WatchLogsResponse]:
-    """Yield entries of a run's log, then why there are no more."""
+    """Yield entries of a run's log, and at the end the reason why there are no more."""
     cursor = _opened(request)
     await read_run(parts.store, tenant(), request.run_id)
     await context.send_initial_metadata(())
@@ -63,7 +63,7 @@ async def watch_logs(
         reason = pb.WATCH_END_REASON_SLOW_CONSUMER
     except InvalidArgument:
         raise _invalid() from None
-    # Outside of `try`: an end that isn't read in time is followed by no other one.
+    # Outside of `try`, so that an end which isn't read in time is not followed by another.
     yield _end(request, reason, cursor)
 
 
@@ -100,10 +100,10 @@ def _sealed(request: pb.WatchLogsRequest, cursor: str) -> str:
 
 
 def _opened(request: pb.WatchLogsRequest) -> str:
-    """Return the store's cursor that the request goes on from.
+    """Return the store's cursor from which the request continues.
 
     Raises:
-        InvalidArgument: it was not issued for this log.
+        InvalidArgument: the token was not issued for this log.
     """
     cursor = unseal(request.resume_token, *_log_of(request))
     if cursor is None:
@@ -142,7 +142,7 @@ async def list_messages(parts: Parts, request: pb.ListMessagesRequest) -> pb.Lis
     return pb.ListMessagesResponse(messages=messages, next_page_token=token)
 
 
-# --- records -----------------------------------------------------------------------------------------
+# --- transcripts ----------------------------------------------------------------------------------
 
 
 async def read_transcript(

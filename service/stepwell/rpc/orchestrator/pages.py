@@ -1,4 +1,4 @@
-"""Pages: tokens that only the query that made them can use, and pages that fit a message."""
+"""Pages: tokens that only the query that made them can use, and pages that fit into a message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE_BYTES_MAX = 3 * 1024 * 1024
 
 
 class PageRequest(Protocol):
-    """The fields that the requests of all lists have."""
+    """The common fields of list requests."""
 
     page_size: int
     page_token: str
@@ -27,11 +27,11 @@ class PageRequest(Protocol):
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 Reader = Callable[[int], Awaitable[tuple[Sequence[T], str]]]
-"""Called with the most items to return; returns them and the cursor behind them."""
+"""Called with the most items to return; returns items and the cursor after them."""
 
 
 def size_of(request: PageRequest) -> int:
-    """Return how many items the caller wants."""
+    """Return the number of items that the caller wants."""
     return request.page_size or limits.PAGE_SIZE_DEFAULT
 
 
@@ -39,7 +39,7 @@ def cursor_of(tenant_id: str, request: Any) -> str:
     """Return the store's cursor from the request's page token.
 
     Raises:
-        PageTokenInvalid: it is malformed, or was not issued for this query.
+        PageTokenInvalid: the token is malformed, or was not issued for this query.
     """
     if not request.page_token:
         return ""
@@ -50,7 +50,7 @@ def cursor_of(tenant_id: str, request: Any) -> str:
 
 
 def token_of(tenant_id: str, request: Any, cursor: str) -> str:
-    """Return the page token for this cursor; the end of the list has none."""
+    """Return the page token for this cursor; "" at the end of the list."""
     return seal(cursor, *_query_of(tenant_id, request)) if cursor else ""
 
 
@@ -64,7 +64,7 @@ def _query_of(tenant_id: str, request: Any) -> tuple[str, str, bytes]:
 
 
 def rows_of(store: Store, query: Query[T]) -> Reader[T]:
-    """Return the reader, for `read_page`, of the rows that a query asks for."""
+    """Return the reader, for `read_page`, of a query's rows."""
 
     async def read(limit: int) -> tuple[Sequence[T], str]:
         page = await store.page(replace(query, limit=limit))
@@ -78,10 +78,10 @@ async def read_page(
     show: Callable[[T], Awaitable[M | None]],
     limit: int,
 ) -> tuple[list[M], str]:
-    """Return a page's messages and the cursor behind it; the page is cut where it gets too large.
+    """Return a page's messages and the cursor after it; the page is cut if it gets too large.
 
-    `show` returns None for what is not to
-    be in the list, so a page may be shorter than asked for, and empty before the last.
+    `show` returns None for rows to leave out, so a page may be shorter than requested, and empty
+    before the last.
     """
     try:
         items, cursor = await read(limit)
@@ -93,7 +93,7 @@ async def read_page(
                 continue
             room -= message.ByteSize()
             if room < 0 and count:
-                # The cursor behind a shorter page is only known to the store.
+                # Only the store knows the cursor after a shorter page.
                 _, cursor = await read(count)
                 break
             shown.append(message)

@@ -17,7 +17,7 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 _PLAN_BYTES_MAX = limits.SEND_BYTES_MAX - 4 * 1024
-"""The rest is for what a page has besides."""
+"""The largest plan; the rest of a message is for other fields of the page."""
 
 
 async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlansResponse:
@@ -32,7 +32,7 @@ async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlans
         return range(start, last + 1), str(last + 1) if last < run.plan_revision else ""
 
     async def show(revision: int) -> types_pb2.Plan | None:
-        # One at a time: a page of large plans is cut before all of them are read.
+        # One at a time, so that a page of large plans is cut before all of them are read.
         plan = await parts.store.read_plan(tenant_id, request.run_id, revision)
         return (
             None if plan is None else _shown(plan, with_tasks=request.view == types_pb2.VIEW_FULL)
@@ -48,7 +48,7 @@ def _shown(plan: Plan, *, with_tasks: bool) -> types_pb2.Plan:
     light = tuple(replace(task, prompt="", input=None) for task in plan.tasks)
     message = to_message(replace(plan, tasks=light))
     if message.ByteSize() > _PLAN_BYTES_MAX:
-        # A plan grows when it is kept: defaults are written out, and `carried` is added.
+        # A plan grows when it is stored: defaults are written out, and `carried` is added.
         for task in message.tasks:
             task.ClearField("retry")
     return message

@@ -1,8 +1,8 @@
-"""Presents runs to callers: with what they wait for as exactly as it is known now.
+"""Presents runs to callers, with the exact reason why they wait now.
 
-The rows have WORKER for every ready step. Whether no worker is connected that could do it, or all that
-could are busy, changes without a commit, so it is decided at the moment of reading, by who is connected: to this
-replica now, to others a moment ago at most.
+The rows have WORKER for every ready step. Whether no suitable worker is connected, or all of them
+are busy, changes without a commit. It is therefore decided when a run is read, by the workers that
+are connected: to this replica now, to others at most a moment ago.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from stepwell_client.v1 import types_pb2
 
 
 class Lane(NamedTuple):
-    """Kind, type and role of ready steps, which decide which workers do them, and when."""
+    """Kind, type and role of ready steps, which decide the workers that may do them."""
 
     kind: StepKind
     type: str = ""
     role: str = ""
     alone: bool = False
-    """It is suspect: it is done by a worker that holds nothing else."""
+    """True if the step is suspect, so that only a worker without other steps does it."""
 
     def is_done_by(self, worker: Presence, pin: str) -> bool:
         """Return whether a worker of the run's queue does such steps."""
@@ -53,14 +53,14 @@ class _Seen(NamedTuple):
 
     @property
     def has_failed(self) -> bool:
-        """Return whether it came to nothing."""
+        """Return whether the read failed."""
         done = self.reading
         return done.done() and (done.cancelled() or done.exception() is not None)
 
 
 _CACHED_MAX = 10_000
 _SEEN_SECONDS = 0.5
-"""Time for which a worker that has come to another replica, or left it, may not be noticed."""
+"""The time for which the arrival or departure of another replica's worker may go unnoticed."""
 _SEEN_MAX = 1_000
 _KINDS = {
     Phase.PLANNING: StepKind.PLAN,
@@ -80,7 +80,7 @@ class RunPresenter:
         self._ready: OrderedDict[tuple[str, str, int], Lanes] = OrderedDict()
 
     async def message(self, run: Run) -> types_pb2.Run:
-        """Return a run as its message, with the step that it waits for if no worker does that, or none is empty."""
+        """Return a run as its message, with the step that it waits for if no worker takes it."""
         refined = await self.refine(run)
         message: types_pb2.Run = to_message(refined)
         if refined.blocked_on in (BlockedKind.WORKER, BlockedKind.CAPACITY):
@@ -101,14 +101,14 @@ class RunPresenter:
         return message
 
     async def refine(self, run: Run, workers: Sequence[Presence] | None = None) -> Run:
-        """Return the run with CAPACITY for WORKER where a connected worker would do a step of it.
+        """Return the run with CAPACITY instead of WORKER if a connected worker would do one of its steps.
 
-        `workers` are the tenant's that are connected, where they are known already.
+        `workers` are the tenant's connected workers, if known already.
         """
         if run.blocked_on is not BlockedKind.WORKER:
             return run
         if workers is None:
-            # A worker of this replica is known here; the store is asked for those of the others.
+            # This replica's workers are known here; the store is asked for those of the others.
             tenant_id = run.spec.tenant_id
             here = [one for one in self._executor.connected if one.tenant_id == tenant_id]
             if await self._is_served(run, here):
@@ -119,7 +119,7 @@ class RunPresenter:
         return run
 
     async def _seen_workers(self, tenant_id: str) -> Sequence[Presence]:
-        """Return the tenant's workers as they were a moment ago at most: many runs may be started at once."""
+        """Return the tenant's workers as of a moment ago at most, because many runs may be started at once."""
         now = self._runtime.monotonic()
         seen = self._seen.get(tenant_id)
         if seen is None or now >= seen.until or seen.has_failed:
@@ -130,7 +130,7 @@ class RunPresenter:
         return await asyncio.shield(seen.reading)
 
     async def workers(self, tenant_id: str) -> Sequence[Presence]:
-        """Return the tenant's workers that are connected."""
+        """Return the tenant's connected workers."""
         return (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
 
     async def _is_served(self, run: Run, workers: Sequence[Presence]) -> bool:
@@ -147,7 +147,7 @@ class RunPresenter:
         return any(lane.is_done_by(one, pin) for one in serving for lane in lanes)
 
     async def _ready_lanes(self, run: Run) -> Lanes:
-        """Return the lanes of the run's ready steps, from memory where this replica works on the run."""
+        """Return the lanes of the run's ready steps, from memory if this replica works on the run."""
         kind = _KINDS.get(run.phase)
         if kind is not None:
             suspect = current(run, run.step_losses).suspect

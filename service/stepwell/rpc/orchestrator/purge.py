@@ -1,6 +1,5 @@
-"""DeleteRun and PurgeRuns: runs that have ended, removed by hand.
-
-A removed run has no events that could name its remover, so the server's log does.
+"""DeleteRun and PurgeRuns: remove ended runs by hand. A removed run has no events that name its
+remover, so the server's log does.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ RUNS_DEFAULT = 100
 
 
 async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRunsResponse:
-    """Remove ended runs of the tenant, those that ended first before the others."""
+    """Remove ended runs of the tenant, the earliest ended first."""
     tenant_id, removed = tenant(), list[str]()
 
     def forget(tenant_id: str, run_id: str) -> None:
@@ -41,7 +40,7 @@ async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRuns
     )
     try:
         purged = await purge(parts.store, query, forget, rehearse=request.validate_only)
-    finally:  # A call that fails or is left in the middle has removed some of them.
+    finally:  # A call that fails or is cancelled has removed some of them.
         if removed:
             _log_removal(request.on_behalf_of, removed)
     return pb.PurgeRunsResponse(
@@ -50,7 +49,7 @@ async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRuns
 
 
 async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRunResponse:
-    """Remove a run that has ended."""
+    """Remove an ended run."""
     await runs.delete_run(parts.executor, tenant(), request.run_id)
     _log_removal(request.on_behalf_of, [request.run_id])
     return pb.DeleteRunResponse()

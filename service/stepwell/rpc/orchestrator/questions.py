@@ -40,7 +40,7 @@ async def list_questions(
 async def answer_question(
     parts: Parts, presenter: RunPresenter, request: pb.AnswerQuestionRequest
 ) -> pb.AnswerQuestionResponse:
-    """Answer a request, once."""
+    """Answer a question, once."""
     run_id = request.run_id
     await read_run(parts.store, tenant(), run_id)
     command = Answer(

@@ -25,19 +25,19 @@ WAIT_MS_DEFAULT = 60_000
 async def get_run(
     parts: Parts, presenter: RunPresenter, history: History, request: pb.GetRunRequest
 ) -> pb.GetRunResponse:
-    """Return a run as of its last commit, or of the version asked for."""
+    """Return a run as of its last commit, or of the requested version."""
     run = await read_run(parts.store, tenant(), request.run_id)
     if request.version in (0, run.version):
         return pb.GetRunResponse(run=await presenter.message(run))
     rows = await history.rows_at(run, request.version)
-    # What it waited for then, as the rows had it: the workers of that time are not known any more.
+    # With the stored reason for waiting, because the workers of that time are no longer known.
     return pb.GetRunResponse(run=to_message(rows.run))
 
 
 async def wait_run(
     parts: Parts, presenter: RunPresenter, request: pb.WaitRunRequest
 ) -> pb.WaitRunResponse:
-    """Return a run when it has ended, or when the time is over."""
+    """Return a run when it has ended, or after the requested time."""
     timeout_ms = get_ms(request.timeout) if request.HasField("timeout") else WAIT_MS_DEFAULT
     ended = None
     if timeout_ms > 0:

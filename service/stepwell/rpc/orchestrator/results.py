@@ -1,7 +1,7 @@
-"""ListResults: the bytes that a run, its tasks and its executions came to.
+"""ListResults: the result bytes of a run, its tasks and its executions.
 
-A page carries bytes as far as they find room in its message. What doesn't is marked `by_reference`;
-asked for by itself it always does.
+A page has as many bytes as fit into its message. A result that doesn't fit is marked
+`by_reference`; requested alone it always fits.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from stepwell.wire import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 INLINE_BYTES_MAX = 2 * 1024 * 1024
-"""Payload bytes of tasks in one page, and fewer where failures and the run's own result take the room."""
+"""The most payload bytes of tasks in one page; fewer if failures and the run's own result take the room."""
 _MESSAGE_BYTES_MAX = limits.SEND_BYTES_MAX - 64 * 1024
 _PAYLOAD_BYTES = 1024
-"""The size of a payload in a message besides its bytes, at most."""
+"""The most bytes of a payload in a message, without its data."""
 _ITEM_BYTES = 8
 _PAYLOADS_AT_ONCE = 16
 
@@ -70,14 +70,14 @@ async def list_results(parts: Parts, request: pb.ListResultsRequest) -> pb.ListR
 
 
 class _Results:
-    """Results without their bytes; None stands for what has none."""
+    """Results without their bytes; None stands for a missing result."""
 
     def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
         self._store = parts.store
         self._run = (tenant_id, run_id)
 
     async def settled(self, cursor: str, limit: int) -> tuple[Sequence[pb.Result | None], str]:
-        """Return those of settled tasks among the next `limit` tasks."""
+        """Return the results of settled tasks among the next `limit` tasks."""
         page = await self._store.page(
             TaskQuery(tenant_id=self._run[0], run_id=self._run[1], cursor=cursor, limit=limit)
         )
@@ -87,7 +87,7 @@ class _Results:
     async def named(
         self, request: pb.ListResultsRequest, cursor: str, limit: int
     ) -> tuple[Sequence[pb.Result | None], str]:
-        """Return the next of those that were asked for; the cursor is a place among them."""
+        """Return the next of the requested results; the cursor is an index among them."""
         ids = tuple(request.task_ids or request.execution_ids)
         start = int(cursor) if cursor.isdecimal() else 0
         wanted = ids[start : start + limit]
@@ -117,7 +117,7 @@ class _Results:
             for task in page.items:
                 name = task.task_id if by_task else task.result_id
                 if name in missing and (not by_task or task.status in SETTLED):
-                    # A later plan may define a task anew; the later row is the one in force.
+                    # A later plan may redefine a task, whose later row is then the current one.
                     tasks[name] = task
             cursor = page.cursor
             if not cursor:
@@ -126,14 +126,14 @@ class _Results:
 
 
 class _Inline:
-    """Puts bytes into results as far as there is room."""
+    """Puts bytes into results as far as they fit."""
 
     def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
         self._store = parts.store
         self._run = (tenant_id, run_id)
 
     async def fill(self, results: list[pb.Result], room: int) -> None:
-        """Fill them in their order; those that have no bytes after all lose their reference."""
+        """Fill the results in order; a result that turns out to have no bytes loses its reference."""
         waiting = [one for one in results if one.by_reference]
         while waiting and room > 0:
             batch, waiting = waiting[:_PAYLOADS_AT_ONCE], waiting[_PAYLOADS_AT_ONCE:]
@@ -147,14 +147,14 @@ class _Inline:
                     fill(payload, result.payload)
                     result.by_reference = False
                 else:
-                    room = 0  # Nothing more is read: the rest stay references.
-        # An execution that was named, is no task's result and left no bytes, has no result.
+                    room = 0  # Nothing more is read; the rest stay references.
+        # A requested execution that is no task's result and left no bytes has no result.
         results[:] = [
             one for one in results if one.task_id or one.by_reference or one.HasField("payload")
         ]
 
     async def _read(self, batch: Sequence[pb.Result]) -> dict[tuple[str, str], Payload]:
-        """Return their bytes by run and execution: what a fork has kept is another run's."""
+        """Return their bytes by run and execution, because results that a fork kept belong to another run."""
         wanted: dict[str, list[str]] = {}
         for one in batch:
             wanted.setdefault(one.run_id, []).append(one.execution_id)

@@ -82,7 +82,7 @@ class Servicer(OrchestratorServicer):
         self, request: pb.WatchRunRequest, context: Context
     ) -> AsyncGenerator[pb.WatchRunResponse]:
         messages = watch.watch_one(self._parts, self._presenter, request, context)
-        # Some are the bytes of a message already: the gate sends these as they are.
+        # Some are serialized messages already, which the gate sends unchanged.
         return cast("AsyncGenerator[pb.WatchRunResponse]", messages)
 
     def WatchRuns(

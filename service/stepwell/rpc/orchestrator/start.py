@@ -31,7 +31,7 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 async def start_run(
     parts: Parts, presenter: RunPresenter, request: pb.StartRunRequest
 ) -> pb.StartRunResponse:
-    """Start a run; the answer comes after its first commit."""
+    """Start a run; answer after its first commit."""
     who = caller()
     run_id = (
         run_id_of(who.tenant_id, request.request_id)
@@ -79,7 +79,7 @@ def _command(
         plan=plan,
         stages=step_kinds(request.stages),
     )
-    # The caller and the server's settings are no part of what the request means.
+    # The caller and the server's settings are not part of the request's meaning.
     spec = replace(
         spec,
         request_fingerprint=fingerprint_of(command) if request.request_id else "",

@@ -1,6 +1,6 @@
-"""Opaque tokens: a store's cursor behind a hash of it and of the query that it belongs to.
+"""Opaque tokens: a store's cursor, prefixed by a hash of the cursor and its query.
 
-Nothing in a token is a secret; the hash proves that the token was issued for this query of this tenant.
+Tokens hold no secret; the hash proves that a token was issued for this query of this tenant.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _HASH_BYTES = 12
 
 
 def seal(cursor: str, *query: str | bytes) -> str:
-    """Return the token of a cursor; an empty cursor has an empty one."""
+    """Return the token of a cursor; "" for an empty cursor."""
     if not cursor:
         return ""
     digest = hashlib.sha256()
@@ -25,7 +25,7 @@ def seal(cursor: str, *query: str | bytes) -> str:
 
 
 def unseal(token: str, *query: str | bytes) -> str | None:
-    """Return the cursor of a token; None: it was not issued for this query."""
+    """Return the cursor of a token, or None if it was not issued for this query."""
     if not token:
         return ""
     try:
@@ -33,5 +33,5 @@ def unseal(token: str, *query: str | bytes) -> str | None:
         cursor = raw[_HASH_BYTES:].decode()
     except (binascii.Error, UnicodeError, ValueError):
         return None
-    # Sealed again: another spelling of the same bytes was not issued either.
+    # Sealed again, because another spelling of the same bytes was not issued either.
     return cursor if seal(cursor, *query) == token else None

@@ -1,7 +1,8 @@
-"""WatchRun and WatchRuns: events and runs from a number on, each once, at the reader's own pace.
+"""WatchRun and WatchRuns: events and runs from a position on, each once, at the reader's own pace.
 
-Nothing is queued for a watcher. What is yielded here is written before the next page is read, so that all events
-that come meanwhile go in one message. The gate ends the stream of a client that doesn't read, by a `SlowConsumer` raised at the yield.
+Nothing is queued for a watcher. A yielded message is written before the next page is read, so that
+all events that come meanwhile go into one message. The gate ends the stream of a client that
+doesn't read, by raising `SlowConsumer` at the yield.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from stepwell_client.v1 import types_pb2
 
 NOW = "now"
 _DIGITS_MAX = 18
-"""Digits of an event's number."""
+"""The most digits of an event's number."""
 FILTERED_PROGRESS_MS = 1_000
-"""Minimum interval of progress messages for events that the filter dropped."""
+"""The minimum interval of progress messages for filtered events."""
 
 
 class LastMessage:
@@ -45,7 +46,7 @@ class LastMessage:
         self._at = self._runtime.monotonic()
 
     def is_long_ago(self) -> bool:
-        """Return whether a progress message is due for events that the filter dropped."""
+        """Return whether a progress message for filtered events is due."""
         return (self._runtime.monotonic() - self._at) * 1_000 >= FILTERED_PROGRESS_MS
 
 
@@ -65,13 +66,13 @@ def _invalid(what: str) -> InvalidArgument:
 
 
 class EventFilter(NamedTuple):
-    """Selects the events of a run that are sent; an empty field selects all."""
+    """Selects the events of a run to send; an empty field selects all."""
 
     types: frozenset[str]
     task_ids: frozenset[str]
 
     def selects(self, event: EncodedEvent) -> bool:
-        """Return whether it is sent."""
+        """Return whether the event is sent."""
         return (not self.types or event.type in self.types) and (
             not self.task_ids or event.task_id in self.task_ids
         )
@@ -80,10 +81,10 @@ class EventFilter(NamedTuple):
 async def watch_one(
     parts: Parts, presenter: RunPresenter, request: pb.WatchRunRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunResponse | bytes]:
-    """Yield a run's events, then why there are no more. Events are bytes of the message that carries them."""
+    """Yield a run's events, as serialized messages, and at the end the reason why there are no more."""
     tenant_id, run_id = tenant(), request.run_id
     await read_run(parts.store, tenant_id, run_id)
-    # At once: a client knows that its watch stands before anything happens.
+    # Sent at once, so that a client knows that its watch works before anything happens.
     await context.send_initial_metadata(())
     wanted = EventFilter(
         frozenset(types_pb2.EventType.Name(t).removeprefix("EVENT_TYPE_") for t in request.types),
@@ -112,7 +113,7 @@ async def watch_one(
                 end = _end(pb.WATCH_END_REASON_DRAINING, after)
                 break
             run = batch.run or await read_run(parts.store, tenant_id, run_id)
-            # A failed run may have been resumed in between: then it isn't over.
+            # A failed run may have been resumed in between, and then isn't over.
             if run.ended and run.last_event == after:
                 end = _end(pb.WATCH_END_REASON_FINISHED, after, await presenter.message(run))
                 break
@@ -120,15 +121,15 @@ async def watch_one(
         end = _end(pb.WATCH_END_REASON_PURGED, after)
     except SlowConsumer:
         end = _end(pb.WATCH_END_REASON_SLOW_CONSUMER, after)
-    # Outside of `try`: an end that isn't read in time is followed by no other one.
+    # Outside of `try`, so that an end which isn't read in time is not followed by another.
     yield end
 
 
 def _event_number(token: str) -> int:
-    """Return the number of the event that a token goes on after.
+    """Return the number of the event after which a token continues.
 
     Raises:
-        InvalidArgument: it is none of this stream's.
+        InvalidArgument: the token is not from this stream.
     """
     if not token:
         return 0
@@ -146,7 +147,7 @@ def _end(
 def _event_messages(
     parts: Parts, batch: Batch, wanted: EventFilter, sent: LastMessage
 ) -> Iterator[pb.WatchRunResponse | bytes]:
-    """Yield the messages of a batch: few, not too large, none with a part of a commit."""
+    """Yield the messages of a batch: few, not too large, and each with whole commits."""
     batched: list[bytes] = []
     room = parts.settings.watch.message_bytes_max
     covered = 0
@@ -177,14 +178,14 @@ def _by_commit(events: Sequence[EncodedEvent]) -> Iterator[Sequence[EncodedEvent
 
 
 class RunFilter(NamedTuple):
-    """Selects the snapshots that are sent; an empty field selects all."""
+    """Selects the snapshots to send; an empty field selects all."""
 
     pipeline_id: str
     statuses: tuple[str, ...]
     labels: dict[str, str]
 
     def selects(self, run: Run) -> bool:
-        """Return whether it is sent."""
+        """Return whether the snapshot is sent."""
         spec = run.spec
         return (
             (not self.pipeline_id or spec.pipeline_id == self.pipeline_id)
@@ -196,7 +197,7 @@ class RunFilter(NamedTuple):
 async def watch_all(
     parts: Parts, presenter: RunPresenter, request: pb.WatchRunsRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunsResponse]:
-    """Yield each deletion, and a snapshot for each commit to a run of the tenant or several of one run."""
+    """Yield each deletion, and a snapshot for each commit, or several commits, to a run of the tenant."""
     tenant_id = tenant()
     cursor = await _first_cursor(parts, tenant_id, request.resume_token)
     await context.send_initial_metadata(())
@@ -204,7 +205,7 @@ async def watch_all(
     sent = LastMessage(parts.runtime)
     try:
         if request.resume_token == NOW:
-            # From here on a reconnect misses nothing, though nothing may have happened yet.
+            # From here on a reconnect misses nothing, even if nothing has happened yet.
             yield pb.WatchRunsResponse(progress=pb.RunsProgress(resume_token=cursor))
         batches = watch_feed(
             parts.store,
@@ -238,7 +239,7 @@ async def watch_all(
 
 
 async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
-    """Return the cursor to start at; asks the store, so that a wrong one is refused before all else."""
+    """Return the cursor to start at, which the store checks before anything else."""
     try:
         page = await parts.store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor, limit=1))
     except InvalidArgument:
@@ -253,14 +254,15 @@ async def _updates(
     entries: Sequence[FeedEntry],
     cursor: str,
 ) -> AsyncGenerator[pb.RunUpdateBatch]:
-    """Yield deletions and snapshots that a page of the feed names, in messages that are not too large.
+    """Yield the deletions and snapshots of a page of the feed, in messages that are not too large.
 
-    Each carries the cursor before the page, as what follows it in the page is not covered by it.
+    Each has the cursor before the page, because it doesn't cover what follows in the page.
     """
     newest: dict[tuple[str, bool], FeedEntry] = {}
     for entry in entries:
         if entry.deleted:
-            # What is committed under this id after the deletion is another run: its snapshot comes later.
+            # A commit under this id after the deletion belongs to another run, whose snapshot comes
+            # later.
             newest.pop((entry.run_id, False), None)
         newest[entry.run_id, entry.deleted] = entry
     message = pb.RunUpdateBatch(resume_token=cursor)
@@ -284,9 +286,9 @@ async def _updates(
 
 
 async def _newest_run(parts: Parts, entry: FeedEntry) -> Run | None:
-    """Return the run of a feed's entry, of the entry's version or a later one; None: it was deleted.
+    """Return the run of a feed entry, at its version or a later one, or None if it was deleted.
 
-    A run that this replica works on is in its memory, for all watchers alike.
+    A run that this replica works on comes from memory.
     """
     held = parts.executor.held(tenant(), entry.run_id)
     if held is not None and held.run.version >= entry.version:

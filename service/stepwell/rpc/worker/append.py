@@ -1,4 +1,4 @@
-"""Append: log entries and messages of steps that are under way."""
+"""AppendOutput: log entries and messages of running steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS = {
 
 
 async def append(parts: WorkerParts, request: pb.AppendOutputRequest) -> list[bool]:
-    """Store them; False for each execution whose lease is lost."""
+    """Store them; return False for each execution whose lease is lost."""
     now_us = parts.executor.now_us()
     return list(
         await parts.executor.append(

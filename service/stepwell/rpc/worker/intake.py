@@ -1,7 +1,8 @@
 """Passes outcomes and begins of a worker to the loop, and the loop's replies back as acknowledgements.
 
-An item that breaks a limit fails its own execution, through the loop like any failure; the rest of its
-message, and the stream, go on. This is the hot path: nothing here waits, makes a task or reads twice.
+An item that breaks a limit fails its own execution, through the loop like any failure; the rest of
+its message, and the stream, continue. This is the hot path: nothing here waits, makes a task or
+reads twice.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from stepwell_client.v1 import worker_pb2 as pb
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 _RESULTS = frozenset({"completed.result.data", "reconciled.result.data"})
 ACK_FAILURE_BYTES_MAX = 2 * 1024
-"""The failure in an acknowledgement: a thousand of them find room in one message."""
+"""The size of a failure in an acknowledgement: a thousand of them fit into one message."""
 _ECHO_CHARS_MAX = 256
-"""Characters of an id that is too long which the answer repeats."""
+"""The characters of a too long id that the answer repeats."""
 _ACCEPTED = frozenset({ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED})
 _NAMES_ITS_LEASE = frozenset({"lease", "lease.run_id", "lease.execution_id", "lease.token"})
 
 
 class Receipt(NamedTuple):
-    """The acknowledgement of one item; made into a message when it is written."""
+    """The acknowledgement of one item, converted to a message when it is written."""
 
     delivery_id: str
     run_id: str
@@ -58,7 +59,7 @@ class Receipt(NamedTuple):
 
 
 Answer = Receipt | Exception
-"""An exception: nothing is known of the item's fate; the worker is to send it again."""
+"""An exception means that the item's outcome is unknown, so the worker must send it again."""
 
 
 class Intake:
@@ -70,7 +71,7 @@ class Intake:
         self._tenant_id = tenant_id
 
     def accept(self, item: Item, answered: Callable[[Answer], None]) -> None:
-        """Deliver an item to its run. `answered` is called after the commit, once, never from here."""
+        """Deliver an item to its run; later call `answered` once, after the commit."""
         if is_long(item):
             self._runtime.spawn(self._accept_long(item, answered), name="long plan")
             return
@@ -101,7 +102,7 @@ class Intake:
             answered,
         )
         if delivery is None:
-            # The execution is unknown, so there is none to fail.
+            # The execution is unknown, so none can be failed.
             rejected = waiting.receipt(pb.ACK_STATUS_REJECTED, failure)
             asyncio.get_running_loop().call_soon(answered, rejected)
         elif isinstance(delivery, Delivery) and isinstance(
@@ -114,7 +115,7 @@ class Intake:
 
 
 class _Waiting(NamedTuple):
-    """An item that was delivered, until it is acknowledged."""
+    """A delivered item until it is acknowledged."""
 
     delivery_id: str
     run_id: str
@@ -128,12 +129,12 @@ class _Waiting(NamedTuple):
         return Receipt(self.delivery_id, self.run_id, self.execution_id, status, failure)
 
     def answer(self, reply: Reply | Exception) -> None:
-        """Acknowledge the item, as the loop replied."""
+        """Acknowledge the item by the loop's reply."""
         self.answered(self._answer_to(reply))
 
     def _answer_to(self, reply: Reply | Exception) -> Answer:
         if isinstance(reply, errors.NotFound | errors.AlreadyExists):
-            # The run was deleted, or is another tenant's.
+            # The run was deleted, or belongs to another tenant.
             return self.receipt(pb.ACK_STATUS_LEASE_LOST)
         if isinstance(reply, Exception):
             return reply
@@ -159,7 +160,7 @@ def _ask(
     pass_on: Callable[[Delivery, Callable[[Reply | Exception], None]], None],
     waiting: _Waiting,
 ) -> None:
-    """Deliver questions, or the failure of an attempt of which one is invalid."""
+    """Deliver questions, or a failure of the attempt if one of them is invalid."""
 
     def settle(faults: Sequence[Violation]) -> None:
         if not faults and len(questions) > 1:
@@ -187,7 +188,7 @@ def _ask(
 
 
 def _failed(item: Item, faults: Faults) -> tuple[Delivery | None, Failure]:
-    """Return the failure of an invalid item, as it is delivered; None: the execution is unknown."""
+    """Return the delivered failure of an invalid item, or None if the execution is unknown."""
     failure = _failure_of(faults, faults.reason)
     if any(one.field in _NAMES_ITS_LEASE for one in faults):
         return None, failure
@@ -198,7 +199,7 @@ def _failed(item: Item, faults: Faults) -> tuple[Delivery | None, Failure]:
 
 
 def _replaced(delivery: Delivery | Begin) -> Failure | None:
-    """Return the failure that stands for an outcome which could not be read, where this is one."""
+    """Return the failure that replaced an unreadable outcome, if this delivery is one."""
     if isinstance(delivery, Delivery) and isinstance(delivery.result, Failed):
         failure = delivery.result.failure
         return failure if failure.kind == INVALID_OUTCOME else None
@@ -208,7 +209,7 @@ def _replaced(delivery: Delivery | Begin) -> Failure | None:
 def _failure_of(faults: Sequence[errors.Violation], reason: str = "") -> Failure:
     first = faults[0]
     more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
-    # The same work would come to the same size again.
+    # The same work would reach the same size again.
     too_large = any(one.field in _RESULTS for one in faults)
     return Failure(
         kind=RESULT_TOO_LARGE if too_large else reason or INVALID_OUTCOME,

@@ -1,8 +1,8 @@
-"""The queue of everything to be sent to one worker; what has queued up goes in one message.
+"""The queue of everything to send to one worker; all queued items go into one message.
 
-It is the `WorkerPort` that the executor sees. Adding to it never waits; the stream's own task empties it
-as fast as the worker reads. Its size is bounded by the worker's credits and by `Stream`, which reads no
-more outcomes while too many of their acknowledgements are unwritten.
+It is the executor's `WorkerPort`. Adding to it never waits, and the stream's task empties it as
+fast as the worker reads. Its size is bounded by the worker's credits, and by `Stream`, which stops
+reading outcomes while too many acknowledgements are unwritten.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from stepwell_client.v1 import worker_pb2 as pb
 
 ITEMS_PER_MESSAGE_MAX = 1_000
 _ITEM_BYTES = 64
-"""The size of an acknowledgement or a cancellation besides its texts."""
+"""The size of an acknowledgement or a cancellation without its texts."""
 _CHAR_BYTES_MAX = 4
-"""Texts of acknowledgements are not measured but taken as the largest that they can be: they are short."""
+"""Texts of acknowledgements are short, so their largest possible size is used instead of measuring them."""
 
 
 class Outbox:
@@ -55,7 +55,7 @@ class Outbox:
         self._changed.set()
 
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
-        """Send that an execution is not wanted any more."""
+        """Report that an execution is no longer wanted."""
         self._cancellations.append(
             pb.Cancellation(lease=pb.Lease(run_id=run_id, execution_id=execution_id), reason=reason)
         )
@@ -68,28 +68,28 @@ class Outbox:
     # --- the stream's side ----------------------------------------------------------------------------
 
     def acknowledge(self, receipt: Receipt) -> None:
-        """Send what became of an item."""
+        """Send the acknowledgement of an item."""
         self._receipts.append(receipt)
         self._changed.set()
 
     def recorded(self, answer: pb.Recorded) -> None:
-        """Send what became of a recording."""
+        """Send the answer to a recording."""
         self._recorded.append(answer)
         self._changed.set()
 
     @property
     def unwritten(self) -> int:
-        """Acknowledgements that wait to be written."""
+        """The number of unwritten acknowledgements."""
         return len(self._receipts) + len(self._recorded)
 
     def end(self, reason: pb.WorkEndReason) -> None:
-        """End the stream with a message, after the acknowledgements that are due."""
+        """End the stream with a message, after the pending acknowledgements."""
         if self._reason is None:
             self._reason = reason
         self._changed.set()
 
     def fail(self, error: Exception) -> None:
-        """End the stream with an error, after the acknowledgements that are due."""
+        """End the stream with an error, after the pending acknowledgements."""
         if self._error is None:
             self._error = error
         self._changed.set()
@@ -100,9 +100,9 @@ class Outbox:
         self._changed.set()
 
     async def next_message(self) -> pb.WorkResponse | None:
-        """Wait for something to send and return it, as few messages as there can be.
+        """Wait for something to send and return it, in as few messages as possible.
 
-        None: the stream ends here. Raises the error that the stream is to end with.
+        Returns None at the end of the stream, or raises the error with which it ends.
         """
         while True:
             if self._is_ending:
@@ -125,7 +125,7 @@ class Outbox:
         return self._reason is not None or self._error is not None or self._closing
 
     def _pack(self) -> pb.WorkResponse:
-        """Return a message of the soft size, unless its one item, an assignment, is larger."""
+        """Return a message of the soft size; a single assignment may be larger."""
         message = pb.WorkResponse()
         room, count = self._bytes_max, ITEMS_PER_MESSAGE_MAX
         receipts, acks = self._receipts, message.acks

@@ -1,4 +1,4 @@
-"""The parts that the calls of the Worker service need: of a server, or of an embedded run."""
+"""The dependencies of the Worker service's calls, from a server or an embedded run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Record and ReadJournal: journal entries of steps that are under way.
+"""WriteJournal and ReadJournal: journal entries of running steps.
 
-An entry that breaks a limit is refused by itself; the rest of its message, and the stream, go on.
+Only an entry that breaks a limit is refused; the rest of its message, and the stream, continue.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from stepwell.wire.validate import Faults, violations
 from stepwell_client.v1 import worker_pb2 as pb
 
 _ECHO_CHARS_MAX = 256
-"""Characters of an id that is too long which the answer repeats."""
+"""The characters of a too long id that the answer repeats."""
 _NAMES_ITS_LEASE = frozenset({"lease", "lease.run_id", "lease.execution_id", "lease.token"})
 
 Answer = pb.Recorded | Exception
-"""An exception: nothing is known of the recording's fate; the worker is to send it again."""
+"""An exception means that the recording's outcome is unknown, so the worker must send it again."""
 Answered = Callable[[Answer], None]
 
 
 def check_count(recordings: Sequence[pb.Recording]) -> None:
-    """Refuse a message with too many entries, whose answers would find no room in one.
+    """Refuse a message with too many entries, whose answers would not fit into one message.
 
     Raises:
         InvalidArgument: it has too many.
@@ -52,10 +52,10 @@ def check_count(recordings: Sequence[pb.Recording]) -> None:
 
 
 def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Answered) -> None:
-    """Write a recording; `answered` is called once its entries are kept, once, never from here."""
+    """Write a recording; later call `answered` once, when its entries are stored."""
     faults = violations(item)
     if item.forget and item.entries:
-        # Sent again, it would drop what it wrote the first time.
+        # A repetition would drop what it wrote the first time.
         faults.add("forget", "is there beside entries; limit: a recording has one of the two")
     if item.forget and not item.forget_number:
         faults.add("forget_number", "is 0; limit: 1 or more with forget")
@@ -90,7 +90,7 @@ def _answer(
 
 
 def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
-    """Return the answer to a recording that breaks a limit by itself: nothing of it is written."""
+    """Return the answer to a recording that breaks a limit as a whole, so that nothing of it is written."""
     recorded = pb.Recorded(delivery_id=item.delivery_id[:_ECHO_CHARS_MAX])
     recorded.lease.lease.CopyFrom(named(item.lease))
     names_none = any(one.field in _NAMES_ITS_LEASE for one in faults)
@@ -138,7 +138,7 @@ def _recorded(answer: Answer) -> pb.Recorded:
 
 
 async def read_journal(parts: WorkerParts, request: pb.ReadJournalRequest) -> JournalPage | None:
-    """Return a page of a step's journal; None: its lease is lost."""
+    """Return a page of a step's journal, or None if its lease is lost."""
     asked = JournalAsked(
         run_id=request.lease.run_id,
         execution_id=request.lease.execution_id,

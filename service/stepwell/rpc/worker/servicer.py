@@ -30,11 +30,11 @@ from stepwell_client.v1 import worker_pb2 as pb
 from stepwell_client.v1.worker_pb2_grpc import WorkerServicer
 
 _DIGITS_MAX = 9
-"""Digits of a place in a list of results."""
+"""The most digits of a place in a list of results."""
 
 
 class Servicer(WorkerServicer):
-    """Serves workers. The gate has checked the caller and the request's limits, but not its items."""
+    """Serves workers. The gate has checked the caller and the request's limits, except those of its items."""
 
     def __init__(self, parts: WorkerParts, message_bytes_max: int) -> None:
         self._parts = parts
@@ -133,7 +133,7 @@ class Servicer(WorkerServicer):
         ],
         alive: Sequence[bool],
     ) -> list[pb.LeaseState]:
-        """Return the state of these leases; a lost one also whether its run was cancelled."""
+        """Return the state of these leases; for a lost lease also whether its run was cancelled."""
         cancelled = await self._cancelled(
             {one.lease.run_id for one, lives in zip(leases, alive, strict=True) if not lives}
         )
@@ -147,7 +147,7 @@ class Servicer(WorkerServicer):
         ]
 
     async def _cancelled(self, run_ids: set[str]) -> set[str]:
-        """Return those of these runs that were cancelled: their work was lost because of that."""
+        """Return the cancelled ones among these runs."""
         cancelled: set[str] = set()
         for run_id in run_ids:
             run = await self._parts.executor.store.get_run(tenant(), run_id)
@@ -156,7 +156,7 @@ class Servicer(WorkerServicer):
         return cancelled
 
     async def end_streams(self) -> None:
-        """End every stream with DRAINING, and wait until the message is out."""
+        """End every stream with DRAINING, and wait until the message is sent."""
         streams = tuple(self._streams)
         for stream in streams:
             stream.outbox.end(pb.WORK_END_REASON_DRAINING)
@@ -165,10 +165,10 @@ class Servicer(WorkerServicer):
 
 
 def _first(page_token: str) -> int:
-    """Return the place in the list from which a page of results goes on.
+    """Return the place in the list at which a page of results starts.
 
     Raises:
-        InvalidArgument: no page had this token.
+        InvalidArgument: the token is invalid.
     """
     if not page_token:
         return 0

@@ -1,8 +1,7 @@
-"""The Work stream of one worker: a reader that never waits for a commit, and what is sent to it.
+"""The Work stream of one worker: a reader that never waits for a commit, and an outbox.
 
-When the store can't commit an outcome, its fate is unknown: it is not acknowledged, and the stream
-ends with UNAVAILABLE after the acknowledgements that are due. The worker connects again and sends what
-it has no answer to.
+When the store can't commit an outcome, it is not acknowledged, and the stream ends with UNAVAILABLE
+after the pending acknowledgements. The worker reconnects and sends unanswered items again.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ from stepwell_client.v1 import worker_pb2 as pb
 log = get_logger(__name__)
 
 UNWRITTEN_MAX = 10_000
-"""Acknowledgements that a worker leaves unread before nothing more is read from it."""
+"""The number of unread acknowledgements at which nothing more is read from a worker."""
 UNANSWERED_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes of messages with items that the loop hasn't answered, from which on it answers all before more is read."""
+"""The bytes of messages with unanswered items at which the loop must answer all before more is read."""
 
 
 class Stream:
@@ -53,13 +52,13 @@ class Stream:
         self._reader: asyncio.Task[None] | None = None
         self._pending = 0
         self._unanswered_bytes = 0
-        """The bytes of all messages that were read since the loop had answered all items; 0: it has."""
+        """The bytes of all messages read since the loop last had answered all items; 0: it has."""
         self._room = asyncio.Event()
         self._half_closed = False
         self.ended = asyncio.Event()
 
     async def open(self) -> pb.WorkResponse:
-        """Connect the worker to the executor; returns the first message to send."""
+        """Connect the worker to the executor; return the first message to send."""
         held = [
             HeldLease(run_id=one.run_id, execution_id=one.execution_id, token=one.token)
             for one in self._hello.held
@@ -70,16 +69,16 @@ class Stream:
         return self._welcome(live)
 
     def start_reading(self, first: pb.WorkRequest, requests: AsyncIterator[pb.WorkRequest]) -> None:
-        """Apply the first request, and go on with the others in a task."""
+        """Apply the first request, and read the others in a task."""
         self.apply(first)
         self._reader = self._parts.runtime.spawn(self._read(requests), name="work reader")
 
     def written(self) -> None:
-        """Go on reading if that had to wait for a message to be written."""
+        """Continue reading if that had to wait for a message to be written."""
         self._room.set()
 
     async def close(self) -> None:
-        """Read nothing more, and disconnect the worker."""
+        """Stop reading, and disconnect the worker."""
         self.ended.set()
         if self._reader is not None:
             self._reader.cancel()
@@ -89,9 +88,9 @@ class Stream:
             await self._parts.executor.detach(self._connection)
 
     def apply(self, request: pb.WorkRequest) -> None:
-        """Pass on what the worker sent; waits for nothing."""
+        """Pass on the worker's items, without waiting."""
         if request.draining and self._connection is not None:
-            # First: what it hands back must not come to it again.
+            # First, so that the steps that it hands back don't come to it again.
             self._parts.executor.revoke_credits(self._connection)
         # Before the items, so that the commit of an outcome can lease the next step.
         if request.credits and self._connection is not None:
@@ -122,7 +121,7 @@ class Stream:
         self.half_close()
 
     def half_close(self) -> None:
-        """Note that the worker sends no more; it is still sent what became of its items."""
+        """Note that the worker sends no more; it still gets the answers to its items."""
         self._half_closed = True
         self._close_if_done()
 
@@ -148,8 +147,8 @@ class Stream:
         elif isinstance(answer, StepwellError):
             self.outbox.fail(answer)
         else:
-            # The executor has logged it. One poisonous item must not end the stream of all: its
-            # lease runs out and spends its attempt.
+            # The executor has logged it. One bad item must not end the stream for all: its lease
+            # expires and spends its attempt.
             log.warning("an item was not taken", worker_id=self._hello.worker_id)
         self._close_if_done()
 
@@ -196,10 +195,10 @@ async def serve_stream(
     requests: AsyncIterator[pb.WorkRequest],
     message_bytes_max: int,
 ) -> AsyncGenerator[pb.WorkResponse]:
-    """Serve a worker's connection, which is in `streams` meanwhile; yields the messages to send.
+    """Serve a worker's connection, which is in `streams` meanwhile; yield the messages to send.
 
     Raises:
-        InvalidArgument: the first message names no worker, or one of them breaks a limit.
+        InvalidArgument: the first message names no worker, or a message breaks a limit.
     """
     first = await _first(requests)
     hello = first.hello
