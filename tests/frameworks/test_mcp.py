@@ -29,6 +29,14 @@ BYTES_MAX = 100_000
 """The most that a tool answers with."""
 
 
+def status_of(answer: dict[str, Any]) -> str:
+    return answer["run"]["status"].removeprefix("RUN_STATUS_")
+
+
+def id_of(answer: dict[str, Any]) -> str:
+    return answer["run"]["spec"]["run_id"]
+
+
 class Assistant:
     """Calls tools as a model does: by name, with JSON; an error is a text."""
 
@@ -57,7 +65,7 @@ class Assistant:
             seen = await self("watch_run", run_id=run_id, after=after)
             events += seen["events"]
             after = seen["after"]
-            if seen["run"]["status"] not in {"QUEUED", "RUNNING"} and not seen["more"]:
+            if status_of(seen) not in {"QUEUED", "RUNNING"} and not seen["more"]:
                 return {**seen, "events": events}
 
 
@@ -110,22 +118,22 @@ async def test_run_is_started_watched_to_its_end_and_shown(connection: Connectin
         started = await assistant(
             "start_run", goal="greet", labels={"by": "test"}, request_id="greet"
         )
-        run_id = started["run"]["run_id"]
+        run_id = id_of(started)
         seen = await assistant.ends(run_id)
-        assert seen["run"]["status"] == "SUCCEEDED"
+        assert status_of(seen) == "SUCCEEDED"
         numbers = [one["number"] for one in seen["events"]]
         assert numbers == list(range(1, seen["run"]["last_event"] + 1))
         shown = await assistant("show_run", run_id=run_id)
         assert shown["result"] == "# Report\n\ngreet: a, b"
-        assert [one["status"] for one in shown["tasks"]] == ["COMPLETED", "COMPLETED"]
+        assert [one["task"]["status"] for one in shown["tasks"]] == ["TASK_STATUS_COMPLETED"] * 2
         task = await assistant("show_run", run_id=run_id, task_id="a")
         assert (task["task_input"], task["result"]) == ("a", "a")
         again = await assistant(
             "start_run", goal="greet", labels={"by": "test"}, request_id="greet"
         )
-        assert (again["run"]["run_id"], again["created"]) == (run_id, False)
+        assert (id_of(again), again["created"]) == (run_id, False)
         listed = await assistant("list_runs", statuses=["SUCCEEDED"], labels={"by": "test"})
-        assert run_id in [one["run_id"] for one in listed["runs"]]
+        assert run_id in [one["spec"]["run_id"] for one in listed["runs"]]
 
 
 async def test_question_comes_to_the_assistant_and_its_answer_to_the_run(
@@ -133,19 +141,19 @@ async def test_question_comes_to_the_assistant_and_its_answer_to_the_run(
 ) -> None:
     async with connection as assistant:
         plan = [{"id": "q", "type": "question", "input": {"kind": "CHOICE", "choices": ["x", "y"]}}]
-        run_id = (await assistant("start_run", plan=plan))["run"]["run_id"]
+        run_id = id_of(await assistant("start_run", plan=plan))
         seen = await assistant.ends(run_id)
-        assert seen["run"]["status"] == "WAITING"
-        (asked,) = seen["questions"]
+        assert status_of(seen) == "WAITING"
+        (asked,) = [one["question"] for one in seen["questions"]]
         assert (asked["kind"], asked["choices"], asked["prompt"]) == (
-            "CHOICE",
+            "QUESTION_KIND_CHOICE",
             ["x", "y"],
             "what of q?",
         )
         refusal = await assistant.refused("answer_question", run_id=run_id, answer="z")
         assert "none of the choices: x, y" in refusal
         await assistant("answer_question", run_id=run_id, answer="y", reason="she says so")
-        assert (await assistant.ends(run_id))["run"]["status"] == "SUCCEEDED"
+        assert status_of(await assistant.ends(run_id)) == "SUCCEEDED"
         assert json.loads((await assistant("show_run", run_id=run_id))["result"]) == {"q": "y"}
         refusal = await assistant.refused("answer_question", run_id=run_id, answer="y")
         assert "waits for no answer" in refusal
@@ -157,25 +165,26 @@ async def test_run_is_cancelled_and_a_fork_of_it_checked_and_made(connection: Co
             {"id": "a", "type": "echo", "input": 1},
             {"id": "b", "type": "ask", "depends_on": ["a"]},
         ]
-        run_id = (await assistant("start_run", plan=plan))["run"]["run_id"]
+        run_id = id_of(await assistant("start_run", plan=plan))
         await assistant.ends(run_id)
         cancelled = await assistant("cancel_run", run_id=run_id, reason="enough")
-        assert (cancelled["status"], cancelled["reason"]) == ("CANCELLED", "enough")
+        assert (status_of(cancelled), cancelled["run"]["reason"]) == ("CANCELLED", "enough")
         other = [plan[0], {"id": "b", "type": "echo", "input": 2, "depends_on": ["a"]}]
         checked = await assistant("fork_run", run_id=run_id, plan=other, check_only=True)
-        assert (checked["fork"], checked["kept"], checked["pending"]) == (None, ["a"], ["b"])
-        fork = (await assistant("fork_run", run_id=run_id, plan=other))["fork"]
-        assert fork["parent"].startswith(run_id)
-        assert (await assistant.ends(fork["run_id"]))["run"]["status"] == "SUCCEEDED"
+        assert "created" not in checked
+        assert (checked["kept_task_ids"], checked["pending_task_ids"]) == (["a"], ["b"])
+        fork = await assistant("fork_run", run_id=run_id, plan=other)
+        assert fork["run"]["spec"]["parent_run_id"] == run_id
+        assert status_of(await assistant.ends(id_of(fork))) == "SUCCEEDED"
 
 
 async def test_watch_ends_with_its_time_and_goes_on_from_there(connection: Connecting) -> None:
     async with connection as assistant:
         plan = [{"id": "a", "type": "slow"}]
-        run_id = (await assistant("start_run", plan=plan))["run"]["run_id"]
+        run_id = id_of(await assistant("start_run", plan=plan))
         seen = await assistant("watch_run", run_id=run_id, seconds=1)
         later = await assistant("watch_run", run_id=run_id, after=seen["after"], seconds=1)
-        assert (later["run"]["status"], later["events"]) == ("RUNNING", [])
+        assert (status_of(later), later["events"]) == ("RUNNING", [])
         assert later["after"] == seen["after"]
         await assistant("cancel_run", run_id=run_id)
 
@@ -186,10 +195,10 @@ async def test_answers_about_a_large_run_are_bounded_and_say_so(connection: Conn
             {"id": f"t{n}", "type": "echo", "input": "x" * 1_000, "title": "y" * 500}
             for n in range(120)
         ]
-        run_id = (await assistant("start_run", plan=plan, goal="z" * 5_000))["run"]["run_id"]
+        run_id = id_of(await assistant("start_run", plan=plan, goal="z" * 5_000))
         seen = await assistant("watch_run", run_id=run_id)
         assert len(seen["events"]) <= 50
-        assert (await assistant.ends(run_id))["run"]["status"] == "SUCCEEDED"
+        assert status_of(await assistant.ends(run_id)) == "SUCCEEDED"
         shown = await assistant("show_run", run_id=run_id)
         assert (len(shown["tasks"]), shown["more_tasks"]) == (50, True)
         assert re.search(r"\[cut: 20,000 of 1\d\d,\d\d\d characters\]$", shown["result"])
@@ -198,13 +207,16 @@ async def test_answers_about_a_large_run_are_bounded_and_say_so(connection: Conn
 async def test_what_is_wrong_is_said_in_a_sentence(connection: Connecting) -> None:
     async with connection as assistant:
         assert "no run" in await assistant.refused("show_run", run_id="nobody")
-        run_id = (await assistant("start_run", plan=[{"id": "a", "type": "slow"}]))["run"]["run_id"]
+        run_id = id_of(await assistant("start_run", plan=[{"id": "a", "type": "slow"}]))
         assert "has no task 'x'" in await assistant.refused("show_run", run_id=run_id, task_id="x")
         assert "waits for no answer" in await assistant.refused(
             "answer_question", run_id=run_id, answer=1
         )
         circle = [{"id": "a", "depends_on": ["a"]}]
         assert "plan" in await assistant.refused("start_run", plan=circle)
+        assert "a task has no such field" in await assistant.refused(
+            "start_run", plan=[{"id": "a", "after": []}]
+        )
         assert "seconds" in await assistant.refused("watch_run", run_id=run_id, seconds=3_600)
         await assistant("cancel_run", run_id=run_id)
 

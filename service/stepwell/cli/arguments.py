@@ -6,7 +6,7 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -126,8 +126,13 @@ def plan(name: str) -> types_pb2.PlanDraft:
         parsed = cast("dict[str, Any]", parsed).get("tasks")
     if not isinstance(parsed, list) or not parsed:
         raise CliError(f'{name} holds no tasks; it is {{"tasks": [{{"id": "a"}}, …]}}')
+    return plan_of(cast("list[Any]", parsed), name)
+
+
+def plan_of(tasks: Sequence[Any], name: str) -> types_pb2.PlanDraft:
+    """Return the plan of these tasks, each an object as in a plan's file; messages call the whole `name`."""
     made = types_pb2.PlanDraft()
-    for place, task in enumerate(cast("list[Any]", parsed)):
+    for place, task in enumerate(tasks):
         where = f"{name}: tasks[{place}]"
         if not isinstance(task, dict):
             raise CliError(f"{where} is no object")

@@ -13,7 +13,6 @@ from stepwell.cli import describe, event_lines, results
 from stepwell.cli.connect import name_of
 from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.live import PROGRESS_S, LiveTree
 from stepwell.cli.terminal import console, put_json
 from stepwell.cli.text import note
@@ -158,11 +157,11 @@ class _JsonLines:
 
     def show(self, view: RunView, event: Event) -> None:
         del view
-        put_json({"event": document(event)}, compact=True)
+        put_json({"event": event}, compact=True)
 
     def close(self, client: SyncClient, view: RunView) -> None:
         run = client.run(view.run.id).get()
-        last: dict[str, object] = {"run": document(run)}
+        last: dict[str, object] = {"run": run}
         if run.status == RunStatus.SUCCEEDED:
             last["result"] = results.plain(results.read(client, run))
         put_json(last, compact=True)

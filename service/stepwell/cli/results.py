@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from stepwell.cli.json_output import json_value
+from stepwell.cli.json_output import json_text, json_value
 from stepwell.cli.text import count, json_safe, lines, one_line
 from stepwell_client import Payload, Result, Run, SyncClient, TaskStatus
 from stepwell_client.errors import DecodeError
@@ -52,8 +52,7 @@ def put(result: RunResult, out: Console, name: str) -> None:
     for task_id, one in list(result.items())[:_PREVIEW_TASKS]:
         value = _value(one)
         if value is not None:
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            print(f"{one_line(task_id)}: {one_line(shown, _PREVIEW_CHARS)}")
+            print(f"{one_line(task_id)}: {one_line(json_text(value), _PREVIEW_CHARS)}")
     if len(result) > _PREVIEW_TASKS:
         print(
             f"… and {count(len(result) - _PREVIEW_TASKS, 'other')}: stepwell show {name} --result"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from json import dumps
 
-from stepwell.cli.json_output import json_value
+from stepwell.cli.json_output import json_text, json_value
 from stepwell.cli.text import one_line
 from stepwell_client import ConnectedWorker, ExecutionStatus, RunView
 from stepwell_client.records import HeldStep
@@ -50,5 +49,4 @@ class Holders:
 def _words(held: HeldStep) -> str:
     if held.progress is None:
         return ""
-    value = json_value(held.progress)
-    return one_line(value if isinstance(value, str) else dumps(value, ensure_ascii=False))
+    return one_line(json_text(json_value(held.progress)))

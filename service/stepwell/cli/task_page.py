@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from stepwell.cli import describe, results
 from stepwell.cli.exits import CliError
-from stepwell.cli.json_output import document
 from stepwell.cli.log_lines import call_lines, log_head, log_text, message_head
 from stepwell.cli.terminal import console
 from stepwell.cli.text import count, lines, micros, one_line, short_id, span
@@ -91,14 +90,14 @@ def read(client: SyncClient, run_id: str, name: str, *, whole: bool) -> TaskPage
 def as_json(page: TaskPage) -> dict[str, Any]:
     """Return the page by the field names of the protocol."""
     shown: dict[str, Any] = {
-        "executions": [document(one) for one in page.executions],
+        "executions": page.executions,
         "records": {key: asdict(one) for key, one in page.transcripts.items()},
-        "messages": [document(one) for one in page.messages],
-        "journal": [document(one) for one in page.calls],
-        "logs": [document(one) for one in page.logs],
+        "messages": page.messages,
+        "journal": page.calls,
+        "logs": page.logs,
     }
     if page.entry is not None:
-        shown["task"] = document(page.entry)
+        shown["task"] = page.entry
     if page.result is not None:
         shown["result"] = results.plain(page.result)
     return shown

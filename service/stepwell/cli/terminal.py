@@ -6,19 +6,16 @@ import json as json_lib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from google.protobuf.message import Message
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
+from stepwell.cli.json_output import jsonable
 from stepwell.cli.text import json_safe
 from stepwell_client import SyncRunHandle
-from stepwell_client.records import Record
 
 PIPE_COLUMNS = 200
 """The width of lines that no terminal shows."""
@@ -104,21 +101,14 @@ def _least_width(rows: Table, rest: Column) -> int:
 def report(run: SyncRunHandle, sentence: str, *, json: bool) -> Exit:
     """Print a command's response as JSON, or what it did as a sentence."""
     if json:
-        put_response(run)
+        put_json(run.response)
     else:
         print(sentence)
     return Exit.DONE
 
 
-def put_response(run: SyncRunHandle) -> None:
-    """Print the response to the handle's start, fork or command as JSON."""
-    assert run.response is not None
-    put_json(run.response)
-
-
-def put_json(value: Message | Record | dict[str, Any], *, compact: bool = False) -> None:
-    """Print a document; compact: as a line of a stream."""
-    value = document(value) if isinstance(value, Message | Record) else value
+def put_json(value: object, *, compact: bool = False) -> None:
+    """Print a value with the records and messages in it as JSON; compact: as a line of a stream."""
     ascii_only = (sys.stdout.encoding or "").lower() != "utf-8"
-    text = json_lib.dumps(value, ensure_ascii=ascii_only, indent=None if compact else 2)
+    text = json_lib.dumps(jsonable(value), ensure_ascii=ascii_only, indent=None if compact else 2)
     print(json_safe(text), flush=True)

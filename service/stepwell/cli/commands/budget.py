@@ -10,7 +10,6 @@ from rich.table import Table
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import micros, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
@@ -85,7 +84,7 @@ def budget(
     else:
         now = handle.raise_budget(more, resume=resume, reason=reason, on_behalf_of=on_behalf_of)
     if json:
-        put_json(handle.response or {"run": document(now)})
+        put_json(handle.response or {"run": now})
         return Exit.DONE
     if handle.response is not None:
         state = "may use up more" if handle.changed else "was allowed as much before"

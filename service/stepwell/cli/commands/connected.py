@@ -11,7 +11,6 @@ from rich.table import Table
 from stepwell.cli import options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line
 from stepwell.runtime import SystemRuntime
@@ -41,7 +40,7 @@ def workers(
     """
     listed = list(client.workers(queue))
     if json:
-        put_json({"workers": [document(one) for one in listed]})
+        put_json({"workers": listed})
     elif listed:
         rows = worker_rows(listed, SystemRuntime().now_us())
         put_rows(rows, "BY", "REPLICA", "VERSION", "SINCE", "FREE")
@@ -106,7 +105,7 @@ def queues(client: SyncClient, json: options.Json = False) -> int:
     """
     found = client.queues()
     if json:
-        put_json({"queues": [document(one) for one in found.queues], "complete": found.complete})
+        put_json({"queues": found.queues, "complete": found.complete})
         return Exit.DONE
     if found.queues:
         put_rows(queue_rows(found.queues, SystemRuntime().now_us()), "LIMIT", "IN USE")

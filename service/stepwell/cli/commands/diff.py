@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_of
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -12,7 +11,7 @@ from stepwell.cli import connect, describe, options, results
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
+from stepwell.cli.json_output import json_text
 from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime
@@ -128,7 +127,7 @@ def _document(a: _Side, b: _Side, rows: list[_Row]) -> dict[str, Any]:
         for row in rows
     ]
     return {
-        "runs": [document(a.run), document(b.run)],
+        "runs": [a.run, b.run],
         "results": [None if side.result is None else results.plain(side.result) for side in (a, b)],
         "tasks": tasks,
     }
@@ -222,6 +221,4 @@ def _preview(side: _Side, task_id: str) -> str:
 
 def _line(result: Result) -> str:
     """Return a result in one line: a text as it stands, anything else as JSON."""
-    value = results.plain(result)
-    text = value if isinstance(value, str) else json_of.dumps(value, ensure_ascii=False)
-    return one_line(text, _CHARS)
+    return one_line(json_text(results.plain(result)), _CHARS)

@@ -9,7 +9,6 @@ import typer
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import count, micros, moment, note, one_line, short_id
 from stepwell_client import Checkpoint, PlanRevision, SyncClient
@@ -48,7 +47,7 @@ def plans(
         return Exit.DONE
     plans = list(client.run(run_id).plans(with_tasks=True))
     if json:
-        put_json({"plans": [document(plan) for plan in plans]})
+        put_json({"plans": plans})
     elif plans:
         _print_plans(plans)
     else:
@@ -103,7 +102,7 @@ def checkpoints(
     run_id = connect.run_id(client, run)
     points = list(client.run(run_id).checkpoints())
     if json:
-        put_json({"checkpoints": [document(one) for one in points]})
+        put_json({"checkpoints": points})
         return Exit.DONE
     _print_checkpoints(points)
     note(f"go back to one: stepwell fork {short_id(run_id)} --at VERSION")

@@ -10,7 +10,6 @@ from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.log_lines import call_lines
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import note, short_id
@@ -59,7 +58,7 @@ def journal(
         ):
             found = True
             if json:
-                put_json({"entry": document(entry)}, compact=True)
+                put_json({"entry": entry}, compact=True)
             else:
                 print("\n".join(call_lines(entry, values=values)), flush=True)
     except KeyboardInterrupt:

@@ -11,7 +11,6 @@ from rich.text import Text
 from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
@@ -72,7 +71,7 @@ def ls(
     unknown = {} if json else _unknown(client, runs[:limit])
     more = len(runs) > limit
     if json:
-        put_json({"runs": [document(run) for run in runs[:limit]], "more": more})
+        put_json({"runs": runs[:limit], "more": more})
     elif runs:
         _print(runs[:limit], unknown)
         if more:

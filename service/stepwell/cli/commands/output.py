@@ -11,7 +11,6 @@ from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.log_lines import log_head, log_text, message_head
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import lines, note, short_id
@@ -55,7 +54,7 @@ def logs(
         ) as entries:
             for entry in entries:
                 if json:
-                    put_json({"entry": document(entry)}, compact=True)
+                    put_json({"entry": entry}, compact=True)
                 else:
                     printer.put(entry)
     except KeyboardInterrupt:
@@ -117,7 +116,7 @@ def messages(
     run_id = connect.run_id(client, run)
     history = client.run(run_id).messages(task_id=task)
     if json:
-        put_json({"messages": [document(message) for message in history]})
+        put_json({"messages": list(history)})
         return Exit.DONE
     printed = False
     for message in history:

@@ -15,7 +15,6 @@ from stepwell.cli.arguments import read
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.terminal import put_json, put_rows, report, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
@@ -55,7 +54,7 @@ def questions(
     questions = list(islice(asked, limit + 1))
     more = len(questions) > limit
     if json:
-        put_json({"questions": [document(one) for one in questions[:limit]], "more": more})
+        put_json({"questions": questions[:limit], "more": more})
     elif questions:
         _print(questions[:limit], whole=bool(run))
         if more:

@@ -14,7 +14,6 @@ from stepwell.cli import connect, describe, options, results, task_page, task_tr
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.json_output import document
 from stepwell.cli.terminal import console, put, put_json
 from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
@@ -84,9 +83,9 @@ def _run(client: SyncClient, message: Run, *, at: int, whole: bool, json: bool) 
     questions = _questions(client, message) if message.status == RunStatus.WAITING else {}
     if json:
         shown = {
-            "run": document(message),
-            "tasks": [document(one) for one in tasks],
-            "executions": [document(one) for one in executions],
+            "run": message,
+            "tasks": tasks,
+            "executions": executions,
         }
         if answer is not None:
             shown["result"] = results.plain(answer)
@@ -137,7 +136,7 @@ def _failures(client: SyncClient, run: Run, *, json: bool) -> int:
     view.add_executions(client.run(run.id).executions())
     failed = [one for one in view.executions.values() if one.failure is not None]
     if json:
-        put_json({"executions": [document(one) for one in failed]})
+        put_json({"executions": failed})
         return Exit.DONE
     for one in failed:
         number = describe.attempt_of(view, one)

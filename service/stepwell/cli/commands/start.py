@@ -12,7 +12,7 @@ from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
-from stepwell.cli.terminal import put_json, put_response
+from stepwell.cli.terminal import put_json
 from stepwell.cli.text import micros, note, short_id
 from stepwell_client import StepKind, SyncClient, SyncRunHandle
 from stepwell_client.internal import StartOptions
@@ -167,7 +167,7 @@ def _stages(words: list[str]) -> list[StepKind]:
 def detached(run: SyncRunHandle, *, json: bool) -> Exit:
     """Print a new run's id."""
     if json:
-        put_response(run)
+        put_json(run.response)
     else:
         print(run.id)
         note(f"follow it: stepwell watch {short_id(run.id)}")
@@ -205,7 +205,7 @@ def resume(
     if not detach:
         return follow(client, now, shown_after=before, keep=keep, json=json)
     if json:
-        put_response(handle)
+        put_json(handle.response)
     else:
         note(f"run {name} {state}; follow it: stepwell watch {name}")
     return Exit.DONE

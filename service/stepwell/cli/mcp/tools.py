@@ -10,18 +10,24 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal, TypeVar
 
+from google.protobuf.message import Message
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
+from stepwell.cli import arguments, describe, results
 from stepwell.cli.errors import explain, stands_still
-from stepwell.cli.mcp import shapes
+from stepwell.cli.exits import CliError
+from stepwell.cli.json_output import Bounds, document, json_text
 from stepwell_client import (
     Client,
+    Event,
     ForkMode,
     Payload,
+    Question,
     Result,
     Run,
+    RunHandle,
     RunStatus,
     StepwellClientError,
     TaskStatus,
@@ -30,6 +36,8 @@ from stepwell_client import (
 from stepwell_client.enums import QuestionStatus
 from stepwell_client.errors import ForkIncompatible
 from stepwell_client.internal import ForkOptions, StartOptions
+from stepwell_client.records import Record
+from stepwell_client.v1 import types_pb2
 
 WATCH_SECONDS_MAX = 60.0
 _ON_BEHALF_OF = "mcp"
@@ -39,10 +47,24 @@ Item = TypeVar("Item")
 RunId = Annotated[str, Field(description="The run's whole id, as `list_runs` has it.")]
 Reason = Annotated[str, Field(description="Why, for people who look at the run.", max_length=1_000)]
 Plan = Annotated[
-    list[shapes.TaskDraft] | None,
-    Field(description="The tasks, in the place of a plan that the agent would make."),
+    list[dict[str, Any]] | None,
+    Field(
+        description="The tasks, in the place of a plan that the agent would make. Each is an object with `id`, unique"
+        " within the plan; `type`, by which a worker finds its function; `input`, any JSON value; `depends_on`, ids of"
+        " tasks that must be completed before it; `title`; and the other fields of the protocol's TaskSpec."
+    ),
 ]
 Status = Literal["QUEUED", "RUNNING", "WAITING", "PAUSED", "SUCCEEDED", "FAILED", "CANCELLED"]
+Answer = dict[str, Any]
+"""JSON by the field names of the protocol, as the command line's --json prints it: what is empty is left out."""
+
+EVENTS_MAX = 50
+TASKS_MAX = 50
+QUESTIONS_MAX = 20
+RUNS_MAX = 50
+_ROW = Bounds(chars=300)
+_QUESTION = Bounds(chars=4_000)
+_RESULT = Bounds(chars=20_000)
 
 
 async def first(items: AsyncIterator[Item], most: int) -> tuple[list[Item], bool]:
@@ -98,7 +120,7 @@ class Tools:
             str,
             Field(description="A name for this request: sent again, it finds the same run again."),
         ] = "",
-    ) -> shapes.Started:
+    ) -> Answer:
         """Start a run of an agent, and return at once. Follow it with `watch_run`."""
         options = StartOptions(
             pipeline=pipeline,
@@ -110,12 +132,10 @@ class Tools:
         if run_input is not None:
             options["input"] = run_input
         if plan is not None:
-            options["plan"] = [one.task() for one in plan]
+            options["plan"] = _plan(plan)
         async with self._client(context) as client:
             started = await client.start(goal, **options)
-            return shapes.Started(
-                run=shapes.summary(started.snapshot or Run()), created=started.created
-            )
+            return _answered(started)
 
     async def watch_run(
         self,
@@ -127,7 +147,7 @@ class Tools:
         seconds: Annotated[
             float, Field(ge=1, le=WATCH_SECONDS_MAX, description="The longest to wait.")
         ] = 20.0,
-    ) -> shapes.Watched:
+    ) -> Answer:
         """Wait for what happens in a run, and return its events after the one that is known.
 
         Returns as soon as the run has ended, asks a person, or stands still otherwise; else when the time
@@ -137,13 +157,13 @@ class Tools:
             run = await client.run(run_id).get()
             events, more = await _events(client, run, after, seconds)
             run = await client.run(run_id).get()
-            return shapes.Watched(
-                run=shapes.summary(run),
-                events=events,
-                after=events[-1].number if events else after,
-                more=more,
-                questions=await _questions(client, run),
-            )
+            return {
+                "run": _run(run),
+                "events": [_event(one) for one in events],
+                "after": events[-1].number if events else after,
+                "more": more,
+                "questions": [_shown(one, _QUESTION) for one in await _questions(client, run)],
+            }
 
     async def list_runs(
         self,
@@ -155,8 +175,8 @@ class Tools:
         labels: Annotated[
             dict[str, str] | None, Field(description="Only runs with all these labels.")
         ] = None,
-        limit: Annotated[int, Field(ge=1, le=shapes.RUNS_MAX)] = 20,
-    ) -> shapes.Listed:
+        limit: Annotated[int, Field(ge=1, le=RUNS_MAX)] = 20,
+    ) -> Answer:
         """List runs, newest first."""
         async with self._client(context) as client:
             found = client.runs(
@@ -166,7 +186,7 @@ class Tools:
                 page_size=limit + 1,
             )
             runs, more = await first(found, limit)
-            return shapes.Listed(runs=[shapes.summary(run) for run in runs], more=more)
+            return {"runs": [_run(run) for run in runs], "more": more}
 
     async def show_run(
         self,
@@ -175,20 +195,20 @@ class Tools:
         task_id: Annotated[
             str, Field(description="Only this task, with its input and its result.")
         ] = "",
-    ) -> shapes.Shown:
+    ) -> Answer:
         """Show a run: how it stands, its tasks, what it asks, and its result once it has one."""
         async with self._client(context) as client:
             run = await client.run(run_id).get()
             if task_id:
                 return await _shown_task(client, run, task_id)
-            tasks, more = await first(client.run(run_id).tasks(), shapes.TASKS_MAX)
-            return shapes.Shown(
-                run=shapes.summary(run),
-                tasks=[shapes.task_row(one) for one in tasks],
-                more_tasks=more,
-                questions=await _questions(client, run),
-                result=await _result(client, run),
-            )
+            tasks, more = await first(client.run(run_id).tasks(), TASKS_MAX)
+            return {
+                "run": _run(run),
+                "tasks": [_shown(one) for one in tasks],
+                "more_tasks": more,
+                "questions": [_shown(one, _QUESTION) for one in await _questions(client, run)],
+                "result": await _result(client, run),
+            }
 
     async def answer_question(
         self,
@@ -205,23 +225,23 @@ class Tools:
             str, Field(description="Which question; may be left out where only one is open.")
         ] = "",
         reason: Reason = "",
-    ) -> shapes.RunSummary:
+    ) -> Answer:
         """Answer what a run asks a person. Do so only with an answer that a person has given you."""
         async with self._client(context) as client:
             if not question_id:
                 question_id = await _only_question(client, run_id)
-            answered = await client.run(run_id).answer(
-                question_id, answer, reason=reason, on_behalf_of=_ON_BEHALF_OF
-            )
-            return shapes.summary(answered)
+            run = client.run(run_id)
+            await run.answer(question_id, answer, reason=reason, on_behalf_of=_ON_BEHALF_OF)
+            return _answered(run)
 
     async def cancel_run(
         self, context: Context[Any, Any], run_id: RunId, reason: Reason = ""
-    ) -> shapes.RunSummary:
+    ) -> Answer:
         """Cancel a run for good: its workers are told to stop, and it can't be resumed."""
         async with self._client(context) as client:
-            answered = await client.run(run_id).cancel(reason=reason, on_behalf_of=_ON_BEHALF_OF)
-            return shapes.summary(answered)
+            run = client.run(run_id)
+            await run.cancel(reason=reason, on_behalf_of=_ON_BEHALF_OF)
+            return _answered(run)
 
     async def fork_run(
         self,
@@ -243,7 +263,7 @@ class Tools:
             str,
             Field(description="A name for this request: sent again, it finds the same fork again."),
         ] = "",
-    ) -> shapes.Forked:
+    ) -> Answer:
         """Start another run from a version of this one; its completed tasks are kept.
 
         With a plan, tasks that are defined otherwise run again, and so does what is built on them.
@@ -254,51 +274,77 @@ class Tools:
         if run_input is not None:
             options["input"] = run_input
         if plan is not None:
-            options["plan"] = [one.task() for one in plan]
+            options["plan"] = _plan(plan)
             options["mode"] = ForkMode.PATCH
         async with self._client(context) as client:
-            checked = shapes.forked(await client.run(run_id).check_fork(**options))
             if check_only:
-                return checked
+                return _shown(await client.run(run_id).check_fork(**options))
             options["request_id"] = request_id
-            fork = await client.run(run_id).fork(**options)
-            made = shapes.summary(fork.snapshot or Run())
-            warnings = checked.warnings or list(fork.warnings)
-            return checked.model_copy(update={"fork": made, "warnings": warnings})
+            return _answered(await client.run(run_id).fork(**options))
 
 
-async def _events(
-    client: Client, run: Run, after: int, seconds: float
-) -> tuple[list[shapes.EventRow], bool]:
+def _plan(tasks: list[dict[str, Any]]) -> types_pb2.PlanDraft:
+    try:
+        return arguments.plan_of(tasks, "plan")
+    except CliError as error:
+        raise ToolError(error.message) from error
+
+
+def _shown(one: Message | Record, within: Bounds = _ROW) -> Answer:
+    """Return a record or message within bounds, without what is empty."""
+    return document(one, defaults=False, within=within)
+
+
+def _run(run: Run) -> Answer:
+    """Return a run, with a sentence about what it waits for."""
+    return {**_shown(run), "waits_for": describe.blocked(run, exact=True)}
+
+
+def _answered(run: RunHandle) -> Answer:
+    """Return what came of a start, a fork or a command; its run as in other answers."""
+    response = run.response
+    assert response is not None
+    flags = [one for one in ("created", "changed") if hasattr(response, one)]
+    made = {**_shown(response), **{one: getattr(response, one) for one in flags}}
+    return made if run.snapshot is None else {**made, "run": _run(run.snapshot)}
+
+
+def _event(event: Event) -> Answer:
+    """Return an event without the rows that it has changed."""
+    fields = _shown(event).items()
+    return {name: value for name, value in fields if not isinstance(value, dict | list)}
+
+
+async def _events(client: Client, run: Run, after: int, seconds: float) -> tuple[list[Event], bool]:
     """Return events from the one after `after` until the run stands still or the time is over; and whether there are more."""
-    found: list[shapes.EventRow] = []
+    found: list[Event] = []
     status = run.status
     try:
         async with asyncio.timeout(seconds), client.run(run.id).watch(after) as events:
             async for event in events:
-                found.append(shapes.event_row(event))
+                found.append(event)
                 if event.number < run.last_event:
-                    if len(found) == shapes.EVENTS_MAX:
+                    if len(found) == EVENTS_MAX:
                         return found, True
                     continue
                 if event.number > run.last_event:
                     status = event.run.get("status", status)
-                if stands_still(status) or len(found) == shapes.EVENTS_MAX:
+                if stands_still(status) or len(found) == EVENTS_MAX:
                     break
     except TimeoutError:
         pass
     return found, False
 
 
-async def _questions(client: Client, run: Run) -> list[shapes.QuestionShape]:
+async def _questions(client: Client, run: Run) -> list[Question]:
     """Return the run's open questions, oldest first."""
     if run.status in (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED):
         return []
-    found: list[shapes.QuestionShape] = []
+    found: list[Question] = []
     async for one in client.run(run.id).questions():
         if one.status == QuestionStatus.OPEN:
-            found.append(shapes.question(one))
-        if len(found) == shapes.QUESTIONS_MAX:
+            found.append(one)
+        if len(found) == QUESTIONS_MAX:
             break
     return found
 
@@ -309,11 +355,11 @@ async def _only_question(client: Client, run_id: str) -> str:
     if not asked:
         raise ToolError("the run waits for no answer")
     if len(asked) > 1:
-        names = ", ".join(one.question_id for one in asked)
+        names = ", ".join(one.id for one in asked)
         raise ToolError(
             f"the run asks {len(asked)} questions; give the question_id of one: {names}"
         )
-    return asked[0].question_id
+    return asked[0].id
 
 
 async def _result(client: Client, run: Run) -> str | None:
@@ -323,12 +369,17 @@ async def _result(client: Client, run: Run) -> str | None:
     ids = [run.result_id] if run.result_id else []
     read = await client.run(run.id).results(execution_ids=ids)
     if read.run_result is not None:
-        return shapes.result_text(read.run_result)
+        return _result_text(read.run_result)
     done = [one for one in read.results if one.status == TaskStatus.COMPLETED]
-    return shapes.result_text({one.task_id: one for one in done})
+    return _result_text({one.task_id: one for one in done})
 
 
-async def _shown_task(client: Client, run: Run, task_id: str) -> shapes.Shown:
+def _result_text(result: results.RunResult) -> str:
+    """Return a result, or several by their tasks' ids, as text."""
+    return _RESULT.cut(json_text(results.plain(result)))
+
+
+async def _shown_task(client: Client, run: Run, task_id: str) -> Answer:
     """Return a task of a run with its input and result."""
     async for entry in client.run(run.id).tasks(full_specs=True):
         if entry.id == task_id:
@@ -338,15 +389,12 @@ async def _shown_task(client: Client, run: Run, task_id: str) -> shapes.Shown:
     result = None
     if entry.status == TaskStatus.COMPLETED:
         read = await client.run(run.id).results(task_ids=[task_id])
-        result = next((shapes.result_text(one) for one in read.results), None)
+        result = next((_result_text(one) for one in read.results), None)
     given = entry.definition.input
-    return shapes.Shown(
-        run=shapes.summary(run),
-        tasks=[shapes.task_row(entry)],
-        more_tasks=False,
-        questions=[],
-        result=result,
-        task_input=shapes.result_text(Result(payload=given))
-        if isinstance(given, Payload)
-        else None,
-    )
+    is_given = isinstance(given, Payload)
+    return {
+        "run": _run(run),
+        "tasks": [_shown(entry)],
+        "result": result,
+        "task_input": _result_text(Result(payload=given)) if is_given else None,
+    }
