@@ -19,12 +19,31 @@ async def main(folder):
 
 asyncio.run(main(sys.argv[1]))
 """
+EMBEDDED = """
+import asyncio, sys
+from stepwell.embedded import Orchestrator
+from stepwell_client import Agent, Task
+
+agent = Agent()
+agent.task(lambda ctx: 1)
+asyncio.run(Orchestrator("", agent, plan=[Task("one")]).run())
+print(*sys.modules)
+"""
 ELSEWHERE = {"rich", "pygments", "cryptography", "google.protobuf.json_format"}
 """Libraries that print tables and documents, or make certificates."""
 LATER = {"alembic", "mako", "jsonschema", "referencing", "re2"}
 """Libraries that make the tables of a store, or look at the first schema of a payload."""
 OTHERS = {"asyncpg", "redis", "hiredis", "stepwell_drivers.remote", "stepwell_drivers.memory"}
 """Needs of other drivers."""
+SERVING = {
+    "pydantic",
+    "typer",
+    "stepwell.rpc.gate",
+    "stepwell.rpc.server",
+    "stepwell.cli",
+    "stepwell.console",
+}
+"""Needs of a server, its commands and its settings."""
 SERVERS = {"stepwell", "stepwell_drivers", "sqlalchemy", "pydantic", "msgspec", "typer"}
 
 
@@ -42,6 +61,14 @@ def test_server_that_listens_has_imported_nothing_that_it_does_not_use_yet(tmp_p
     found = modules(LISTENING, str(tmp_path))
 
     assert found & (ELSEWHERE | LATER | OTHERS | {"stepwell.embedded"}) == set()
+
+
+def test_embedded_run_in_memory_imports_no_server_and_no_database() -> None:
+    found = modules(EMBEDDED)
+
+    assert found & (ELSEWHERE | LATER | OTHERS | SERVING | {"sqlalchemy"}) == {
+        "stepwell_drivers.memory"
+    }
 
 
 def test_client_imports_nothing_of_the_server_and_no_printing_of_messages() -> None:

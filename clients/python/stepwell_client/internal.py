@@ -20,7 +20,7 @@ from stepwell_client.link.backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
 from stepwell_client.link.connect import Connection, CurrentChannel, is_local
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.link.status import Details, error_of, from_rpc_error
-from stepwell_client.records.limits import PROMPT_BYTES_MAX, clip
+from stepwell_client.records.limits import CONCURRENCY_MAX, PROMPT_BYTES_MAX, clip
 from stepwell_client.records.plans import plan_draft
 from stepwell_client.records.reading import RECORDS, read_event, read_question, read_task
 from stepwell_client.records.reading import read as read_record
@@ -32,6 +32,7 @@ BACKOFFS = (CALLS, SAVES, STREAMS, LOGS)
 
 __all__ = [
     "BACKOFFS",
+    "CONCURRENCY_MAX",
     "INVALID_RESULT",
     "NAME_CHARS_MAX",
     "PROMPT_BYTES_MAX",

@@ -45,6 +45,10 @@ def start_command(
     stages: tuple[StepKind, ...],
 ) -> Start:
     """Return the command that starts the run, with the fingerprint of all that it holds."""
+    check_size("goal", len(spec.goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
+    check_size("max_iterations", spec.max_iterations, 1, limits.ITERATIONS_MAX)
+    check_size("max_parallel", spec.max_parallel, 1, limits.PARALLEL_MAX)
+    check_size("no_progress_limit", spec.no_progress_limit, 0, limits.ITERATIONS_MAX)
     payload: Payload | None = None if run_input is None else to_record(run_input)
     check_size("input", len(payload.data) if payload else 0, 0, limits.PAYLOAD_BYTES_MAX)
     labelled = {f"labels[{key!r}]": key + value for key, value in spec.labels.items()}

@@ -30,16 +30,15 @@ from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Worker
+from stepwell_client import Agent, Unavailable, Worker
 from stepwell_client.errors import WorkerReplaced
+from stepwell_client.internal import CONCURRENCY_MAX
 
 log = get_logger(__name__)
 
 LEASE_MS = 60_000
 """Long, because nobody else waits for it: `resume` ends the leases of a dead process at once."""
 POLL_MS = 1_000
-CONCURRENCY_MAX = 500
-"""The steps that a worker does at once."""
 _STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
@@ -56,12 +55,17 @@ class Drive:
         tenant_id: str,
         runtime: Runtime,
         calls: StoreCalls | None = None,
+        is_new: bool = False,
     ) -> None:
-        """`start`: the command that starts the run; None: it is there, and is resumed."""
+        """`start`: the command that starts the run; None: it is there, and is resumed.
+
+        `is_new`: nobody else has the run's id, so no other process can have the run.
+        """
         self.run_id = run_id
         self.tenant_id = tenant_id
         self._agent = agent
         self._start = start
+        self._is_new = is_new
         self._store = store
         self._calls = calls
         self._runtime = runtime
@@ -161,9 +165,13 @@ class Drive:
 
     async def _work(self, executor: Executor) -> Run:
         """Start or resume the run, do its steps, and return it as it stands in the end."""
-        run = await self._begin(executor)
-        if run.ended:
-            return run
+        spec = self._start.spec if self._start is not None else None
+        if spec is None or not self._is_new:
+            # First: an error, as of a run_id with other arguments, must not cost another process its leases.
+            run = await self._begin(executor)
+            if run.ended:
+                return run
+            spec = run.spec
         changed = asyncio.Event()
 
         def hint(tenant_id: str, run_id: str, version: int) -> None:
@@ -179,25 +187,37 @@ class Drive:
             transport,
             # The same in the next process, which so finds the leases that this one leaves.
             worker_id=f"embedded:{self.run_id}",
-            queues=(run.spec.queue,),
-            concurrency=min(run.spec.max_parallel, CONCURRENCY_MAX),
+            queues=(spec.queue,),
+            concurrency=min(spec.max_parallel, CONCURRENCY_MAX),
             runner=CallingRunner(self._agent, self._calls) if self._calls is not None else None,
         )
         unsubscribe = executor.store.subscribe(hint)
-        executor.start()
+        # The worker first: the executor's first claim is for it.
         working = self._runtime.spawn(worker.run(), name="worker")
+        executor.start()
         working.add_done_callback(lambda _: changed.set())
         try:
+            if self._is_new:
+                # The worker connects meanwhile: where that is quick, the run's first commit leases its first step.
+                await self._begin(executor)
             return await self._standstill(executor, worker, working, changed)
         finally:
             unsubscribe()
             if executor.store_stopped is None:
+                transport.stop()
                 await worker.drain(0.0)
             else:
                 transport.sever()  # Nothing that is handed back could be kept.
                 working.cancel()
-            with suppress(WorkerReplaced, asyncio.CancelledError):
+            try:
                 await working
+            except Unavailable as error:
+                if worker.is_busy:
+                    log.warning(
+                        "the store was not told of steps, which run again", error=error.reason
+                    )
+            except (WorkerReplaced, asyncio.CancelledError):
+                pass
 
     def _goes_on(self, executor: Executor, version: int) -> bool:
         """Return whether the executor has the run at this version, and it neither ends nor stands still there."""

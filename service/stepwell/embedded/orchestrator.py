@@ -17,7 +17,6 @@ from stepwell.embedded.arguments import (
     answer_command,
     budget_record,
     check_name,
-    check_size,
     check_texts,
     kinds_of,
     resolve_command,
@@ -127,13 +126,10 @@ class Orchestrator:
         if run_id is not None:
             check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
         check_name("tenant_id", tenant_id)
-        check_size("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
-        check_size("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
-        check_size("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
-        check_size("no_progress_limit", no_progress_limit, 0, limits.ITERATIONS_MAX)
         if plan is None and StepKind.PLAN not in kinds_of(made.kinds):
             raise ValueError("the agent has no plan function: decorate one, or pass plan=")
         runtime = runtime or SystemRuntime()
+        is_new = run_id is None
         run_id = run_id or runtime.new_id()
         start = start_command(
             _spec(
@@ -153,7 +149,14 @@ class Orchestrator:
         calls = StoreCalls(stores, run_id, goal, max_iterations) if stores is not None else None
         kept = stores.driver if stores is not None else store
         self._drive = Drive(
-            made, run_id, start, store=kept, tenant_id=tenant_id, runtime=runtime, calls=calls
+            made,
+            run_id,
+            start,
+            store=kept,
+            tenant_id=tenant_id,
+            runtime=runtime,
+            calls=calls,
+            is_new=is_new,
         )
         if calls is not None:
             calls.create_now()

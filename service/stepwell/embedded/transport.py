@@ -7,8 +7,10 @@ the worker's messages go to the stream's server side, assignments and acknowledg
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from stepwell.core.port import Assignment, MessageQuery, Principal, Runtime
@@ -24,6 +26,7 @@ from stepwell.rpc.worker.servicer import Servicer
 from stepwell.rpc.worker.stream import Stream, presence_of
 from stepwell.wire import to_message
 from stepwell.wire.leases import put_assignment
+from stepwell.wire.validate import check
 from stepwell_client import StepwellClientError, Unavailable
 from stepwell_client.errors import DeadlineExceeded
 from stepwell_client.internal import STREAMS, Details, Receiver, error_of
@@ -49,9 +52,20 @@ class InProcessTransport:
         self._executor = executor
         self._principal = Principal(subject="", tenant_id=tenant_id, scopes=frozenset())
         self._parts = WorkerParts(executor, runtime)
-        self._servicer: Any = Servicer(self._parts, _BYTES_MAX)
+        servicer: Any = Servicer(self._parts, _BYTES_MAX)
+        self.complete = partial(self._call, servicer.ReportOutcomes)
+        self.record = partial(self._call, servicer.WriteJournal)
+        self.append = partial(self._call, servicer.AppendOutput)
+        self.heartbeat = partial(self._call, servicer.Heartbeat)
+        self.read_results = partial(self._call, servicer.ReadResults)
+        self.read_journal = partial(self._call, servicer.ReadJournal)
+        self._stops = asyncio.Event()
         self.severed = False
         """Nothing is handed over any more."""
+
+    def stop(self) -> None:
+        """Have no other stream wait for a store that is away: the run stops."""
+        self._stops.set()
 
     def sever(self) -> None:
         """Hand over nothing more, as a process that is killed."""
@@ -64,42 +78,6 @@ class InProcessTransport:
     def background(self, name: str) -> LoopTask:
         """Return a task of the event loop, which is yet to be started."""
         return LoopTask(self, name)
-
-    async def complete(
-        self, request: worker_pb2.ReportOutcomesRequest, seconds: float
-    ) -> worker_pb2.ReportOutcomesResponse:
-        """Call ReportOutcomes."""
-        return await self._call(self._servicer.ReportOutcomes, request, seconds)
-
-    async def record(
-        self, request: worker_pb2.WriteJournalRequest, seconds: float
-    ) -> worker_pb2.WriteJournalResponse:
-        """Call WriteJournal."""
-        return await self._call(self._servicer.WriteJournal, request, seconds)
-
-    async def append(
-        self, request: worker_pb2.AppendOutputRequest, seconds: float
-    ) -> worker_pb2.AppendOutputResponse:
-        """Call AppendOutput."""
-        return await self._call(self._servicer.AppendOutput, request, seconds)
-
-    async def heartbeat(
-        self, request: worker_pb2.HeartbeatRequest, seconds: float
-    ) -> worker_pb2.HeartbeatResponse:
-        """Call Heartbeat."""
-        return await self._call(self._servicer.Heartbeat, request, seconds)
-
-    async def read_results(
-        self, request: worker_pb2.ReadResultsRequest, seconds: float
-    ) -> worker_pb2.ReadResultsResponse:
-        """Call ReadResults."""
-        return await self._call(self._servicer.ReadResults, request, seconds)
-
-    async def read_journal(
-        self, request: worker_pb2.ReadJournalRequest, seconds: float
-    ) -> worker_pb2.ReadJournalResponse:
-        """Call ReadJournal."""
-        return await self._call(self._servicer.ReadJournal, request, seconds)
 
     async def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
         """Yield the messages of a task."""
@@ -125,9 +103,14 @@ class InProcessTransport:
         self.check()
         try:
             async with asyncio.timeout(seconds):
-                return await self.ask(method(request, None))
+                return await self.ask(self._checked(method, request))
         except TimeoutError as error:
             raise DeadlineExceeded("the store has not answered in time") from error
+
+    async def _checked(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
+        # As the gate does. What a stream brings is checked item by item, whoever brings it.
+        check(request)
+        return await method(request, None)
 
     async def ask(self, answering: Awaitable[T]) -> T:
         """Await what the server's side answers. Raises an error of the client's tree."""
@@ -155,14 +138,15 @@ class InProcessTransport:
         return False
 
     def may_return(self, error: StepwellClientError) -> bool:
-        """Return whether the store was away."""
-        return isinstance(error, Unavailable)
+        """Return whether the store was away, and the run goes on."""
+        return isinstance(error, Unavailable) and not self._stops.is_set()
 
     async def wait_to_return(self, stopping: asyncio.Event, failures: int) -> None:
-        """Back off."""
+        """Back off, or until the run stops."""
+        del stopping  # `stop` comes before.
         with suppress(TimeoutError):
             async with asyncio.timeout(STREAMS.seconds(self.runtime, failures)):
-                await stopping.wait()
+                await self._stops.wait()
 
     async def close(self) -> None:
         """Close nothing: executor and store are the caller's."""
@@ -263,6 +247,7 @@ class LoopTask:
         self._transport = transport
         self._name = name
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._woken = asyncio.Event()
         self._stopped = False
         self.heartbeat = transport.heartbeat
@@ -270,7 +255,13 @@ class LoopTask:
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start the task. Any thread may call."""
-        self._loop.call_soon_threadsafe(self._start, work)
+        self._on_loop(self._start, work)
+
+    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
+        if threading.get_ident() == self._thread:
+            call(*arguments)  # To wake the event loop from outside takes system calls.
+        else:
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if not self._stopped:
@@ -283,7 +274,7 @@ class LoopTask:
 
     def wake(self) -> None:
         """End a wait."""
-        self._loop.call_soon_threadsafe(self._woken.set)
+        self._on_loop(self._woken.set)
 
     async def wait(self, seconds: float | None) -> bool:
         """Wait in the event loop."""

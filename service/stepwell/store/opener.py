@@ -45,9 +45,9 @@ async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Stor
         )
     point = _driver_of(scheme, url)
     opener = _load(point)
-    takes_create = "create" in inspect.signature(opener).parameters
+    must_exist = not create and "create" in inspect.signature(opener).parameters
     try:
-        opening = opener(url, runtime=runtime, **({"create": create} if takes_create else {}))
+        opening = opener(url, runtime=runtime, **({"create": False} if must_exist else {}))
         if not inspect.isawaitable(opening):
             raise StoreRefused(f"{_named(point)} is broken: {point.value!r} is no async function")
         return await opening

@@ -59,6 +59,7 @@ class Environment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._transport.stop()
         await self._worker.drain(0.0)
         await self._working
         await self._executor.drain()

@@ -79,7 +79,7 @@ def chain(count: int) -> list[Task]:
 
 async def test_next_step_is_leased_by_the_commit_of_the_outcome_before_it() -> None:
     run = (await Orchestrator("", doubler(), plan=chain(5), max_parallel=1).run()).run
-    assert run.version == 5 + 2, "besides, the start, and the first lease once the worker is there"
+    assert run.version == 5 + 1, "besides, the start, which leases the first step"
 
 
 async def test_store_is_not_read_for_each_step(store: Store) -> None:

@@ -11,6 +11,8 @@ from stepwell.core.port import ExecutionQuery, Store
 from stepwell.core.records import states
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.embedded import Orchestrator, RunCancelled
+from stepwell.runtime import SystemRuntime
+from stepwell.store.opener import open_store
 from stepwell_client import (
     Agent,
     BlockedKind,
@@ -21,6 +23,7 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
+from stepwell_testkit.faults import Faults, FaultyStore
 
 ONCE = Retry(max_attempts=1)
 
@@ -92,6 +95,35 @@ async def test_cancelled_call_releases_the_step_and_spends_no_attempt(store: Sto
     assert run.status is states.RunStatus.RUNNING
     result = await (await Orchestrator.resume(run_id, agent, store=store)).run()
     assert result.value == {"one": 2}
+
+
+@pytest.mark.parametrize("finishes", [False, True])
+async def test_stop_does_not_wait_for_a_store_that_is_away(finishes: bool) -> None:
+    agent, started, ends = Agent(), asyncio.Event(), asyncio.Event()
+    runtime = SystemRuntime()
+    inner = await open_store("memory://", runtime=runtime)
+    store = FaultyStore(inner, runtime)
+
+    @agent.task
+    async def work(ctx: TaskContext) -> int:
+        started.set()
+        if ctx.attempt == 1:
+            await ends.wait()
+        return ctx.attempt
+
+    orchestrator = Orchestrator("", agent, plan=[Task("one")], store=store)
+    call = asyncio.ensure_future(orchestrator.run())
+    await started.wait()
+    store.faults = Faults(refuse=1.0)
+    if finishes:
+        ends.set()
+        await runtime.sleep(0.1)  # The worker has lost its stream, and backs off.
+    call.cancel()
+    async with asyncio.timeout(2.0):
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    resumed = await Orchestrator.resume(orchestrator.run_id, agent, store=inner)
+    assert (await resumed.run()).value == {"one": 2}
 
 
 async def test_a_thread_that_goes_on_is_not_handed_back(store: Store) -> None:

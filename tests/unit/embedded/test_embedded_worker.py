@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.port import LogQuery, Store
-from stepwell.embedded import Orchestrator
+from stepwell.core.port import LogQuery, MessageQuery, Store
+from stepwell.embedded import Orchestrator, RunFailed
 from stepwell_client import Agent, Failure, QuestionKind, Retry, RunStatus, Task, TaskContext
+from stepwell_client.errors import InvalidRequest
 
 SOON = Retry(max_attempts=3, initial_backoff=0.0)
 
@@ -83,3 +84,23 @@ async def test_a_step_that_asks_goes_on_from_its_calls(threads: bool) -> None:
 
     assert result.value == {"w": [1, "Ada", True]}
     assert searches == [1]
+
+
+async def test_a_message_beyond_a_limit_is_refused_as_by_a_server(store: Store) -> None:
+    agent = Agent("talker")
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> None:
+        ctx.session("cli", "s" * 257)
+        ctx.append("user", "hello")
+        with pytest.raises(InvalidRequest, match="session_id"):
+            await ctx.save_messages()
+        raise Failure("as it should be", retryable=False)
+
+    run = Orchestrator("talk", agent, store=store, plan=[Task("a", "talk")])
+    with pytest.raises(RunFailed):
+        await run.run()
+    page = await store.page(
+        MessageQuery(tenant_id="default", run_id=run.run_id, task_id="a", limit=9)
+    )
+    assert page.items == ()

@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_386,
-    "clients/python/stepwell_client": 8_316,
+    "clients/python/stepwell_client": 8_319,
     "drivers/stepwell_drivers": 102,
     "drivers/stepwell_drivers/memory": 1_378,
     "drivers/stepwell_drivers/redis": 3_465,
@@ -32,7 +32,7 @@ BUDGET = {
     "service/stepwell/cli": 5_600,
     "service/stepwell/console": 920,
     "service/stepwell/core": 6_340,
-    "service/stepwell/embedded": 1_544,
+    "service/stepwell/embedded": 1_564,
     "service/stepwell/engine": 3_747,
     "service/stepwell/rpc": 4_106,
     "service/stepwell/schemas": 398,
@@ -41,7 +41,7 @@ BUDGET = {
     "service/stepwell/wire": 1_470,
     "testkit/stepwell_testkit": 240,
     "testkit/stepwell_testkit/conformance": 7_204,
-    "testkit/stepwell_testkit/environment": 470,
+    "testkit/stepwell_testkit/environment": 471,
     "tests": 23,
     "tests/bench": 222,
     "tests/chaos": 7_568,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_753,
     "tests/frameworks": 2_774,
     "tests/mutants": 1_091,
-    "tests/service": 11_845,
+    "tests/service": 11_868,
     "tests/simulation": 4_986,
     "tests/support": 2_745,
-    "tests/unit": 14_511,
+    "tests/unit": 14_556,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

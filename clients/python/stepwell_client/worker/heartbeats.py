@@ -27,7 +27,7 @@ _log = logging.getLogger("stepwell_client.worker")
 
 
 class Heartbeats:
-    """Renews a worker's leases from `start` to `stop`."""
+    """Renews a worker's leases from the first welcome to `stop`."""
 
     def __init__(
         self,
@@ -48,21 +48,23 @@ class Heartbeats:
         """Held while a lease's unreported data is changed or taken."""
         self._lease = LEASE_SECONDS
         self._interval = LEASE_SECONDS / 3
+        self._started = False
         self._failing_since: float | None = None
         self._notices = Notices(0.0)
-
-    def start(self) -> None:
-        self._background.start(self._run)
 
     def stop(self) -> None:
         """Stop; wait at most half a second for a running call."""
         self._background.stop()
 
     def set_terms(self, lease_seconds: float, interval_seconds: float) -> None:
-        """Set the lease's length and the interval, as sent by the server."""
+        """Set the lease's length and the interval, as sent by the server, and begin."""
         self._lease = lease_seconds or LEASE_SECONDS
         self._interval = interval_seconds or self._lease / 3
-        self._background.wake()
+        if self._started:
+            self._background.wake()
+        else:
+            self._started = True
+            self._background.start(self._run)
 
     def interval(self, lease_seconds: float, idle_seconds: float = 0.0) -> float:
         """Return how often a lease of this length, with this idle time-out, needs a heartbeat."""

@@ -149,7 +149,6 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         if self._slots is not None:
             self.worker_id = self._slots.take()
-        self._heartbeats.start()
         try:
             if not self._state.draining:
                 await self._serve()
@@ -191,13 +190,13 @@ class Worker:
         await self._ended.wait()
 
     async def _until_quiet(self, seconds: float | None, busy: Callable[[], bool]) -> None:
-        try:
+        if not busy():
+            return
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while busy() and not self._ended.is_set():
                     self._quiet.clear()
                     await self._quiet.wait()
-        except TimeoutError:
-            pass
 
     async def _close_stream(self, stream: WorkStream) -> None:
         try:
