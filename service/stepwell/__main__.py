@@ -1,4 +1,4 @@
-"""`stepwell`, also as `python -m stepwell`: hands the command line to the command that it names."""
+"""`stepwell`, also as `python -m stepwell`: runs the command that the command line names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stepwell.cli import app
 
 _PLAIN = "stepwell.plain"
 _SIGNS = {"·": "-", "…": "...", "→": "->"}
-"""Characters that stand for those between words in a terminal that knows fewer. For all others it has question marks."""
+"""ASCII substitutes for terminals that lack these characters. Other characters become question marks."""
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Return the characters that stand for those which can't be encoded, and where to go on."""
+    """Return the substitutes for characters that can't be encoded, and where to continue."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     shown = [_SIGNS.get(one, "?") for one in error.object[error.start : error.end]]
@@ -24,9 +24,10 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 def main() -> None:
     """Run the command that the command line names, and exit with its code."""
-    # gRPC would write lines of its own, for a failed handshake or a taken port, beside the error and in no log format.
+    # gRPC would print its own lines, for example for a failed handshake or a port in use, besides
+    # the error and in no log format.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    # Pydantic would read what each installed package says of itself, for plugins of its own.
+    # Pydantic would read the metadata of all installed packages to look for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     codecs.register_error(_PLAIN, _plain)
     for stream in (sys.stdout, sys.stderr):

@@ -32,7 +32,7 @@ from pydantic import (
 FILE_NAME = "stepwell.toml"
 ENV_PREFIX = "STEPWELL_"
 ENV_FILE = "STEPWELL_CONFIG"
-"""Names another file than `stepwell.toml` in the working directory."""
+"""Names a file other than `stepwell.toml` in the working directory."""
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"
 _Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -41,12 +41,12 @@ _Amount = Annotated[int, Field(ge=0, le=10**15)]
 
 
 class SettingsRefused(ValueError):
-    """The server can't start like this; the message says what to do about it."""
+    """The server can't start with these settings; the message says what to do."""
 
 
 def state_folder() -> Path:
-    """Return where this user's state lies: `$XDG_STATE_HOME` or `~/.local/state`, then `stepwell`."""
-    # A relative one is to be passed over, says the XDG base directory specification.
+    """Return the folder of this user's state: `$XDG_STATE_HOME` or `~/.local/state`, then `stepwell`."""
+    # The XDG base directory specification ignores a relative path.
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else Path.home() / ".local" / "state") / "stepwell"
 
@@ -69,26 +69,26 @@ class StoreSettings(Group):
     """The store of all state."""
 
     url: SecretStr = Field(default_factory=_default_store)
-    """The scheme picks the driver. It may hold a password, so it is never shown."""
+    """The URL of the store, whose scheme selects the driver. It may hold a password, so it is never shown."""
 
 
 class GrpcSettings(Group):
     """Listening addresses, and limits and time-outs of connections."""
 
     host: str = "127.0.0.1"
-    """The address to listen on; any but loopback's needs TLS."""
+    """The address to listen on; addresses other than loopback's need TLS."""
     port: _Port = 7878
-    """0: a free one. With `socket` and no port named, the server listens on the socket alone."""
+    """The port; 0: a free one. With `socket` and no port, the server listens only on the socket."""
     socket: Path | None = None
     """A Unix socket to listen on, in a folder that only the server's user can enter."""
     tls_cert: Path | None = None
-    """The certificate of the port, with those between it and its authority, in PEM. Changed files are taken for new connections."""
+    """The certificate of the port, with intermediate certificates, in PEM. Changed files are used for new connections."""
     tls_key: Path | None = None
     """The certificate's key, in PEM and without a passphrase."""
     tls_client_ca: Path | None = None
-    """Connect only clients with a certificate of this authority. They need their token all the same."""
+    """Accept only clients with a certificate of this authority. They still need their token."""
     insecure_allow_remote: bool = False
-    """Listen on addresses that other machines reach, although nothing is encrypted."""
+    """Listen on addresses that other machines can reach, although nothing is encrypted."""
     calls_max: Annotated[int, Field(ge=1, le=50_000)] = 2_000
     """Short calls that are served at once; Heartbeat, ReportOutcomes and AppendOutput are not counted."""
     streams_max: Annotated[int, Field(ge=1, le=50_000)] = 4_000
@@ -96,45 +96,47 @@ class GrpcSettings(Group):
     keepalive_ms: _Ms = 10_000
     """The interval at which a quiet connection is probed."""
     keepalive_timeout_ms: _Ms = 5_000
-    """A connection whose probe is not answered for so long is closed."""
+    """The time after which a connection without an answer to its probe is closed."""
 
 
 class ConsoleSettings(Group):
-    """The web console of a server, on a port of its own."""
+    """The web console of a server, on a separate port."""
 
     enabled: bool = False
     """Serve the web console."""
     host: str = "127.0.0.1"
-    """The address that the console listens on; any but loopback's needs TLS."""
+    """The address that the console listens on; addresses other than loopback's need TLS."""
     port: _Port = 7880
-    """0: a free one. Where it is taken and was not named, the next free one is used."""
+    """The port; 0: a free one. If the default port is in use, the next free one is used."""
     hosts: tuple[str, ...] = ()
-    """More names by which browsers call it, besides those of loopback: requests by any other are refused."""
+    """Further host names by which browsers may call it, besides those of loopback; others are refused."""
     tls_cert: Path | None = None
-    """The certificate of the port, with those between it and its authority, in PEM. Changed files are taken for new connections."""
+    """The certificate of the port, with intermediate certificates, in PEM. Changed files are used for new connections."""
     tls_key: Path | None = None
     """The certificate's key, in PEM and without a passphrase."""
     insecure_allow_remote: bool = False
-    """Listen on addresses that other machines reach, although nothing is encrypted."""
+    """Listen on addresses that other machines can reach, although nothing is encrypted."""
     key_file: Path | None = None
-    """The file of the secret that signs sessions, made at the first start. None: `console.key` beside `auth.token_file`."""
+    """The file of the secret that signs sessions, created at the first start. None: `console.key`
+    beside `auth.token_file`.
+    """
 
 
 class StaticToken(Group):
     """A credential: its scopes and its tenant."""
 
     name: str = Field(default="", pattern=_NAME + "|^$")
-    """The bearer's name, as runs show it; empty: made from the token's hash."""
+    """The bearer's name, as runs show it; empty: derived from the token's hash."""
     token_sha256: SecretStr | None = None
     """The hash of the token, in hex."""
     token_file: Path | None = None
-    """A file with the token, of the server's user and closed to others."""
+    """A file with the token, owned by the server's user and not accessible to others."""
     tenant: str = Field(pattern=_NAME)
-    """The tenant whose runs it reaches."""
+    """The tenant whose runs it may access."""
     scopes: frozenset[str] = Field(min_length=1)
     """The kinds of calls that it may make."""
     expires: AwareDatetime | None = None
-    """The moment from which it is refused; none: it is good for ever."""
+    """The moment of its expiry; none: it never expires."""
 
     @model_validator(mode="after")
     def _one_source(self) -> StaticToken:
@@ -155,7 +157,7 @@ class AuthSettings(Group):
     token_file: Path = Field(default_factory=_token_file)
     """The file of the minted token, which has all scopes and the tenant `default`."""
     mint: bool = True
-    """Make that token at the first start, and accept it."""
+    """Create that token at the first start, and accept it."""
     tokens: tuple[StaticToken, ...] = ()
     """Further tokens, each with its own tenant and scopes."""
 
@@ -166,15 +168,15 @@ class ExecutorSettings(Group):
     lease_ms: _Ms = 30_000
     """The time after its last heartbeat at which a step's worker counts as lost."""
     poll_ms: _Ms = 1_000
-    """The longest time between two looks into the store for steps and for what is due; hints make it shorter."""
+    """The longest time between two reads of the store for ready steps and due items; hints shorten it."""
     hold_ms: _Ms = 2_000
-    """The time for which a step that one replica has claimed is offered to no other one."""
+    """The time for which a step that one replica has claimed is not offered to others."""
     presence_ms: _Ms = 5_000
-    """The interval at which a replica reports which workers are connected to it."""
+    """The interval at which a replica reports its connected workers."""
     stickiness_ms: Annotated[int, Field(ge=0)] = 500
-    """The time for which a run's next steps may go before waiting steps of other runs in the queue; 0: never."""
+    """The time for which a run's next steps may precede waiting steps of other runs in the queue; 0: never."""
     hot_runs_max: Annotated[int, Field(ge=1)] = 10_000
-    """The number of runs that a replica keeps in memory; it reads others from the store when they go on."""
+    """The number of runs that a replica keeps in memory; others are read from the store when they continue."""
     payload_cache_bytes_max: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
     """The bytes of inputs and results that a replica keeps in memory; 0: none."""
 
@@ -183,11 +185,11 @@ class QueueSettings(Group):
     """Limits of a queue, for each tenant separately."""
 
     max_parallel: Annotated[int, Field(ge=1)]
-    """Steps of it that may be leased at once, over all runs; replicas divide them among themselves."""
+    """The most steps of it that may be leased at once, over all runs; replicas divide them among themselves."""
 
 
 class BudgetSettings(Group):
-    """Default limits of a run whose start names none. 0: no limit."""
+    """Default limits of a run that is started without them. 0: no limit."""
 
     input_tokens: _Amount = 0
     """Tokens that models read; 0: no limit."""
@@ -204,7 +206,7 @@ class BudgetSettings(Group):
 
 
 class BudgetsSettings(Group):
-    """Default budgets, part by part: a tenant's own, else the one for all."""
+    """Default budgets; each part is the tenant's own, or else the default for all."""
 
     default: BudgetSettings = BudgetSettings()
     """The limits of runs of all tenants without their own."""
@@ -213,16 +215,18 @@ class BudgetsSettings(Group):
 
 
 class RetentionSettings(Group):
-    """Retention of ended runs and of logs; 0: for ever."""
+    """Retention of ended runs and of logs; 0: without limit."""
 
     succeeded_ms: Annotated[int, Field(ge=0)] = 0
-    """The time that a run is kept after it succeeded; 0: for ever. It is removed as a whole, but for results that its forks keep."""
+    """The time that a run is kept after it succeeded; 0: without limit. It is then removed
+    completely, except results that its forks keep.
+    """
     failed_ms: Annotated[int, Field(ge=0)] = 0
-    """The time that a run is kept after it failed; 0: for ever."""
+    """The time that a run is kept after it failed; 0: without limit."""
     cancelled_ms: Annotated[int, Field(ge=0)] = 0
-    """The time that a run is kept after it was cancelled; 0: for ever."""
+    """The time that a run is kept after it was cancelled; 0: without limit."""
     logs_ms: Annotated[int, Field(ge=0)] = 7 * 24 * 3600 * 1000
-    """The time that log entries of steps are kept after they were written; 0: for ever."""
+    """The time that log entries of steps are kept after they were written; 0: without limit."""
     sweep_ms: _Ms = 60_000
     """The interval at which a replica looks for expired runs and logs."""
 
@@ -231,25 +235,25 @@ class WatchSettings(Group):
     """Progress messages, stalls and message sizes of watch streams."""
 
     progress_ms: _Ms = 15_000
-    """The interval at which an idle watch sends progress, where the request doesn't say."""
+    """The interval at which an idle watch sends progress, unless the request sets one."""
     stall_ms: _Ms = 60_000
     """A write that is blocked for longer ends its stream."""
     message_bytes_max: Annotated[int, Field(ge=1024, le=2 * 1024 * 1024)] = 1024 * 1024
-    """Above this a message is split, between commits and between items."""
+    """The size above which a message is split, between commits and between items."""
 
 
 class MetricsSettings(Group):
     """The page for Prometheus, on loopback only."""
 
     port: _Port | None = None
-    """None: there is none. 0: a free one."""
+    """The port; 0: a free one. None: no page."""
 
 
 class LogSettings(Group):
     """Level and format of the log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least level that is written."""
+    """The lowest level that is written."""
     format: Literal["json", "console"] = "console"
     """Lines of JSON for programs, or of text for people."""
 
@@ -270,9 +274,9 @@ class Settings(Group):
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
     drain_ms: _Ms = 10_000
-    """The time that a shutdown may take until what is left is cut off."""
+    """The time that a shutdown may take before remaining work is cut off."""
     notice_ms: Annotated[int, Field(ge=0, le=3600 * 1000)] = 0
-    """The time for which a shutdown answers NOT_SERVING and still serves: until balancers have seen it."""
+    """The time for which a shutdown answers NOT_SERVING and still serves, so that load balancers notice."""
     health_ms: _Ms = 5_000
     """The interval at which the server checks that the store accepts commits."""
 
@@ -281,7 +285,7 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings from flags (nested by group), the environment and the file.
 
     Raises:
-        SettingsRefused: a key is unknown or a value is not fit; all of them are named.
+        SettingsRefused: keys are unknown or values invalid; all of them are named.
     """
     values = _over(flags or {}, _over(read_environment(), read_file()))
     try:
@@ -291,14 +295,14 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
 
 
 def read_environment() -> dict[str, Any]:
-    """Return what the environment says; a whole group, a table or a list is JSON there.
+    """Return the settings of the environment, where a whole group, a table or a list is JSON.
 
     Raises:
-        SettingsRefused: a variable is no setting, or can't be read as one.
+        SettingsRefused: a variable is no setting, or can't be parsed.
     """
     known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
     values: dict[str, Any] = {}
-    # A group's own variable comes before those of its parts, which go over it.
+    # A group's own variable is read before those of its parts, which override it.
     for variable, text in sorted(os.environ.items(), key=lambda item: item[0].lower()):
         name = variable.upper()
         if not name.startswith(ENV_PREFIX) or name.startswith(_OTHERS):
@@ -317,7 +321,7 @@ def read_environment() -> dict[str, Any]:
 
 
 def _is_plain(path: Sequence[str]) -> bool:
-    """Return whether the setting of that name is one value, which the environment has as it is."""
+    """Return whether the setting of that name is a single value, which the environment has unquoted."""
     kind: Any = Settings
     for key in path:
         if get_origin(kind) is dict:
@@ -325,7 +329,7 @@ def _is_plain(path: Sequence[str]) -> bool:
         elif isinstance(kind, type) and issubclass(kind, BaseModel) and key in kind.model_fields:
             kind = kind.model_fields[key].annotation
         else:
-            # There is no such setting: the check of all of them says so.
+            # There is no such setting, which the check of all settings reports.
             return True
     is_group = isinstance(kind, type) and issubclass(kind, BaseModel)
     return not is_group and get_origin(kind) not in (dict, tuple)
@@ -341,7 +345,7 @@ def _parsed(name: str, text: str) -> Any:
 
 
 def _over(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, group by group; the upper one wins."""
+    """Return both merged, group by group; the upper one wins."""
     merged = dict(lower)
     for key, value in upper.items():
         below = merged.get(key)
@@ -353,10 +357,10 @@ def _over(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_file() -> dict[str, Any]:
-    """Return what `stepwell.toml` says: the one that `STEPWELL_CONFIG` names, or the one here.
+    """Return the settings of the file that `STEPWELL_CONFIG` names, or of `./stepwell.toml`.
 
     Raises:
-        SettingsRefused: it isn't TOML, or the file that was named is not there.
+        SettingsRefused: the file isn't TOML, or the named file is missing.
     """
     named = os.environ.get(ENV_FILE, "")
     path = Path(named or FILE_NAME)
@@ -375,11 +379,11 @@ _OTHERS = (
     *(ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_STORE_TOKEN", "STEPWELL_TEST_"),
     *("STEPWELL_TLS_", "STEPWELL_INSECURE_ALLOW_REMOTE"),
 )
-"""Prefixes of variables that may stand in the same environment: those of clients and of tests."""
+"""Other variables, or prefixes of them, that may be in the same environment: those of clients and of tests."""
 
 
 def plain_fault(text: str) -> str:
-    """Return what is wrong with a value in plain words, for the commonest faults."""
+    """Return a plain description of a value's fault, for the commonest faults."""
     for pattern, words in _FAULTS:
         if pattern.fullmatch(text):
             return pattern.sub(words, text)
@@ -397,7 +401,7 @@ _FAULTS = (
 
 
 def _explain(error: ValidationError) -> str:
-    """Say what is wrong with which setting, without the value: it may be a secret."""
+    """Return which setting is wrong and why, without the value, which may be a secret."""
     lines: list[str] = []
     for fault in error.errors(include_input=False, include_url=False, include_context=False):
         path = ".".join(str(part) for part in fault["loc"]) or "settings"

@@ -3,8 +3,8 @@
     log = get_logger(__name__)
     log.warning("claims fail; they are tried again", error=error.message)
 
-Nothing is printed until the process sets up `logging`: the server does (`stepwell.rpc.logs`), and a program that
-embeds the loop may.
+Nothing is printed until the process sets up `logging`: the server does (`stepwell.rpc.logs`), and a
+program that embeds the loop may.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from collections.abc import MutableMapping
 from typing import Any
 
 PACKAGES = ("stepwell", "stepwell_drivers")
-"""The loggers above all of ours."""
+"""The parent loggers of all ours."""
 _KEYWORDS = frozenset({"exc_info", "stack_info", "stacklevel"})
 
 for _package in PACKAGES:
-    # Otherwise the standard library prints warnings where no handler is set up.
+    # Otherwise the standard library prints warnings if no handler is set up.
     logging.getLogger(_package).addHandler(logging.NullHandler())
 
 
 class Logger(logging.LoggerAdapter[logging.Logger]):
     """A standard logger whose methods take an event and its fields.
 
-    Its records read `event name='value'`; they have the two apart as `event` and `fields`.
+    Its records' text is `event name='value'`; they also have both separately as `event` and
+    `fields`.
     """
 
     def process(

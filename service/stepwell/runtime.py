@@ -1,4 +1,4 @@
-"""The runtime of the real world: the one place that reads clocks, makes ids and starts tasks."""
+"""The runtime of the real world: the only place that reads clocks, makes ids and starts tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _VARIANTS = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-"""The digit of a UUID that says which kind it is, by a random one: two of its bits are free."""
+"""A UUID's variant digit, by a random digit, of which two bits are free."""
 
 
 class SystemRuntime:
@@ -31,15 +31,15 @@ class SystemRuntime:
 
     def new_id(self) -> str:
         """Return a random UUID, as text."""
-        # By hand: each decision needs one, and a uuid.UUID takes several times as long.
+        # Formatted by hand: each decision needs an id, and a uuid.UUID takes several times as long.
         drawn = self.new_token()
         variant = _VARIANTS[drawn[16]]
         return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:]}"
 
     def new_token(self) -> str:
         """Return 128 random bits in hex."""
-        # The system is asked for a page at a time: each call releases the interpreter's lock, and getting it
-        # back behind a busy writer thread costs more than a whole commit.
+        # Random bytes are read a page at a time: each system call releases the interpreter's lock,
+        # and getting it back from a busy writer thread costs more than a whole commit.
         if self._drawn == len(self._random_hex):
             self._random_hex, self._drawn = secrets.token_hex(16 * 256), 0
         self._drawn += 32
@@ -50,7 +50,7 @@ class SystemRuntime:
         return random.random()  # noqa: S311 - jitter, not a secret
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
-        """Run it as a task of the running event loop, referenced until it ends."""
+        """Run a coroutine as a task of the running event loop, referenced until it ends."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,1 +1,1 @@
-"""The console: a web page, and the Orchestrator service for browsers and `curl`, by HTTP on a port of its own."""
+"""The console: a web page, and the Orchestrator service for browsers and `curl`, by HTTP on a separate port."""

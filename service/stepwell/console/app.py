@@ -1,7 +1,8 @@
-"""The application of the console's port: who may ask for what, by the request's Host, Origin, method and path.
+"""The application of the console's port: admits requests by Host, Origin, method and path.
 
-A browser that was lured to a page of somebody else's sends that page's Origin, and the name that leads it here
-as Host: both are checked. No response allows another origin anything, and there are no cookies.
+A browser that was lured to another site's page sends that page's Origin, and as Host the name that
+led it here, so both are checked. No response allows another origin anything, and there are no
+cookies.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class App:
         hosts: frozenset[str],
         stall_ms: int,
     ) -> None:
-        """`hosts`: names by which it is called, besides those of loopback, in lower case."""
+        """`hosts` are further names by which it is called, besides those of loopback, in lower case."""
         self._calls = calls
         self._sessions = sessions
         self._runtime = runtime
@@ -48,12 +49,12 @@ class App:
         self._pages = Pages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; every error of ours ends in the log and a response."""
+        """Answer a request; every error ends in the log and a response."""
         response = Response(scope, send, self._stall_s)
         try:
             await self._serve(scope, receive, response)
         except (ClientGone, asyncio.CancelledError):
-            # What isn't done when the port closes is cancelled.
+            # Work that isn't done when the port closes is cancelled.
             response.cut()
         except Exception:
             error_id = self._runtime.new_id()
@@ -131,15 +132,15 @@ def _methods_of(path: str) -> tuple[str, ...]:
 
 
 def _is_own(origin: str | None, host: str) -> bool:
-    """Return whether a request comes from a page of ours, or from no page at all."""
+    """Return whether a request comes from a page of ours, or from no page."""
     return origin is None or origin.lower().partition("://")[2] == host
 
 
 def _code_of(body: bytes) -> str:
-    """Return the code in a body; empty: there is none.
+    """Return the code in a body, or "".
 
     Raises:
-        InvalidArgument: it is no JSON object, or its code no text.
+        InvalidArgument: the body is no JSON object, or its code no text.
     """
     try:
         found: Any = json.loads(body) if body.strip() else {}

@@ -1,7 +1,7 @@
 """Calls of the Orchestrator service by HTTP: from the request's head to the end of the answer.
 
-The caller is known before a byte of the body is read. What a call does then is the backend's business: the
-server of this process, or one that is called by gRPC.
+The caller is known before a byte of the body is read. The backend executes the call: the server of
+this process, or a server that is called by gRPC.
 """
 
 from __future__ import annotations
@@ -25,28 +25,30 @@ from stepwell_client.v1 import orchestrator_pb2
 Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 Metadata: TypeAlias = Sequence[tuple[str, str]]
 Served: TypeAlias = Callable[[bytes, Reply], Awaitable[Message | bytes | None]]
-"""A method: it returns its one answer, or writes many; an error ends it by `abort`."""
+"""A method, which returns one answer or writes several, and ends errors by `abort`."""
 
 BODIES_BYTES_MAX = 64 * 1024 * 1024
-"""All bodies that are under way, together: they have no place among the calls yet."""
+"""The most bytes of all bodies that are being read, which have no place among the calls yet."""
 SMALL_BYTES_MAX = 64 * 1024
-"""A body takes nothing of that up to this size, as which the connection buffers it anyway: small calls always go on."""
+"""The size up to which a body takes nothing of that, because the connection buffers it anyway, so
+that small calls always proceed.
+"""
 _TIMEOUT_DIGITS_MAX = 10
 _TIMEOUT_HEADER = "connect-timeout-ms"
 
 
 class ClientGone(Exception):
-    """The client has gone before its request was whole, or sends nothing more."""
+    """The client has gone before its request was complete, or sends nothing more."""
 
 
 class Method(NamedTuple):
-    """A method of the service, as its description has it."""
+    """A method of the service, from its description."""
 
     path: str
     request: type[Message]
     answer: type[Message]
     streams: bool
-    """It answers with a stream."""
+    """True if it answers with a stream."""
 
 
 def _methods() -> Mapping[str, Method]:
@@ -64,18 +66,18 @@ def _methods() -> Mapping[str, Method]:
 
 METHODS = _methods()
 PREFIX = "/stepwell.v1."
-"""Paths of calls begin with it."""
+"""The prefix of calls' paths."""
 
 
 class Backend(Protocol):
-    """The methods that calls reach."""
+    """The methods that calls can reach."""
 
     def admit(self, path: str, metadata: Metadata) -> None:
-        """Let a call in, for the task that calls this and those that it starts; raise StepwellError if not."""
+        """Admit a call for the current task and those that it starts, or raise StepwellError."""
         ...
 
     def refused(self, path: str, error: StepwellError) -> None:
-        """Note a call whose request could not be read."""
+        """Count a call whose request could not be read."""
         ...
 
     def served(self, method: Method) -> Served:
@@ -108,7 +110,7 @@ class Calls:
             return
         reply = Reply(response, form, method.answer if method else Message)
         try:
-            # A method of another service is one that there is not.
+            # A method of another service counts as missing.
             self._backend.admit(path if method else "", metadata)
         except StepwellError as error:
             await reply.fail(status.answer_of(error))
@@ -163,19 +165,19 @@ class Calls:
 
 
 class Bodies:
-    """Reads the bodies of requests, those under way within a number of bytes."""
+    """Reads the bodies of requests, within a total number of bytes."""
 
     def __init__(self, stall_s: float) -> None:
-        """`stall_s`: the time that a body has."""
+        """`stall_s` is the time for one body."""
         self._stall_s = stall_s
         self._bytes = 0
 
     async def read(self, receive: Receive, bytes_max: int) -> bytes:
-        """Return the body of a request, a message in its envelope at most.
+        """Return the body of a request, of at most one message in its envelope.
 
         Raises:
-            ClientGone: it isn't whole within that time.
-            ResourceExhausted: the message has more bytes, or the bodies that are under way leave it no room.
+            ClientGone: it isn't complete in time.
+            ResourceExhausted: the message is too large, or other bodies leave it no room.
         """
         parts: list[bytes] = []
         size, taken, more = 0, 0, True
@@ -210,7 +212,7 @@ async def _gone(receive: Receive) -> None:
 
 
 def _timeout(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds after which the caller waits no more; None: it waits."""
+    """Return the seconds after which the caller stops waiting, or None."""
     text = headers.get(_TIMEOUT_HEADER, "")
     if not text:
         return None

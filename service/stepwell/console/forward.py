@@ -1,4 +1,4 @@
-"""Calls to a server elsewhere: what came by HTTP goes on by gRPC, byte for byte, with the credential of this process."""
+"""Calls to another server: passes on by gRPC what came by HTTP, byte for byte, with this process's credential."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepwell.rpc.writing import StreamWriter
 
 
 class Access(Protocol):
-    """A token that calls go on with."""
+    """A token for forwarded calls."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -28,7 +28,7 @@ class Access(Protocol):
         ...
 
     def reload(self) -> bool:
-        """Read its file again after a refusal; return whether there is another token now."""
+        """Read its file again after a refusal; return whether the token has changed."""
         ...
 
 
@@ -45,7 +45,7 @@ class ForwardingBackend:
         *,
         stall_ms: int,
     ) -> None:
-        """`access`: the credential that calls go on with, whoever of the sessions calls."""
+        """`access` is the credential of forwarded calls, whichever session makes them."""
         self._target = target
         self._channel = channel
         self._access = access
@@ -53,7 +53,7 @@ class ForwardingBackend:
         self._writer = StreamWriter(runtime, stall_ms=stall_ms)
 
     def admit(self, path: str, metadata: Metadata) -> None:
-        """Let a session in. What it may do, the server says."""
+        """Admit a session; the server decides what it may do."""
         self._sessions.authenticate(dict(metadata))
         if not path:
             raise status.MethodUnknown("there is no such method")
@@ -70,7 +70,7 @@ class ForwardingBackend:
                 try:
                     return await serve(method.path, raw, reply)
                 except grpc.aio.AioRpcError as error:
-                    # A call that isn't let in has done nothing.
+                    # A call that isn't admitted has done nothing.
                     if (
                         error.code() is not grpc.StatusCode.UNAUTHENTICATED
                         or not self._access.reload()
@@ -93,7 +93,7 @@ class ForwardingBackend:
         channel: Any = self._channel()
         call = channel.unary_stream(path)(raw, metadata=self._access.metadata)
         try:
-            # They are there once the server has let the call in.
+            # They come once the server has admitted the call.
             await call.initial_metadata()
             await reply.send_initial_metadata(())
             async with aclosing(_messages(call)) as messages:

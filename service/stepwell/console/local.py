@@ -22,7 +22,7 @@ class LocalBackend:
         metrics: RpcMetrics,
         authenticator: Authenticator,
     ) -> None:
-        """`authenticator`: of this port, which takes keys of sessions besides the server's tokens."""
+        """`authenticator` is that of this port, which accepts sessions' keys and the server's tokens."""
         self._admission = gate.admission
         self._metrics = metrics
         self._authenticator = authenticator
@@ -33,7 +33,7 @@ class LocalBackend:
         }
 
     def admit(self, path: str, metadata: Metadata) -> None:
-        """Let a call in by its credential and scope, and by whether the server drains."""
+        """Admit a call by its credential and scope, unless the server drains."""
         self._admission.admit(path, metadata, self._authenticator)
 
     def refused(self, path: str, error: StepwellError) -> None:

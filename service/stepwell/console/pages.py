@@ -1,4 +1,4 @@
-"""The files of the page, from the package, and the headers that keep a browser from more than the page needs."""
+"""The files of the page, from the package, and headers that restrict browsers to what the page needs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TYPES = {
     "txt": "text/plain; charset=utf-8",
 }
 _HASHED = re.compile(r"-[0-9A-Z]{8}\.[a-z]+$")
-"""The end of a name that changes with the file's content."""
+"""The suffix of names that change with the file's content."""
 _INDEX = "index.html"
 
 
 class File(NamedTuple):
-    """A file as it is sent."""
+    """A file in its sent form."""
 
     data: bytes
     content_type: str
@@ -61,7 +61,7 @@ def _file(data: bytes, content_type: str, name: str) -> File:
 
 
 class Pages:
-    """Answers GET and HEAD: assets by their names, and every other path with the page, whose links they are."""
+    """Answers GET and HEAD: assets by name, and every other path with the page, which has links of its own."""
 
     def __init__(self) -> None:
         self._files = read_files()

@@ -1,7 +1,7 @@
-"""The answer to a call, written into an HTTP response: what the gate's handlers see as the call's context.
+"""The answer to a call, written into an HTTP response; the gate's handlers use it as the call's context.
 
-A write waits for as long as the reader's side is full. The gate's writer bounds that for messages; the last
-bytes of a response are bounded here, and a connection that takes them no more is cut.
+A write waits while the reader's side is full. The gate's writer bounds that for messages. Here the
+last bytes of a response are bounded, and a connection that doesn't take them is cut.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Send: TypeAlias = Callable[[dict[str, Any]], Any]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 IN_THREAD_BYTES = 64 * 1024
-"""From this size on a message becomes JSON in a thread, while the event loop goes on."""
+"""The size from which on a message is converted to JSON in a thread, so that the event loop can continue."""
 
 
 class Ended(Exception):
-    """A call ends with an error, as `abort` of gRPC's contexts has it."""
+    """The end of a call with an error, as raised by `abort` of gRPC's contexts."""
 
     def __init__(self, answer: status.Answer) -> None:
         super().__init__(answer.message)
@@ -34,16 +34,16 @@ class Ended(Exception):
 
 
 class Response:
-    """An HTTP response that is written in parts, the last of them within a time."""
+    """An HTTP response that is written in parts, the last of them within a time limit."""
 
     def __init__(self, scope: Scope, send: Send, stall_s: float) -> None:
-        """`stall_s`: for how long the end of the response may be unread."""
+        """`stall_s` is the longest that the end of the response may be unread."""
         self._scope = scope
         self._send = send
         self._stall_s = stall_s
         self.is_started = False
         self.is_gone = False
-        """The client has closed the connection."""
+        """True if the client has closed the connection."""
 
     async def start(self, code: int, headers: Headers) -> None:
         """Send status and headers."""
@@ -51,11 +51,11 @@ class Response:
         await self._send({"type": "http.response.start", "status": code, "headers": headers})
 
     async def part(self, data: bytes) -> None:
-        """Send a part of the body, once the one before has found room."""
+        """Send a part of the body, once the previous one was accepted."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes) -> None:
-        """Send the last part of the body, and wait until nearly all is taken. Who takes nothing is cut off."""
+        """Send the last part of the body, and wait until nearly all is taken, or cut the connection off."""
         try:
             async with asyncio.timeout(self._stall_s):
                 await self.part(data)
@@ -77,17 +77,17 @@ class Response:
         await self.whole(code, "application/json", json.dumps(value).encode(), *more)
 
     def cut(self) -> None:
-        """Close the connection now, with whatever is unread."""
+        """Close the connection now, with any unread data."""
         abort = self._scope.get("state", {}).get("abort")
         if abort is not None:
             abort()
 
 
 class Reply:
-    """The context of a call: the part of gRPC's that the gate and the methods use."""
+    """The context of a call: the part of gRPC's context that the gate and the methods use."""
 
     def __init__(self, response: Response, form: wire.Form, kind: type[Message]) -> None:
-        """`kind`: the class of the answers."""
+        """`kind` is the class of the answers."""
         self._response = response
         self._form = form
         self._kind = kind
@@ -95,7 +95,7 @@ class Reply:
     # --- for the gate and the methods behind it ---------------------------------------------------
 
     async def send_initial_metadata(self, _metadata: object) -> None:
-        """Send the headers: the client knows that its stream stands."""
+        """Send the headers, which tell the client that its stream works."""
         if not self._response.is_started:
             kind = self._form.content_type.encode()
             await self._response.start(200, [(b"content-type", kind)])
@@ -123,7 +123,7 @@ class Reply:
     # --- the end ----------------------------------------------------------------------------------
 
     async def answer(self, message: Message | bytes | None) -> None:
-        """End the call well; None: all messages have been written."""
+        """End the call successfully; None: all messages have been written."""
         if not self._form.is_stream:
             assert message is not None
             data = await self._encoded(message)

@@ -1,9 +1,7 @@
-"""The console's port: bound before the server starts, served beside it, and ended after its drain.
+"""The console's port: bound before the server starts, served with it, and closed after its drain.
 
-place = Place.bind(settings.console, runtime.now_us)
-server.console_address = place.address
-async with server, serving_server(place, server, runtime):
-...
+place = Place.bind(settings.console, runtime.now_us) server.console_address = place.address async
+with server, serving_server(place, server, runtime): ...
 """
 
 from __future__ import annotations
@@ -36,31 +34,31 @@ from stepwell.rpc.server import Server
 from stepwell.rpc.tls import server_context
 
 _NEXT_PORTS = 20
-"""The number of ports that are tried from the default one on."""
+"""The number of ports that are tried, from the default one on."""
 _LAST_WORDS_S = 1
 _HEAD_S = 10
 """The time for the head of a request, from the connection or the last answer on."""
 PROOF_HEADER = "stepwell-server"
-"""The header with a hash of the replica's id, which only the server's callers know: who is about to send a token
-sees by it that the port is that server's."""
+"""The header with a hash of the replica's id, which only the server's callers know. It proves the
+port's identity to a client that is about to send a token."""
 _TLS_NAMES = "console.tls_cert and console.tls_key"
 
 
 class Place(NamedTuple):
-    """A port that is bound, and nobody is served there yet."""
+    """A bound port, not served yet."""
 
     taken: socket.socket
     tls: ssl.SSLContext | None
     hosts: frozenset[str]
-    """Names by which it is called, besides those of loopback."""
+    """Further names by which it is called, besides those of loopback."""
 
     @classmethod
     def bind(cls, settings: ConsoleSettings, now_us: Callable[[], int]) -> Place:
         """Bind the port that the settings name.
 
         Raises:
-            SettingsRefused: other machines would reach it without TLS, or by a name that nobody knows; it is
-                taken; or the certificate's files can't be used.
+            SettingsRefused: other machines could reach it without TLS, or only by a name that isn't
+                listed; it is in use; or the certificate's files can't be used.
         """
         host = settings.host.strip("[]")
         tls = server_context(settings.tls_cert, settings.tls_key, now_us, _TLS_NAMES)
@@ -83,7 +81,7 @@ class Place(NamedTuple):
         """The URL of the page."""
         name: tuple[str, int] = self.taken.getsockname()[:2]
         host, port = name
-        # A wildcard is no address to open: that of loopback is.
+        # A wildcard is no address to open, but loopback's is.
         loopback = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is shown
         shown = _bracketed(loopback.get(host, host))
         return f"{'https' if self.tls else 'http'}://{shown}:{port}"
@@ -92,7 +90,7 @@ class Place(NamedTuple):
 def _bound(settings: ConsoleSettings, host: str) -> socket.socket:
     is_named = "port" in settings.model_fields_set
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # As gRPC has it. Without this, clients by IPv4 would be left out.
+    # As gRPC does. Otherwise clients by IPv4 would be left out.
     is_dual = host == "::" and socket.has_dualstack_ipv6()
     last = settings.port + (0 if is_named else _NEXT_PORTS)
     for port in range(settings.port, last + 1):
@@ -116,7 +114,8 @@ async def serving_server(place: Place, server: Server, runtime: Runtime) -> Asyn
     """Serve the page and the calls of a server that has started, until the block ends.
 
     Raises:
-        SettingsRefused: the secret's file can't be used, or the server knows its callers otherwise than by tokens.
+        SettingsRefused: the secret's file can't be used, or the server doesn't authenticate by
+            tokens.
     """
     tokens = server.authenticator
     if not isinstance(tokens, TokenAuthenticator):
@@ -131,7 +130,7 @@ async def serving_server(place: Place, server: Server, runtime: Runtime) -> Asyn
 
 
 def proof_of(replica_id: str) -> str:
-    """Return what the port of a replica sends as its proof."""
+    """Return the proof that the port of a replica sends."""
     return hashlib.sha256(replica_id.encode()).hexdigest()
 
 
@@ -149,7 +148,7 @@ async def serving(
     *,
     proof: str,
 ) -> AsyncGenerator[None]:
-    """Serve the page and calls to a backend, until the block ends. `proof`: see `proof_of`."""
+    """Serve the page and calls to a backend, until the block ends; see `proof_of` for `proof`."""
     calls = Calls(backend, runtime, gate_limits)
     app = App(calls, sessions, runtime, hosts=place.hosts, stall_ms=gate_limits.stall_ms)
     config = uvicorn.Config(
@@ -162,7 +161,7 @@ async def serving(
         server_header=False,
         headers=[*HEADERS, (PROOF_HEADER, proof)],
         timeout_keep_alive=_HEAD_S,
-        # They would let a caller choose the address that it seems to come from.
+        # They would let a caller choose its apparent address.
         proxy_headers=False,
         limit_concurrency=gate_limits.calls_max + gate_limits.streams_max,
         timeout_graceful_shutdown=_LAST_WORDS_S,
@@ -184,7 +183,7 @@ async def serving(
 
 
 class _Http(uvicorn.Server):
-    """Leaves signals to the process, and notes that it listens."""
+    """Leaves signals to the process, and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -200,16 +199,17 @@ class _Http(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """Is closed where no request comes, and can be cut where an answer isn't read."""
+    """Closes the connection if no request comes, and can cut it off if an answer isn't read."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self.app_state: dict[str, Any] = {**self.app_state, "abort": self._abort}
-        # The first request has as long as the next ones, for which uvicorn waits after an answer.
+        # The first request gets the same time as the next ones, for which uvicorn waits after an
+        # answer.
         self.on_response_complete()
 
     def data_received(self, data: bytes) -> None:
-        # Not any byte ends the wait for a request, as in uvicorn: only its whole head does.
+        # Unlike in uvicorn, only the whole head of a request ends the wait for it, not any byte.
         self.conn.receive_data(data)
         self.handle_events()
 
@@ -222,10 +222,10 @@ class _Connection(H11Protocol):
         self.transport.close()
 
     def _should_upgrade(self) -> bool:
-        # uvicorn warns of each request for a WebSocket, and says which package to install.
+        # uvicorn would warn of each WebSocket request, and recommend a package.
         return False
 
     def _abort(self) -> None:
-        # uvicorn logs an error for a request that has no answer while its client is there.
+        # uvicorn logs an error for a request without an answer while its client is connected.
         self.cycle.disconnected = True
         self.transport.abort()

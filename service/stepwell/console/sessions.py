@@ -1,7 +1,7 @@
-"""Sessions of the page: codes that log in once, and keys that stand for a token for some hours.
+"""Sessions of the page: codes that log in once, and keys that replace a token for some hours.
 
-A key is signed with a secret of the server's and the hash of the token that it stands for. So nothing is kept:
-keys are valid after a restart, and end with their token. Whoever knows the hash alone can make none.
+A key is signed with the server's secret and the hash of its token. No sessions are stored: keys
+stay valid after a restart, and end with their token. The hash alone is not enough to make a key.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ KEY_PREFIX = "stws_"
 KEY_S = 12 * 3600
 CODE_S = 60
 CODES_MAX = 64
-"""Codes that wait to be used; one more ends the oldest."""
+"""The most unused codes; a further one ends the oldest."""
 _TIME_BYTES = 8
 _NOT_VALID = "the session is over: log in again"
 
 
 class Code(NamedTuple):
-    """A code that waits to be used."""
+    """An unused code."""
 
     credential: Credential
     until: float
-    """On the monotonic clock."""
+    """Its expiry on the monotonic clock."""
 
 
 class Sessions:
-    """The `Authenticator` of the console's port: keys of sessions besides the server's tokens."""
+    """The `Authenticator` of the console's port, which accepts sessions' keys and the server's tokens."""
 
     def __init__(self, tokens: TokenAuthenticator, secret: bytes, runtime: Runtime) -> None:
-        """`secret`: the same after a restart."""
+        """`secret` is the same after a restart."""
         self._tokens = tokens
         self._secret = secret
         self._runtime = runtime
@@ -47,7 +47,7 @@ class Sessions:
         """Return the caller, by a session's key or a token.
 
         Raises:
-            Unauthenticated: neither came, or it is not valid any more.
+            Unauthenticated: there is neither, or it is no longer valid.
         """
         token = bearer_token(metadata)
         if not token.startswith(KEY_PREFIX):
@@ -64,7 +64,7 @@ class Sessions:
         raise Unauthenticated(_NOT_VALID)
 
     def begin(self, credential: Credential) -> dict[str, Any]:
-        """Return a new key and whom it stands for, as the page reads them."""
+        """Return a new key and its bearer, in the page's form."""
         expires_us = self._runtime.now_us() + KEY_S * 1_000_000
         if credential.expires_us:
             expires_us = min(expires_us, credential.expires_us)
@@ -78,10 +78,10 @@ class Sessions:
         }
 
     def credential(self, metadata: Mapping[str, str]) -> Credential:
-        """Return the credential of the token that came. A key is no token: it can't prolong itself.
+        """Return the credential of the request's token. A key is no token, so it can't prolong itself.
 
         Raises:
-            Unauthenticated: no token came, or not a valid one.
+            Unauthenticated: the token is missing or invalid.
         """
         return self._tokens.credential(bearer_token(metadata))
 
@@ -102,10 +102,10 @@ class Sessions:
         return found is not None and found.until > self._runtime.monotonic()
 
     def redeem(self, code: str) -> dict[str, Any]:
-        """Use a code, and return what `begin` does.
+        """Use a code, and return the result of `begin`.
 
         Raises:
-            Unauthenticated: it was used, is too old, or none of this server's.
+            Unauthenticated: the code was used, has expired, or is not this server's.
         """
         found = self._codes.pop(code, None)
         is_valid = found is not None and found.until > self._runtime.monotonic()
@@ -122,6 +122,6 @@ class Sessions:
 
 
 def _shown(moment_us: int) -> str:
-    """Return a moment as JavaScript and people read it."""
+    """Return a moment in a form for JavaScript and people."""
     moment = datetime.fromtimestamp(moment_us / 1_000_000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

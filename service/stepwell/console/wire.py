@@ -1,7 +1,7 @@
-"""Connect on the wire: content types, messages in JSON, envelopes, and how a call's end is written.
+"""The Connect protocol: content types, messages in JSON, envelopes, and ends of calls.
 
-The protocol: https://connectrpc.com/docs/protocol. Browsers and `curl` send one
-request message; the answer is one message or a stream. Nothing here waits or sends.
+See https://connectrpc.com/docs/protocol. Browsers and `curl` send one request message; the answer
+is one message or a stream. This module neither waits nor sends.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ HTTP_STATUSES = {
 
 
 class CompressionUnknown(status.MethodUnknown):
-    """A request came compressed in a way that isn't supported."""
+    """A request has an unsupported compression."""
 
     reason = "COMPRESSION_UNKNOWN"
 
 
 class Form(NamedTuple):
-    """The form in which a call's messages travel, as its content type says."""
+    """The encoding of a call's messages, by its content type."""
 
     content_type: str
     is_json: bool = False
     is_stream: bool = False
-    """Messages come in envelopes, and the call's end is an envelope, too."""
+    """True if messages come in envelopes; the call's end is then also an envelope."""
 
     @property
     def encoding_header(self) -> str:
@@ -80,7 +80,7 @@ FORMS = {
 
 
 def form_of(content_type: str, *, streams: bool) -> Form | None:
-    """Return the form of a call to a method that answers with a stream or doesn't; None: it can't come like this."""
+    """Return the form of a call to a method that streams or not, or None if the content type doesn't fit."""
     form = FORMS.get(content_type.partition(";")[0].strip().lower())
     return form if form is not None and form.is_stream == streams else None
 
@@ -94,9 +94,9 @@ def request_bytes(
     """Return a request's message in protobuf's binary form, from the body of the HTTP request.
 
     Raises:
-        InvalidArgument: the body holds no envelope or no such message.
-        ResourceExhausted: it is too large, also once it is inflated.
-        CompressionUnknown: only gzip is known.
+        InvalidArgument: the body has no envelope, or no such message.
+        ResourceExhausted: it is too large, possibly only after decompression.
+        CompressionUnknown: only gzip is supported.
     """
     compressed = encoding not in ("", "identity")
     if form.is_stream:
@@ -144,13 +144,13 @@ def _inflated(body: bytes, bytes_max: int) -> bytes:
 
 def _binary(text: bytes, kind: type[Message]) -> bytes:
     name = kind.DESCRIPTOR.name
-    # The library takes an empty list for a message, too.
+    # The library also accepts an empty list as a message.
     if not text.lstrip().startswith(b"{"):
         raise InvalidArgument(f"the body is no JSON object of {name}", reason="BODY_INVALID")
     try:
         return json_format.Parse(text, kind()).SerializeToString()
     except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
-        # The library's own words end with the place of the error, and some with a whole value.
+        # The library's message ends with the place of the error, sometimes with a whole value.
         why = str(error).partition("\n")[0][:300] or "it is nested too deep"
         # It may quote half of a character, which no message can hold.
         why = why.encode("utf-8", "replace").decode()
@@ -161,7 +161,7 @@ def _binary(text: bytes, kind: type[Message]) -> bytes:
 
 
 def encoded(form: Form, message: Message | bytes, kind: type[Message]) -> bytes:
-    """Return an answer as it travels; `message` may be the bytes of one of that kind."""
+    """Return an answer in its sent form; `message` may be a serialized message of this kind."""
     if not form.is_json:
         return message if isinstance(message, bytes) else message.SerializeToString()
     shown = kind.FromString(message) if isinstance(message, bytes) else message
@@ -174,13 +174,13 @@ def enveloped(data: bytes, flags: int = 0) -> bytes:
 
 
 def end_of(answer: status.Answer | None) -> bytes:
-    """Return the envelope that a stream ends with; `answer`: the error, if there is one."""
+    """Return the envelope that ends a stream; `answer` is the error, if there is one."""
     end = {} if answer is None else {"error": error_of(answer)}
     return enveloped(json.dumps(end).encode(), _END)
 
 
 def error_of(answer: status.Answer) -> dict[str, Any]:
-    """Return an error as Connect writes it, with the details also in JSON, for people."""
+    """Return an error in Connect's form, with the details also in JSON, for people."""
     raw = dict(answer.metadata).get(status.DETAILS_KEY, b"")
     details = [_detail(one) for one in status_pb2.Status.FromString(raw).details]
     return {"code": code_name(answer.code), "message": answer.message, "details": details}

@@ -10,12 +10,11 @@
     orchestrator = await Orchestrator.resume(run_id, agent, store="sqlite:///runs.db")
     result = await orchestrator.run()
 
-The agent is the one that a Worker serves, and the run is the one that a server keeps: what starts here
-can be read, resumed and watched by `stepwell serve --store` on the same URL, and the other way
-round. One process at a time runs a run.
+A Worker can serve the same agent, and a server keeps the same runs: a run that starts here can be
+read, resumed and watched by `stepwell serve --store` on the same URL, and vice versa.
 
-Nothing is printed: what is worth a line goes to the loggers `stepwell`, `stepwell_drivers` and
-`stepwell_client` of the standard library, where the program has set up `logging`.
+One process at a time executes a run. Nothing is printed: messages go to the standard library's
+loggers `stepwell`, `stepwell_drivers` and `stepwell_client`, which the program may set up.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ from stepwell.embedded.protocols import ContextStore, RunStore, TaskStore
 from stepwell.embedded.registry import Registry
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, TaskResult
 
-# A worker's program prints failures of its agent where it has set up no logging; an embedded run raises them.
+# A worker's program prints failures of its agent if it has set up no logging; an embedded run
+# raises them instead.
 logging.getLogger("stepwell_client.agent.execution").addHandler(logging.NullHandler())
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Commands of the loop made from Python arguments, whose limits are checked here.
+"""Makes commands of the loop from Python arguments, and checks their limits.
 
-Names, texts and plans have the limits of a request's fields, by the same functions. An argument beyond one is a
-ValueError that names it.
+Names, texts and plans have the limits of a request's fields, checked by the same functions. An
+argument beyond its limit raises a ValueError that names it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stepwell_client.records import PlanLike
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 ACTOR = "embedded"
-"""The caller of an embedded run's commands: there is no credential."""
+"""The caller of an embedded run's commands, which have no credential."""
 
 _NAME = re.compile(limits.NAME_PATTERN)
 
@@ -44,7 +44,7 @@ def start_command(
     plan: PlanLike | None,
     stages: tuple[StepKind, ...],
 ) -> Start:
-    """Return the command that starts the run, with the fingerprint of all that it holds."""
+    """Return the command that starts the run, with a fingerprint of its contents."""
     check_size("goal", len(spec.goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
     check_size("max_iterations", spec.max_iterations, 1, limits.ITERATIONS_MAX)
     check_size("max_parallel", spec.max_parallel, 1, limits.PARALLEL_MAX)
@@ -71,7 +71,7 @@ def start_command(
 def answer_command(
     question_id: str, value: object, *, replan: bool, reason: str, answered_by: str
 ) -> Answer:
-    """Return the command that answers a question; None is an answer as well: JSON's null."""
+    """Return the command that answers a question; None is also an answer: JSON's null."""
     check_size("reason", len(reason.encode("utf-8", "replace")), 0, limits.REASON_BYTES_MAX)
     check_texts({"reason": reason})
     if answered_by:
@@ -90,7 +90,7 @@ def answer_command(
 
 
 def resolve_command(execution_id: str, finding: Done | NotDone | Failure) -> Resolve:
-    """Return the command that settles an unknown outcome by a person's finding."""
+    """Return the command that resolves an unknown outcome by a person's finding."""
     if not isinstance(finding, Failure):
         check_texts({"reason": finding.reason})
     if isinstance(finding, NotDone):
@@ -126,7 +126,7 @@ def kinds_of(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
 
 
 def check_name(what: str, name: str, chars_max: int = limits.NAME_CHARS_MAX) -> None:
-    """Raise ValueError where a text is no name."""
+    """Raise ValueError if a text is not a valid name."""
     if len(name) > chars_max or not _NAME.fullmatch(name):
         raise ValueError(
             f"{what} {name[:chars_max]!r} is no name of at most {chars_max} characters: letters, digits "
@@ -135,13 +135,13 @@ def check_name(what: str, name: str, chars_max: int = limits.NAME_CHARS_MAX) -> 
 
 
 def check_texts(texts: Mapping[str, str]) -> None:
-    """Raise ValueError where a text holds what no store can keep."""
+    """Raise ValueError if a text has characters that no store can hold."""
     for what, text in texts.items():
         if storable(text) != text:
             raise ValueError(f"{what} holds NUL or half a surrogate pair; no text may")
 
 
 def check_size(what: str, value: int, least: int, most: int) -> None:
-    """Raise ValueError where a number is not within its bounds."""
+    """Raise ValueError if a number is outside its bounds."""
     if not least <= value <= most:
         raise ValueError(f"{what} is {value:,}; it is at least {least:,} and at most {most:,}")

@@ -1,4 +1,4 @@
-"""Runs one run in this process: opens its store, and does its steps until it ends or stands still."""
+"""Executes one run in this process: opens its store, and does its steps until it ends or stands still."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
 class Drive:
-    """One run with its store, and while it is run, with an executor and a worker."""
+    """One run with its store and, while it is executed, an executor and a worker."""
 
     def __init__(
         self,
@@ -70,16 +70,16 @@ class Drive:
         self._calls = calls
         self._runtime = runtime
         self._own: Store | None = None
-        """The memory store of a run without another one, as long as the run has not ended."""
+        """The memory store of a run without another store, until the run has ended."""
         self._running: Executor | None = None
 
     @property
     def is_running(self) -> bool:
-        """True while `run` is under way."""
+        """True while `run` is running."""
         return self._running is not None
 
     async def check_resumable(self) -> None:
-        """Raise unless the run is there and not cancelled."""
+        """Raise unless the run exists and is not cancelled."""
         try:
             store = await self._open(create=False)
         except StoreMissing as error:
@@ -118,7 +118,7 @@ class Drive:
 
     @asynccontextmanager
     async def executor(self) -> AsyncGenerator[Executor]:
-        """Lend the executor that runs the run, or another where it doesn't run now."""
+        """Lend the executor that executes the run, or another one if it doesn't run now."""
         if self._running is not None:
             yield self._running
             return
@@ -134,7 +134,7 @@ class Drive:
             await self._close(store)
 
     async def send(self, command: AnyCommand) -> None:
-        """Send the run a command, while `run` is under way or not."""
+        """Send a command to the run, whether or not `run` is running."""
         if isinstance(command, RaiseBudget) and self._calls is not None:
             self._calls.check_budget()
         async with self.executor() as executor:
@@ -147,7 +147,8 @@ class Drive:
 
     async def _open(self, *, create: bool = True) -> Store:
         if self._store is None:
-            # Kept until the run has ended: its questions can be answered between two calls of run().
+            # Kept until the run has ended, so that its questions can be answered between two calls
+            # of run().
             if self._own is None:
                 self._own = await open_store("memory://", runtime=self._runtime)
             return self._own
@@ -164,7 +165,7 @@ class Drive:
             await self._store.release(store)
 
     async def _work(self, executor: Executor) -> Run:
-        """Start or resume the run, do its steps, and return it as it stands in the end."""
+        """Start or resume the run, do its steps, and return it at the end."""
         spec = self._start.spec if self._start is not None else None
         if spec is None or not self._is_new:
             # First: an error, as of a run_id with other arguments, must not cost another process its leases.
@@ -185,7 +186,7 @@ class Drive:
         worker = Worker(
             self._agent,
             transport,
-            # The same in the next process, which so finds the leases that this one leaves.
+            # The same id in the next process, which thus finds the leases that this one leaves.
             worker_id=f"embedded:{self.run_id}",
             queues=(spec.queue,),
             concurrency=min(spec.max_parallel, CONCURRENCY_MAX),
@@ -207,7 +208,7 @@ class Drive:
                 transport.stop()
                 await worker.drain(0.0)
             else:
-                transport.sever()  # Nothing that is handed back could be kept.
+                transport.sever()  # Outcomes that are handed back could not be stored.
                 working.cancel()
             try:
                 await working
@@ -220,7 +221,7 @@ class Drive:
                 pass
 
     def _goes_on(self, executor: Executor, version: int) -> bool:
-        """Return whether the executor has the run at this version, and it neither ends nor stands still there."""
+        """Return whether the executor has the run at this version, and it neither has ended nor stands still."""
         held = executor.held(self.tenant_id, self.run_id)
         if held is None or not version or held.run.version < version:
             return False
@@ -254,10 +255,10 @@ class Drive:
         working: asyncio.Task[None],
         changed: asyncio.Event,
     ) -> Run:
-        """Return the run once it has ended, or stands still with no step under way.
+        """Return the run once it has ended, or stands still without a running step.
 
         Raises:
-            StoreStopped: the store does nothing any more, so the run doesn't go on either.
+            StoreStopped: the store has stopped, and so has the run.
         """
         away = ""
         while True:
@@ -267,7 +268,7 @@ class Drive:
             if executor.store_stopped is not None:
                 raise executor.store_stopped
             if working.done():
-                # Where another process has the run now, it is waited for.
+                # If another process has the run now, wait for that.
                 with suppress(WorkerReplaced):
                     working.result()
             stands_still = False

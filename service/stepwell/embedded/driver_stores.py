@@ -1,4 +1,4 @@
-"""Two stores of ours that are all three: `MemoryStore` and `SQLiteStore`, views of a driver's store."""
+"""Two stores that implement all three protocols, as views of a driver's store: `MemoryStore` and `SQLiteStore`."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ class Holder(ABC):
     @property
     @abstractmethod
     def place(self) -> object:
-        """The driver's store: two views with equal places show the same runs."""
+        """The identity of the driver's store: two views with equal places show the same runs."""
 
     @abstractmethod
     async def acquire(self, runtime: Runtime, *, create: bool) -> Store:
-        """Return the driver's store, open. Raises StoreMissing: there is none, and `create` is False."""
+        """Return the driver's store, open. Raises StoreMissing if it doesn't exist and `create` is False."""
 
     @abstractmethod
     async def release(self, store: Store) -> None:
-        """Give the driver's store back."""
+        """Release the driver's store."""
 
 
 class DriverStore(Holder):
-    """All three protocols as a view of a driver's store; what an orchestrator's stores of ours have in common.
+    """All three protocols as a view of a driver's store; the base of our own stores.
 
-    The loop commits every transition to the driver's store, and that is what the reads return, at any moment. So the
-    calls that report a transition change nothing.
+    The loop commits every transition to the driver's store, which the reads return. The calls that
+    report a transition therefore change nothing.
     """
 
     # --- the RunStore ---------------------------------------------------------------------------------
@@ -60,10 +60,11 @@ class DriverStore(Holder):
         max_iterations: int,  # noqa: ARG002 - the protocol's
         /,
     ) -> None:
-        """Return if the run is there; the orchestrator that was given this store makes it.
+        """Return if the run exists, because the orchestrator with this store creates it.
 
         Raises:
-            RunNotFound: another made this call. A store of your own can't be built on this one.
+            RunNotFound: something else made this call. A store of your own can't be built on this
+                one.
         """
         if await self.get_run(run_id) is None:
             raise RunNotFound(
@@ -73,7 +74,7 @@ class DriverStore(Holder):
             )
 
     async def get_run(self, run_id: str, /) -> RunRow | None:
-        """Return the run as of its last commit; None: there is none, and nothing is made by asking."""
+        """Return the run as of its last commit, or None; never creates it."""
         loaded = await self._load(run_id)
         if loaded is None:
             return None
@@ -94,15 +95,15 @@ class DriverStore(Holder):
     async def update_loop_state(
         self, run_id: str, phase: str, iteration: int, current_task_id: str | None, /
     ) -> None:
-        """Do nothing: the loop has committed it."""
+        """Do nothing, because the loop has committed it."""
 
     # --- the TaskStore --------------------------------------------------------------------------------
 
     async def save_tasks(self, run_id: str, tasks: Sequence[TaskRow], /) -> None:
-        """Do nothing: the loop has committed the plan."""
+        """Do nothing, because the loop has committed the plan."""
 
     async def update_task(self, run_id: str, task_id: str, status: str, /) -> None:
-        """Do nothing: the loop commits it."""
+        """Do nothing, because the loop commits it."""
 
     async def get_tasks(self, run_id: str, status: str | None = None, /) -> list[TaskRow]:
         """Return the tasks of all plans, or those with this status, in the order of their plans."""
@@ -113,10 +114,10 @@ class DriverStore(Holder):
     # --- the ContextStore -----------------------------------------------------------------------------
 
     async def save_result(self, run_id: str, task_id: str, result: Any, /) -> None:
-        """Do nothing: the loop commits it together with the task's completion."""
+        """Do nothing, because the loop commits the result with the task's completion."""
 
     async def get_all_results(self, run_id: str, /) -> dict[str, Any]:
-        """Return the results of completed tasks by id; with the answer as `__result__` once the run is DONE."""
+        """Return the results of completed tasks by id, and once the run is DONE its answer as `__result__`."""
         async with self._opened() as store:
             run = await store.get_run(TENANT, run_id) if store is not None else None
             if store is None or run is None:
@@ -145,7 +146,7 @@ class DriverStore(Holder):
 
 
 class MemoryStore(DriverStore):
-    """All three stores, in this process's memory, as long as this object is kept."""
+    """All three stores, in this process's memory, as long as this object exists."""
 
     def __init__(self) -> None:
         self._store: Store | None = None
@@ -166,10 +167,10 @@ class MemoryStore(DriverStore):
 
 
 class SQLiteStore(DriverStore):
-    """All three stores, in a SQLite file: that of the store `sqlite:///PATH`. One process at a time opens it."""
+    """All three stores, in the SQLite file of the store `sqlite:///PATH`. One process at a time opens it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Take the file's path; it is made by the first run. Raises ValueError for a path that no URL can hold."""
+        """Take the file's path; the first run creates the file. Raises ValueError for a path that no URL can hold."""
         self.path = Path(path).expanduser().resolve()
         if "?" in str(self.path):
             raise ValueError(
@@ -183,21 +184,21 @@ class SQLiteStore(DriverStore):
         return self._url
 
     async def acquire(self, runtime: Runtime, *, create: bool) -> Store:
-        """Return the store, opened by the first who asks."""
+        """Return the store, opened by the first caller."""
         return await shared.acquire(self._url, runtime, create=create)
 
     async def release(self, store: Store) -> None:
-        """Close it if nobody else uses it."""
+        """Close the store if nobody else uses it."""
         await shared.release(self._url, store)
 
 
 def status_word(status: TaskStatus) -> str:
-    """Return a task's status as its row shows it: READY is `pending`, too."""
+    """Return a task's status as its row shows it; READY is also `pending`."""
     return (TaskStatus.PENDING if status is TaskStatus.READY else status).lower()
 
 
 def task_rows(loaded: Loaded) -> list[TaskRow]:
-    """Return the tasks of all of a run's plans as rows, a task that was planned again where it was last."""
+    """Return the tasks of all of a run's plans as rows, a replanned task at its last place."""
     rows: dict[str, TaskRow] = {}
     status = {task.task_id: task.status for task in loaded.tasks}
     for plan in loaded.plans:

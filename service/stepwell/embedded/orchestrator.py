@@ -1,4 +1,4 @@
-"""`Orchestrator`: one run, from its start or from where it stopped, in this process."""
+"""`Orchestrator`: one run in this process, from its start or from where it stopped."""
 
 from __future__ import annotations
 
@@ -42,19 +42,22 @@ from stepwell_client.records import PlanLike
 class Orchestrator:
     """A run of an agent's loop in this process.
 
-    `registry` holds the functions: an Agent, or a mapping of names to functions (see `Registry`). `agent=` is
-    another word for it, and an Agent may stand second as well.
+    `registry` has the functions: an Agent, or a mapping of names to functions (see `Registry`).
 
-    Where the run is kept is said in one of two ways. Without either nothing is kept.
+    It may also be given as `agent=`, or as the second argument. There are two ways to say where the
+    run is kept; without either it is not kept.
 
-    - `store`: a URL, or an open Store that stays the caller's to close. With no `run_id` an id is made; with both, a
-      second `run()` of the same arguments, in this process or another, finds the run that is there and goes on.
-    - `run_store`, `task_store`, `context_store`, and a `run_id`: one `MemoryStore` or `SQLiteStore` as all three, or
-      three of your own (`stepwell.embedded.protocols` has the calls). The run's record is there once this returns,
-      or where `create_run` is asynchronous, before the first step.
+    - `store`: a URL, or an open Store, which the caller closes. Without a `run_id` an id is made.
+      With both, a second `run()` with the same arguments, in this process or another, finds the
+      existing run and continues it.
+    - `run_store`, `task_store`, `context_store`, and a `run_id`: one `MemoryStore` or `SQLiteStore`
+      as all three, or
+      three of your own (`stepwell.embedded.protocols` has the calls). The run's record exists once
+          this returns or, if `create_run` is asynchronous, before the first step.
 
-    A run with a `plan` begins with its tasks; without, the plan function makes one. `stages` says which of REFLECT
-    and SYNTHESIZE a run with a plan has: None, all that there are functions for. `max_parallel` tasks run at once.
+    A run with a `plan` begins with its tasks; otherwise the plan function makes a plan. `stages`
+    are the stages (REFLECT, SYNTHESIZE) of a run with a plan; None: all for which there are
+    functions. At most `max_parallel` tasks run at once.
     """
 
     @overload
@@ -108,10 +111,10 @@ class Orchestrator:
         """Check the arguments. Without `run_store`, nothing is opened or started before `run()`.
 
         Raises:
-            ValueError: a store is missing, a `run_id` without stores or stores without a `run_id`, an argument
-                beyond its limit, or with stores of your own one that they can't keep: a budget,
-                input, labels, an AT_MOST_ONCE task.
-            AlreadyExists: your own `run_store` has a run of this id.
+            ValueError: a store is missing, there is a `run_id` without stores or stores without a
+                `run_id`, an argument exceeds its limit, or stores of your own can't keep an
+                argument: a budget, input, labels, an AT_MOST_ONCE task.
+            AlreadyExists: your own `run_store` has a run with this id.
         """
         made = agent_of(one_of(registry, agent))
         stores = stores_of(run_store, task_store, context_store)
@@ -174,20 +177,22 @@ class Orchestrator:
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> Orchestrator:
-        """Return an orchestrator of a run that is there, ready to `run()`. Nothing is made by asking.
+        """Return an orchestrator of an existing run, ready to `run()`. Nothing is created.
 
-        The run is found in `store`, or in the three stores; the functions are in `registry` or `agent`, or stand second.
+        The run is found in `store`, or in the three stores. The functions are in `registry` or
+        `agent`, or the second argument.
 
-        One that a crash interrupted goes on with what is not done; PAUSED, WAITING and FAILED ones
-        go on from their last checkpoint, failed tasks with new attempts; one that SUCCEEDED just
-        returns its result. Completed tasks are never run again.
+        A run that a crash interrupted continues with its unfinished steps. A PAUSED, WAITING or
+        FAILED run continues from its last checkpoint, with new attempts at failed tasks. A
+        SUCCEEDED run just returns its result. Completed tasks never run again.
 
-        From stores of your own it goes on from the phase in `run_store`: PLANNING plans, EXECUTING runs the tasks
-        that are not `completed` with a result, REFLECTING reflects, SYNTHESIZING synthesizes, DONE has the result.
+        From stores of your own it continues from the phase in `run_store`: PLANNING plans,
+        EXECUTING runs the tasks that are not `completed` with a result, REFLECTING reflects,
+        SYNTHESIZING synthesizes, DONE has the result.
 
         Raises:
-            ValueError: a store is missing, or what one returned can't be read.
-            RunNotFound: there is no such run in this store (a ValueError too).
+            ValueError: a store is missing, or returned something that can't be read.
+            RunNotFound: the store has no such run (also a ValueError).
             FailedPrecondition: the run was cancelled, which is final.
         """
         check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
@@ -217,21 +222,21 @@ class Orchestrator:
 
     @property
     def run_id(self) -> str:
-        """The run's id: the one given, else the one that was made."""
+        """The run's id, given or made."""
         return self._drive.run_id
 
     async def run(self) -> RunResult:
         """Run the loop until the run ends, or stands still, and return its result.
 
-        A run that is WAITING for a person or PAUSED has not failed: it is returned with that status.
-        After `answer` another `run()` goes on with it, and so does `resume`. Cancelling the call stops the
-        steps under way, leaves the run as it is in the store, and raises CancelledError.
+        A run that is WAITING for a person or PAUSED has not failed and is returned with that
+        status. After `answer` another `run()`, or `resume`, continues it. Cancelling the call stops
+        the running steps, leaves the run in the store unchanged, and raises CancelledError.
 
         Raises:
             RunFailed: the run FAILED; `.result` has its record and the tasks' results.
-            RunCancelled: it was cancelled. A RunFailed too.
-            InvalidArgument: the plan given is not valid; `.violations` says where.
-            AlreadyExists: the run_id is that of a run with other arguments.
+            RunCancelled: it was cancelled. Also a RunFailed.
+            InvalidArgument: the given plan is invalid; `.violations` says where.
+            AlreadyExists: the run_id belongs to a run with other arguments.
             StoreRefused: the store can't be opened; the message says what to do.
         """
         result = await self._drive.run()
@@ -242,17 +247,17 @@ class Orchestrator:
         return result
 
     async def cancel(self, reason: str = "") -> None:
-        """Cancel the run for good, while `run()` runs it."""
+        """Cancel the run for good, while `run()` is running."""
         await self._send_running(Cancel(reason=reason))
 
     async def pause(self, reason: str = "") -> None:
-        """Have `run()` start no more steps, wait for those under way, and return."""
+        """Make `run()` start no more steps, wait for the running ones, and return."""
         await self._send_running(Pause(reason=reason))
 
     async def raise_budget(self, budget: ClientBudget, *, reason: str = "") -> None:
-        """Set new, higher limits, while `run()` runs it or between two calls of it.
+        """Set new, higher limits, during `run()` or between two calls of it.
 
-        A run that is PAUSED for its budget goes on then, in this `run()` or the next one.
+        A run that is PAUSED for its budget then continues, in this `run()` or the next one.
 
         Raises:
             InvalidArgument: a limit would be lower than it was; `.violations` says which.
@@ -263,7 +268,7 @@ class Orchestrator:
         await self._drive.send(RaiseBudget(budget=budget_record(budget), reason=reason))
 
     async def questions(self) -> Sequence[Question]:
-        """Return the questions that the run waits for people to answer, oldest first."""
+        """Return the run's open questions to people, oldest first."""
         async with self._drive.executor() as executor:
             run_id = self._drive.run_id
             asked = await open_questions(executor.store, self._drive.tenant_id, run_id)
@@ -278,15 +283,16 @@ class Orchestrator:
         reason: str = "",
         answered_by: str = "",
     ) -> None:
-        """Answer a question of the run, once, while `run()` runs it or between two calls of it.
+        """Answer a question of the run, once, during `run()` or between two calls of it.
 
-        `replan`: have it make another plan before anything else; its planner is shown the `reason`.
+        With `replan` the run makes another plan before anything else; its planner is shown the
+        `reason`.
 
         Raises:
-            NotFound: it has asked no such thing.
+            NotFound: the run has no such question.
             InvalidArgument: the answer doesn't fit; `.violations` says where.
-            FailedPrecondition: it was answered before, has expired or is not asked any more; or it
-                is the last iteration, and no other plan can follow.
+            FailedPrecondition: the question was answered before, has expired or was withdrawn; or
+                no other plan can follow in the last iteration.
         """
         command = answer_command(
             question_id, value, replan=replan, reason=reason, answered_by=answered_by
@@ -296,13 +302,13 @@ class Orchestrator:
             await give_answer(executor, drive.tenant_id, drive.run_id, command)
 
     async def resolve(self, execution_id: str, found: Done | NotDone | Failure) -> None:
-        """Settle an execution whose outcome is unknown: before `run()`, or meanwhile.
+        """Resolve an execution whose outcome is unknown, before or during `run()`.
 
-        Done: its task is completed, with that value. NotDone: it is run again. A Failure: its effect took
-        place and it failed for good.
+        Done completes its task with that value, NotDone runs it again, and a Failure says that its
+        effect took place and it failed for good.
 
         Raises:
-            FailedPrecondition: the outcome of this execution isn't unknown, or not any more.
+            FailedPrecondition: the outcome of this execution isn't unknown, or no longer.
         """
         await self._drive.send(resolve_command(execution_id, found))
 
@@ -317,7 +323,8 @@ def _spec(tenant_id: str, run_id: str, **named: Any) -> RunSpec:
     return RunSpec(
         tenant_id=tenant_id,
         run_id=run_id,
-        # Its own: the steps of other runs in the same store are not for this agent.
+        # A separate queue, because the steps of other runs in the same store are not for this
+        # agent.
         queue=f"embedded:{run_id}",
         executor_id=ACTOR,
         **named,
@@ -325,7 +332,7 @@ def _spec(tenant_id: str, run_id: str, **named: Any) -> RunSpec:
 
 
 def _begin_again(tenant_id: str, run_id: str, restored: Restored) -> Fork:
-    """Return the command that begins a restored run in memory, in the iteration of the first plan that is left."""
+    """Return the command that starts a restored run in memory, in the iteration of its first remaining plan."""
     spec = _spec(
         tenant_id,
         run_id,
@@ -339,7 +346,7 @@ def _begin_again(tenant_id: str, run_id: str, restored: Restored) -> Fork:
 
 
 class _Resumed(Orchestrator):
-    """An orchestrator of a run that is there: it starts none, so it takes no arguments of a start."""
+    """An orchestrator of an existing run, without the arguments of a start."""
 
     def __init__(self, drive: Drive) -> None:
         self._drive = drive

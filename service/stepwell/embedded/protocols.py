@@ -1,4 +1,4 @@
-"""The three stores of a run, as an orchestrator calls them; and two of ours that are all three.
+"""The three stores of a run, as an orchestrator calls them.
 
 An orchestrator with a `run_store`, a `task_store` and a `context_store` calls them in this order:
 
@@ -10,11 +10,12 @@ An orchestrator with a `run_store`, a `task_store` and a `context_store` calls t
     save_result(run_id, "__result__", answer)           the run has SUCCEEDED
     update_loop_state(run_id, "DONE", 0, None)          and nothing follows
 
-Iterations count from 0. Arguments are passed by position, so their names are the store's own.
+Iterations count from 0.
 
-`MemoryStore` and `SQLiteStore` are views of a driver's store: the loop commits every transition to it, and all that
-the three protocols read comes from there. In stores of a user's own, the rows are what was written by these calls,
-and nothing else is kept: how durable a run is, is theirs to say.
+Arguments are passed by position, so stores may name them freely. `MemoryStore` and `SQLiteStore`
+implement all three as views of a driver's store: the loop commits every transition to it, and the
+protocols' reads come from there. A user's own stores have only what these calls wrote, and decide
+how durable a run is.
 """
 
 from __future__ import annotations
@@ -37,53 +38,54 @@ class RunRow(TypedDict):
     iteration: int
     """From 0."""
     current_task_id: str | None
-    """The task under way, the first of them; None: there is none."""
+    """The first running task, or None."""
     status: str
     """The run's status in lower case: `running`, `waiting`, `succeeded` …"""
 
 
 TaskRow = dict[str, Any]
-"""A task: `id`, `status` and `iteration`, then the fields of its definition that were set, such as `type`, `title`,
-`prompt`, `role`, `depends_on`, `input` (a value) and `retry`. JSON can hold all of it, where it can hold the input.
+"""A task: `id`, `status` and `iteration`, then the fields of its definition that were set, such as
+`type`, `title`, `prompt`, `role`, `depends_on`, `input` (a value) and `retry`. It has a JSON form
+if the input has one.
 
-The status is `pending`, `running`, `blocked`, `completed`, `failed`, `skipped` or `cancelled`. The iteration is the
-one that planned it, from 0.
+The status is `pending`, `running`, `blocked`, `completed`, `failed`, `skipped` or `cancelled`. The
+iteration, from 0, is the one that planned the task.
 """
 
 
 class RunStore(Protocol):
-    """Keeps a record per run. Each method may be async; one that isn't is called on the caller's thread."""
+    """Keeps a record for each run. Each method may be async; others are called on the caller's thread."""
 
     def create_run(self, run_id: str, goal: str, max_iterations: int, /) -> Any:
-        """Keep a new run, in phase PLANNING and iteration 0."""
+        """Store a new run, in phase PLANNING and iteration 0."""
         ...
 
     def get_run(self, run_id: str, /) -> Any:
-        """Return the run; None: there is none. A store may call the method `get` instead.
+        """Return the run, or None. A store may name the method `get` instead.
 
-        What is read from it, as keys or as attributes: goal, max_iterations, phase, iteration.
+        These keys or attributes are read: goal, max_iterations, phase, iteration.
         """
         ...
 
     def update_loop_state(
         self, run_id: str, phase: str, iteration: int, current_task_id: str | None, /
     ) -> Any:
-        """Keep where the run is."""
+        """Store the run's current phase, iteration and task."""
         ...
 
 
 class TaskStore(Protocol):
-    """Keeps the tasks of each run, as rows with a status. Methods as in `RunStore`."""
+    """Keeps the tasks of each run, as rows with a status. Methods may be async, as in `RunStore`."""
 
     def save_tasks(self, run_id: str, tasks: Sequence[TaskRow], /) -> Any:
-        """Keep these rows as the run's tasks, in this order, in place of those before: a plan was accepted.
+        """Replace the run's tasks by these rows, in this order, because a plan was accepted.
 
-        In one piece: after a crash either all of them are there or those before.
+        Do so atomically: after a crash there are either the new rows or the old ones.
         """
         ...
 
     def update_task(self, run_id: str, task_id: str, status: str, /) -> Any:
-        """Keep a task's new status."""
+        """Store a task's new status."""
         ...
 
     def get_tasks(self, run_id: str, status: str | None = None, /) -> Any:
@@ -92,10 +94,10 @@ class TaskStore(Protocol):
 
 
 class ContextStore(Protocol):
-    """Keeps the results of each run by task. Methods as in `RunStore`."""
+    """Keeps the results of each run by task. Methods may be async, as in `RunStore`."""
 
     def save_result(self, run_id: str, task_id: str, result: Any, /) -> Any:
-        """Keep what a task returned; a later one of the same task replaces it."""
+        """Store a task's result; a later result of the same task replaces it."""
         ...
 
     def get_all_results(self, run_id: str, /) -> Any:

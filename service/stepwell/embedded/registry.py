@@ -1,4 +1,4 @@
-"""Registries: what holds an orchestrator's functions, an Agent or a plain mapping of names to functions."""
+"""Registries: an orchestrator's functions, as an Agent or a plain mapping of names to functions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 from stepwell_client import Agent
 
 Registry = Agent | Mapping[str, Callable[..., Any]]
-"""An Agent; or functions by name.
-
-In a mapping `plan`, `reflect` and `synthesize` are the stages, called with their context as an Agent's are. Every
-other name is a task type; its function is called with the task's input, or with nothing if it takes nothing.
+"""An Agent, or functions by name. In a mapping, `plan`, `reflect` and `synthesize` are the stages,
+called with their context like an Agent's. Every other name is a task type, whose function is called
+with the task's input, or with nothing if it takes nothing.
 """
 
 _STAGES = ("plan", "reflect", "synthesize")
@@ -22,7 +21,7 @@ _INPUT = inspect.Parameter("value", inspect.Parameter.POSITIONAL_ONLY)
 
 
 def agent_of(registry: Registry) -> Agent:
-    """Return the registry as an Agent. Raises ValueError for what is none, and for a function that can't be called."""
+    """Return the registry as an Agent. Raises ValueError for other objects, and for a function that can't be called."""
     if isinstance(registry, Agent):
         return registry
     if not isinstance(registry, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
@@ -41,7 +40,7 @@ def agent_of(registry: Registry) -> Agent:
 
 
 def one_of(*registries: Registry | None) -> Registry:
-    """Return the one that was given. Raises ValueError for none or several."""
+    """Return the one given registry. Raises ValueError for none or several."""
     given = [one for one in registries if one is not None]
     if len(given) != 1:
         raise ValueError("pass the functions once, as registry= or agent=")
@@ -49,7 +48,7 @@ def one_of(*registries: Registry | None) -> Registry:
 
 
 def _with_context(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as an Agent calls it: the context before its own parameter, which may be missing."""
+    """Return the function as an Agent calls it: with the context before its own parameter, which may be missing."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # Some builtins have no signature.
@@ -77,14 +76,14 @@ def _with_context(name: str, function: Callable[..., Any]) -> Callable[..., Any]
 
         called = call
     functools.update_wrapper(called, function)
-    # An Agent reads how many parameters there are, and the input's type, from here.
+    # An Agent reads the number of parameters, and the input's type, from here.
     own = [one.replace(kind=one.POSITIONAL_ONLY) for one in own]
     called.__signature__ = inspect.Signature([_CONTEXT, *own])
     return called
 
 
 def registry_may_be_second(init: Callable[..., None]) -> Callable[..., None]:
-    """Return an `__init__(self, goal, max_iterations, registry, …)` that takes a registry in second place, too."""
+    """Return an `__init__(self, goal, max_iterations, registry, …)` that also takes a registry as the second argument."""
 
     @functools.wraps(init)
     def call(*arguments: Any, **named: Any) -> None:

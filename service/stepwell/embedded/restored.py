@@ -1,8 +1,8 @@
-"""A run restored from stores of a user's own.
+"""Restores a run from a user's own stores.
 
-These keep where the run was, its tasks and their results, not what the loop committed. So the run is started anew
-in memory, and every step that was done is answered from the stores, until the loop comes to one that wasn't: that
-one and all after it are the agent's. What is answered from the stores calls neither a function nor a store.
+These have the run's position, its tasks and their results, but not the loop's commits. The run is
+therefore started again in memory, and every finished step is answered from the stores, which calls
+neither a function nor a store. The agent does the first unfinished step and all later ones.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _COMPLETED, _FAILED = TaskStatus.COMPLETED.lower(), TaskStatus.FAILED.lower()
 
 
 class Restored:
-    """A run as the stores have it, and the outcomes of the steps that it has done."""
+    """A run as stored, and the outcomes of its finished steps."""
 
     def __init__(self, run: object, rows: Sequence[object], results: Mapping[str, object]) -> None:
-        """Read a run's record, its tasks' rows, and its results. Raises ValueError for what can't be read."""
+        """Read a run's record, its tasks' rows, and its results. Raises ValueError for unreadable ones."""
         self.goal = str(_get(run, "goal", ""))
         self.max_iterations = int(_get(run, "max_iterations", MAX_ITERATIONS_DEFAULT))
         self.phase = _phase(_get(run, "phase", Phase.PLANNING))
@@ -41,36 +41,36 @@ class Restored:
         self._specs: dict[str, TaskSpec] = {}
         self._iterations: dict[str, int] = {}
         self._planned: list[int] = []
-        """The iterations whose tasks are there. Those of others were all planned again."""
+        """The iterations whose tasks exist. Tasks of other iterations were all replanned."""
         if self.phase is not Phase.PLANNING:
             self._read_plans(rows)
 
     @property
     def plans(self) -> int:
-        """The number of plans that it is restored with."""
+        """The number of plans with which it is restored."""
         return len(self._planned)
 
     @property
     def first_iteration(self) -> int:
-        """The iteration that it begins with in memory, from 0, so that the last plan has its own number."""
+        """The iteration, from 0, with which it begins in memory, so that the last plan keeps its number."""
         return max(0, self.iteration - max(0, self.plans - 1))
 
     def is_settled(self, task_id: str) -> bool:
-        """Return whether the task isn't run again: it has a result, or its failure was not the run's."""
+        """Return whether the task isn't run again: it has a result, or its failure did not fail the run."""
         status = self.statuses.get(task_id)
         if status == _FAILED:
             return self._specs[task_id].on_failure is not OnFailure.FAIL_RUN
         return status == _COMPLETED and task_id in self._results
 
     def outcome(self, assignment: worker_pb2.Assignment) -> worker_pb2.Outcome | None:
-        """Return the outcome of a step that was done; None: it wasn't."""
+        """Return the outcome of a finished step, or None if it is unfinished."""
         execution = assignment.execution
         outcome = worker_pb2.Outcome(
             lease=assignment.lease,
         )
         number = execution.iteration - 1 - self.first_iteration
         if number >= self.plans:
-            return None  # A task of a new plan is new, though it has the name of an older one.
+            return None  # A task of a new plan is new, even with the name of an older task.
         last = number == self.plans - 1
         ended = self.phase in (Phase.SYNTHESIZING, Phase.DONE)
         if execution.kind == StepKind.PLAN and number == 0:
@@ -97,7 +97,7 @@ class Restored:
         if not self._planned:
             raise ValueError(f"task_store has no rows of a run that run_store has in {self.phase}")
         if self._planned[-1] > self.iteration:
-            # A plan was accepted, and the end came before the record said so.
+            # A plan was accepted, and the process ended before the record said so.
             self.phase, self.iteration = Phase.EXECUTING, self._planned[-1]
 
     def _add(self, row: object) -> None:
@@ -120,9 +120,9 @@ class Restored:
         self.statuses[task_id] = str(_get(row, "status", "pending")).lower()
 
     def _plan(self, number: int) -> types_pb2.PlanDraft:
-        """Return a plan: its tasks, and those of a later one that they depend on.
+        """Return a plan: its tasks, and tasks of a later plan that they depend on.
 
-        A task that was planned again stands in the last plan only.
+        A replanned task is in the last plan only.
         """
         iteration = self._planned[number]
         names = [name for name, its in self._iterations.items() if its == iteration]
@@ -159,7 +159,7 @@ async def restore(stores: Stores, run_id: str) -> Restored:
 
 
 def _get(record: object, name: str, default: Any) -> Any:
-    """Return a field of a mapping or an object; one that is missing or None has the default."""
+    """Return a field of a mapping or an object, with a default for missing and None."""
     row = cast("Mapping[str, Any]", record)
     found = row.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
     return default if found is None else found

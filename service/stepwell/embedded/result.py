@@ -25,13 +25,13 @@ class TaskResult:
     status: TaskStatus
     attempts: int
     payload: Payload | None = field(default=None, repr=False)
-    """The bytes as the task left them; None: there are none."""
+    """The task's result bytes, or None."""
     failure: FailureRecord | None = None
-    """Why it FAILED, where it did."""
+    """The failure of a FAILED task."""
 
     @property
     def value(self) -> Any:
-        """The value that its function returned, decoded; None where there is none."""
+        """The decoded return value of its function, or None."""
         return _decoded(self.payload)
 
     @overload
@@ -39,7 +39,7 @@ class TaskResult:
     @overload
     def decode(self, kind: type[T]) -> T: ...
     def decode(self, kind: Any = Any) -> Any:
-        """Return it as the type wants it, such as a dataclass or a pydantic model."""
+        """Return the value decoded as a type, such as a dataclass or a pydantic model."""
         return _decoded(self.payload, kind)
 
 
@@ -52,7 +52,7 @@ class RunResult:
     tasks: Mapping[str, TaskResult] = field(repr=False)
     """Each task's result by its id, in the order of the plan."""
     payload: Payload | None = field(default=None, repr=False)
-    """The synthesis' bytes; None: there was none, or it returned nothing."""
+    """The synthesis' bytes; None if there was no synthesis, or it returned nothing."""
 
     @property
     def run_id(self) -> str:
@@ -60,12 +60,12 @@ class RunResult:
 
     @property
     def status(self) -> RunStatus:
-        """SUCCEEDED; or WAITING or PAUSED, which are no ends: resume goes on from there."""
+        """SUCCEEDED; or WAITING or PAUSED, from which `resume` continues."""
         return self.run.status
 
     @property
     def value(self) -> Any:
-        """The run's answer: what the synthesis returned; without one, the tasks' values by id."""
+        """The run's answer: the synthesis' return value or, without a synthesis, the tasks' values by id."""
         return _decoded(self.payload) if self.run.result_id else self.task_values()
 
     def task_values(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class RunResult:
     @overload
     def decode(self, kind: type[T]) -> T: ...
     def decode(self, kind: Any = Any) -> Any:
-        """Return the synthesis' value as the type wants it."""
+        """Return the synthesis' value decoded as the type."""
         return _decoded(self.payload, kind)
 
 
@@ -116,7 +116,7 @@ async def read_result(store: Store, run: model.Run) -> RunResult:
     keys: dict[str, list[str]] = {run_id: [run.result_id] if run.result_id else []}
     for task in tasks:
         if task.result_id:
-            # A result that a fork has kept is under the run that made it.
+            # A result that a fork has kept is stored under the run that made it.
             keys.setdefault(task.result_run_id or run_id, []).append(task.result_id)
     payloads: dict[str, Payload] = {}
     for of_run, names in keys.items():

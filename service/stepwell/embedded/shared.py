@@ -1,6 +1,6 @@
-"""Stores that the embedded runs of one event loop share: one for each URL, open while any of them uses it.
+"""Stores that the embedded runs of one event loop share: one for each URL, open while any run uses it.
 
-A SQLite file, for one, is opened once in a process.
+A SQLite file, for example, can be opened only once in a process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from stepwell.store.opener import open_store
 
 
 class _Shared:
-    """A URL's store. The lock is held while it is being opened or closed."""
+    """A URL's store. The lock is held while the store is being opened or closed."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -30,7 +30,7 @@ def _key(url: str) -> _Key:
 
 
 async def acquire(url: str, runtime: Runtime, *, create: bool) -> Store:
-    """Return the URL's store, opened by the first who asks. Raises what `open_store` raises."""
+    """Return the URL's store, opened by the first caller. Raises what `open_store` raises."""
     key = _key(url)
     one = _shared.setdefault(key, _Shared())
     one.users += 1
@@ -45,7 +45,7 @@ async def acquire(url: str, runtime: Runtime, *, create: bool) -> Store:
 
 
 async def release(url: str, store: Store) -> None:
-    """Give the store back; the last to do so closes it."""
+    """Release the store; the last user closes it."""
     key = _key(url)
     one = _shared[key]
     try:

@@ -1,7 +1,8 @@
-"""The calls that a run makes to its three stores, in the order that `protocols` documents.
+"""The calls of a run to its three stores, in the order that `protocols` documents.
 
-The loop runs on a driver's store as ever. Before each step, and once it stands still, what the loop has committed
-since is written to the three stores; a task's result, as soon as its function has returned, before the loop has it.
+The loop runs on a driver's store. Before each step, and once the run stands still, the loop's new
+commits are written to the three stores. A task's result is written as soon as its function has
+returned, before the loop gets it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stepwell_client.records import PlanLike
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 UNSUPPORTED = "UNSUPPORTED_BY_STORES"
-"""The kind of a step's failure that asked for what stores of a user's own can't keep."""
+"""The failure kind of a step that asked for something that a user's own stores can't keep."""
 _NO_CALL = "which stores of your own have no call for; pass a SQLiteStore, or store="
 _PENDING, _RUNNING = status_word(TaskStatus.PENDING), status_word(TaskStatus.RUNNING)
 
@@ -44,9 +45,9 @@ class StoreCalls:
         *,
         restored: Restored | None = None,
     ) -> None:
-        """`restored`: the run is in the stores, of a user's own, and goes on from there."""
+        """`restored`: the run is in a user's own stores, and continues from there."""
         self.error: Exception | None = None
-        """The exception of a store; the run is stopped for it."""
+        """The exception of a store, because of which the run is stopped."""
         self.on_error: Callable[[], None] = lambda: None
         self._stores = stores
         self._run_id = run_id
@@ -56,22 +57,22 @@ class StoreCalls:
         self._store: Store | None = None
         self._lock = asyncio.Lock()
         self._revision = restored.plans if restored else 0
-        """The plan that the stores have."""
+        """The revision of the stored plan."""
         self._version = 0
         self._statuses: dict[str, str] = dict(restored.statuses) if restored else {}
         self._finished = restored is not None and restored.phase is Phase.DONE
 
     def create_now(self) -> None:
-        """Create the run's record in stores of a user's own, unless they are asynchronous: those wait for `begin`.
+        """Create the run's record in a user's own stores; asynchronous ones wait for `begin`.
 
         Raises:
-            AlreadyExists: there is a run of this id.
+            AlreadyExists: there is a run with this id.
         """
         store = self._stores.runs
         is_async = inspect.iscoroutinefunction
         if self._stores.driver or is_async(getter_of(store)) or is_async(store.create_run):
             return
-        creating = self._create_run()  # Nothing in it waits, so that its first step is all of it.
+        creating = self._create_run()  # Nothing in it waits, so its first step runs all of it.
         try:
             creating.send(None)
         except StopIteration:
@@ -80,7 +81,7 @@ class StoreCalls:
         raise ValueError("run_store: a method that must be awaited is to be an `async def`")
 
     async def begin(self, store: Store, run: Run, *, fresh: bool) -> None:
-        """Note the run that is about to be driven. `fresh`: it was born just now."""
+        """Note the run that is about to be executed; `fresh` says that it was just created."""
         self._store = store
         self.error = None
         if self._stores.driver is not None:
@@ -91,16 +92,16 @@ class StoreCalls:
             await self._create_run()
 
     def check_budget(self) -> None:
-        """Raise ValueError where the stores are a user's own, which can't keep a budget."""
+        """Raise ValueError for a user's own stores, which can't keep a budget."""
         if self._stores.driver is None:
             raise ValueError(f"budget: it must be kept until the run ends, {_NO_CALL}")
 
     def done_before(self, assignment: worker_pb2.Assignment) -> worker_pb2.Outcome | None:
-        """Return the outcome of a step that the run had done before it was restored; None: it is to be done."""
+        """Return the outcome of a step that was finished before the run was restored, or None."""
         return self._restored.outcome(assignment) if self._restored else None
 
     async def before(self, assignment: worker_pb2.Assignment) -> None:
-        """Write what was committed before this step, and that it begins."""
+        """Write the commits before this step, and the step's beginning."""
         run, kind, task_id = assignment.run, assignment.execution.kind, assignment.task.task_id
         iteration = assignment.execution.iteration - 1
         async with self._lock:
@@ -112,7 +113,7 @@ class StoreCalls:
                 await self._update(Phase.REFLECTING, iteration)
 
     def refuse(self, outcome: worker_pb2.Outcome) -> None:
-        """Make an outcome a failure for good where stores of a user's own can't keep what it asks for."""
+        """Make an outcome a permanent failure if it asks for something that a user's own stores can't keep."""
         if self._stores.driver is not None:
             return
         problem = _not_kept(outcome.planned.plan.tasks or outcome.reflected.plan.tasks)
@@ -123,7 +124,7 @@ class StoreCalls:
             outcome.failed.failure.CopyFrom(failure)
 
     async def after(self, assignment: worker_pb2.Assignment, outcome: worker_pb2.Outcome) -> None:
-        """Save the result of a task, before the loop has it."""
+        """Save the result of a task, before the loop gets it."""
         if assignment.execution.kind == StepKind.TASK and outcome.HasField("completed"):
             completed = outcome.completed
             result = decode(completed.result) if completed.HasField("result") else None
@@ -131,7 +132,7 @@ class StoreCalls:
                 await self._save(assignment.task.task_id, result)
 
     async def finish(self, result: RunResult) -> None:
-        """Write what was committed since the last step, and the answer of a run that has SUCCEEDED."""
+        """Write the commits since the last step, and the answer of a SUCCEEDED run."""
         if self._finished:
             return
         run = result.run
@@ -156,9 +157,9 @@ class StoreCalls:
         self._created = True
 
     async def _catch_up(self, revision: int, iteration: int) -> None:
-        """Write a new plan, and the status of tasks that have changed.
+        """Write a new plan, and the status of changed tasks.
 
-        In a restored run a plan may be older than what the stores have: theirs stays.
+        A restored run's plan may be older than the stored one, which then stays.
         """
         renewed = revision > self._revision
         if self._stores.driver is None:
@@ -168,9 +169,9 @@ class StoreCalls:
             self._revision = revision
 
     async def _write_tasks(self, *, renewed: bool) -> None:
-        """Write to a user's task store: all rows where there is a new plan, otherwise what has changed.
+        """Write to a user's task store: all rows for a new plan, otherwise the changes.
 
-        A task is leased before its step begins; that it is running is written by `before`.
+        A task is leased before its step begins; `before` writes that it is running.
         """
         assert self._store is not None
         since = 0 if renewed else self._version
@@ -215,7 +216,7 @@ class CallingRunner(AgentRunner):
     async def run(
         self, assignment: worker_pb2.Assignment, services: StepServices
     ) -> worker_pb2.Outcome:
-        """Run the step and return its outcome. Raises LeaseLost where a store failed, which ends the run's drive."""
+        """Run the step and return its outcome. Raises LeaseLost if a store failed, which stops the run."""
         done = self._calls.done_before(assignment)
         if done is not None:
             return done
@@ -243,9 +244,9 @@ def check_stores(
     *,
     unkept: Mapping[str, object],
 ) -> None:
-    """Raise ValueError where an argument doesn't go with three stores.
+    """Raise ValueError if an argument doesn't go with three stores.
 
-    `unkept`: what stores of a user's own can't keep, by name; None: it wasn't given.
+    `unkept` has the arguments that a user's own stores can't keep, by name (None: not given).
     """
     if store is not None:
         raise ValueError("store: leave it out, or run_store, task_store and context_store")
@@ -265,7 +266,7 @@ def check_stores(
 
 
 def _not_kept(tasks: Iterable[types_pb2.TaskSpec]) -> str:
-    """Return what of a plan stores of a user's own can't keep; empty: they can keep it all."""
+    """Return the part of a plan that a user's own stores can't keep, or ""."""
     for task in tasks:
         if task.effect == types_pb2.EFFECT_AT_MOST_ONCE:
             return f"task {task.task_id!r} is AT_MOST_ONCE: its beginning must be kept before it begins, {_NO_CALL}"

@@ -1,4 +1,4 @@
-"""An orchestrator's three stores: whether they fit together, and how their methods are called."""
+"""An orchestrator's three stores: checks that they fit together, and calls their methods."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Stores(NamedTuple):
 
     @property
     def driver(self) -> DriverStore | None:
-        """The view that all three are; None: they are a user's own."""
+        """The view that implements all three, or None for a user's own stores."""
         return self.runs if isinstance(self.runs, DriverStore) else None
 
 
 def stores_of(run_store: Any, task_store: Any, context_store: Any) -> Stores | None:
-    """Return the three stores; None: none was given.
+    """Return the three stores, or None if none was given.
 
     Raises:
-        ValueError: one of them is missing, lacks a method, or they don't fit together.
+        ValueError: one of them is missing or lacks a method, or they don't fit together.
     """
     given = {"run_store": run_store, "task_store": task_store, "context_store": context_store}
     missing = [name for name, store in given.items() if store is None]
@@ -55,7 +55,7 @@ _METHODS = {
 
 
 async def value_of(found: Any) -> Any:
-    """Return what a store's method returned, awaited where it is asynchronous."""
+    """Return the result of a store's method, awaited if it is asynchronous."""
     return await found if inspect.isawaitable(found) else found
 
 
@@ -65,7 +65,7 @@ def getter_of(store: RunStore) -> Any:
 
 
 async def find_run(store: RunStore, run_id: str) -> object:
-    """Return the record of a run; None: there is none, which a store may also say with a LookupError."""
+    """Return the record of a run, or None, also if the store raises a LookupError."""
     try:
         return await value_of(getter_of(store)(run_id))
     except LookupError:

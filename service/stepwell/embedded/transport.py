@@ -1,7 +1,8 @@
-"""The transport of an embedded run's worker: calls of the Worker service's own functions, in this process.
+"""The transport of an embedded run's worker: calls the Worker service's functions in this process.
 
-Messages are handed over as objects. Where gRPC has a turn of the event loop for each direction, a call is all:
-the worker's messages go to the stream's server side, assignments and acknowledgements to the worker.
+Messages are passed as objects. Where gRPC takes a turn of the event loop in each direction, this
+takes a call: the worker's messages go to the stream's server side, and assignments and
+acknowledgements to the worker.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 T = TypeVar("T")
 
 PROGRESS_SECONDS = 0.2
-"""Progress is written no more often than this."""
+"""The shortest interval between writes of progress."""
 _MESSAGES_AT_ONCE = 64
 _BYTES_MAX = 1 << 62
 
 
 class InProcessTransport:
-    """The `Transport` of a worker that works for an executor of this process."""
+    """The `Transport` of a worker for an executor in this process."""
 
     progress_seconds = PROGRESS_SECONDS
     outlived = True
@@ -61,14 +62,14 @@ class InProcessTransport:
         self.read_journal = partial(self._call, servicer.ReadJournal)
         self._stops = asyncio.Event()
         self.severed = False
-        """Nothing is handed over any more."""
+        """True if nothing is passed on any more."""
 
     def stop(self) -> None:
         """Have no other stream wait for a store that is away: the run stops."""
         self._stops.set()
 
     def sever(self) -> None:
-        """Hand over nothing more, as a process that is killed."""
+        """Pass nothing on any more, as if the process were killed."""
         self.severed = True
 
     def work(self, receiver: Receiver) -> InProcessStream:
@@ -76,7 +77,7 @@ class InProcessTransport:
         return InProcessStream(self, receiver)
 
     def background(self, name: str) -> LoopTask:
-        """Return a task of the event loop, which is yet to be started."""
+        """Return a task of the event loop, not started yet."""
         return LoopTask(self, name)
 
     async def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
@@ -113,7 +114,7 @@ class InProcessTransport:
         return await method(request, None)
 
     async def ask(self, answering: Awaitable[T]) -> T:
-        """Await what the server's side answers. Raises an error of the client's tree."""
+        """Await an answer of the server's side. Raises errors of the client's tree."""
         set_caller(self._principal)
         try:
             return await answering
@@ -121,12 +122,12 @@ class InProcessTransport:
             raise _error_of(error) from error
 
     def check(self) -> None:
-        """Raise Unavailable where nothing is handed over any more."""
+        """Raise Unavailable if nothing is passed on any more."""
         if self.severed:
             raise Unavailable("the process stops")
 
     def open(self, hello: worker_pb2.Hello, receiver: Receiver) -> Stream:
-        """Return the server's side of a stream, for any step: one without a function fails, and says so."""
+        """Return the server's side of a stream, for any step: a step without a function fails with a message."""
         set_caller(self._principal)
         for field in ("tasks", "kinds", "input_schema"):
             hello.ClearField(field)
@@ -149,11 +150,11 @@ class InProcessTransport:
                 await self._stops.wait()
 
     async def close(self) -> None:
-        """Close nothing: executor and store are the caller's."""
+        """Close nothing: executor and store belong to the caller."""
 
 
 class _Handover(Outbox):
-    """An outbox without queues: what is sent, the worker has at once. Only the stream's end is waited for."""
+    """An outbox without queues: the worker gets everything at once, and only the stream's end is awaited."""
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class _Handover(Outbox):
 
 
 class InProcessStream:
-    """The `WorkStream` of calls."""
+    """The `WorkStream` by calls."""
 
     def __init__(self, transport: InProcessTransport, receiver: Receiver) -> None:
         self._transport = transport
@@ -199,7 +200,7 @@ class InProcessStream:
         self._welcomed = False
 
     async def write(self, request: worker_pb2.WorkRequest) -> bool:
-        """Take the Hello."""
+        """Receive the Hello."""
         self._stream = self._transport.open(request.hello, self._receiver)
         return True
 
@@ -233,7 +234,7 @@ class InProcessStream:
             self._stream.outbox.close()
 
     async def close(self) -> None:
-        """Disconnect the worker, if the store is there to be told."""
+        """Disconnect the worker, if the store is available."""
         stream, self._stream = self._stream, None
         if stream is not None and not self._transport.severed:
             with suppress(StepwellError):

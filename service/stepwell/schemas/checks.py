@@ -1,8 +1,9 @@
 """Checks whether a question's schema is valid, and whether an answer fits its question.
 
-A check costs a bounded number of steps, whatever it is given. A small one runs at once; a large one
-runs in a thread, one after the other, so that the event loop goes on meanwhile. So does the first one that needs
-the library of JSON schemas: that takes a while to import, and no server's start waits for it.
+A check costs a bounded number of steps, whatever its input. Small checks run at once. Large ones
+run in a thread, one after another, so that the event loop can continue. So does the first check
+that needs the library of JSON schemas, whose import takes a while and must not delay a server's
+start.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.json_text import InvalidJson, load
 
 STEPS_MAX = 100_000
-"""Steps of one check: a second or so."""
+"""The most steps of one check, which take about a second."""
 STEPS_AT_ONCE_MAX = 1_000
 BYTES_AT_ONCE_MAX = 4 * 1024
 _CACHED_MAX = 256
 _CACHED_BYTES_MAX = 16 * 1024
-"""Length of a schema's text up to which it is remembered as valid."""
+"""The length up to which a schema's text is remembered as valid."""
 
 Violations = tuple[Violation, ...]
 Check = Callable[[Effort], Violations]
@@ -37,7 +38,7 @@ _thread = ThreadPoolExecutor(1, thread_name_prefix="schemas")
 
 
 def _check_at_once(check: Check, size: int, *, has_schema: bool) -> Violations | None:
-    """Run a small check; None: it isn't small, run it in the thread."""
+    """Run a small check; return None for a large one, which must run in the thread."""
     if size > BYTES_AT_ONCE_MAX or (has_schema and _LIBRARY not in sys.modules):
         return None
     try:
@@ -60,7 +61,7 @@ def _check_in_thread(check: Check, field: str) -> asyncio.Future[Violations]:
 
 
 async def answer_violations(question: Question, answer: Payload) -> Violations:
-    """Return the faults of an answer, as paths from `answer`: none if it fits."""
+    """Return the faults of an answer, as paths from `answer`; none if it fits."""
 
     def check(effort: Effort) -> Violations:
         return _answer(question, answer, effort)
@@ -77,7 +78,7 @@ async def question_violations(question: NeedsAnswer) -> Violations:
 
 
 def check_question(question: NeedsAnswer) -> Violations | asyncio.Future[Violations]:
-    """Return the faults of a question, or their future where the check is large.
+    """Return the faults of a question, or a future of them if the check is large.
 
     A schema is checked once and then remembered as valid.
     """
@@ -132,7 +133,7 @@ def _answer(question: Question, answer: Payload, effort: Effort) -> Violations:
 
 
 def _kind_fault(question: Question, value: Any) -> str:
-    """Return why an answer doesn't fit the question's kind; empty: it fits."""
+    """Return why an answer doesn't fit the question's kind, or ""."""
     if question.kind is QuestionKind.APPROVAL:
         approved = (
             cast("dict[str, Any]", value).get("approved") if isinstance(value, dict) else value

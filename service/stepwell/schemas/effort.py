@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class TooLong(Exception):
-    """The check would take longer than it may."""
+    """The check would take too long."""
 
 
 class Effort:
-    """The steps that a check has left. A step takes some microseconds."""
+    """The remaining steps of a check. A step takes some microseconds."""
 
     __slots__ = ("left",)
 
@@ -19,7 +19,7 @@ class Effort:
         """Use up steps.
 
         Raises:
-            TooLong: there are fewer left.
+            TooLong: fewer are left.
         """
         self.left -= steps
         if self.left < 0:

@@ -1,8 +1,8 @@
 """JSON schemas of agents: read without a network, and checked in a bounded number of steps.
 
 The rules are jsonschema's. The steps of each keyword are counted, so that a schema whose references
-double at every level ends as "too long". Keywords with patterns, and `uniqueItems`, are our own: theirs
-have no bound.
+double at every level ends as "too long". Keywords with patterns, and `uniqueItems`, are our own,
+because jsonschema's have no bound.
 """
 
 # ruff: noqa: ARG001 - the signature of a keyword is jsonschema's
@@ -25,24 +25,24 @@ from stepwell.schemas.json_text import children
 from stepwell.schemas.patterns import PatternError, check_pattern, matches
 
 NODES_MAX = 2_000
-"""Values in a schema. To check one against its own rules takes up to 0.3 ms for each."""
+"""The most values in a schema, each of which takes up to 0.3 ms to check against the rules of schemas."""
 _MESSAGE_CHARS_MAX = 300
 _LOCAL = ("$ref", "$dynamicRef", "$recursiveRef")
 
 Keyword = Callable[[Any, Any, Any, Any], Any]
 
 _EMPTY: Any = cast("Any", referencing).Registry()
-"""Fetches nothing: a reference to another document can't be resolved."""
+"""Fetches nothing, so a reference to another document can't be resolved."""
 
 _effort: ContextVar[Effort] = ContextVar("effort")
 
 
 class SchemaError(ValueError):
-    """The value is not a schema, or not a supported one; the message says why."""
+    """The value is no schema, or not a supported one; the message says why."""
 
 
 class Schema:
-    """A schema that was found to be valid and supported."""
+    """A valid and supported schema."""
 
     def __init__(self, value: Any, effort: Effort) -> None:
         """Check the schema itself.
@@ -56,7 +56,7 @@ class Schema:
         plain = _RULES[_DEFAULT]
         if isinstance(value, dict):
             given = cast("dict[str, Any]", value)
-            # Without it, nothing within can bring in rules whose steps aren't counted.
+            # Without `$schema`, nothing within can bring in rules whose steps aren't counted.
             value = {key: one for key, one in given.items() if key != "$schema"}
             plain = _rules_of(given.get("$schema", _DEFAULT))
         self._names: set[str] = set()
@@ -66,10 +66,10 @@ class Schema:
             raise SchemaError(_message_of(error, path_of("", error.absolute_path)))
         self._rules: Any = _counted_rules(plain)(value, registry=_EMPTY)
         self._check_targets(value, plain)
-        self.faults(None, effort, 1)  # Any value shows references in circles.
+        self.faults(None, effort, 1)  # Any value reveals circular references.
 
     def _survey(self, schema: Any, effort: Effort) -> None:
-        """Refuse what can't be checked, or not in bounded time."""
+        """Refuse schemas that can't be checked in bounded time."""
         names = self._names
         level, count = [schema], 0
         while level:
@@ -108,7 +108,7 @@ class Schema:
                 raise SchemaError(str(error)) from None
 
     def _check_targets(self, schema: Any, plain: Any) -> None:
-        """Refuse references to nothing, as far as they can be resolved without a value."""
+        """Refuse references without a target, as far as they can be resolved without a value."""
         if not self._targets or "$id" in self._names or "id" in self._names:
             return
         dialect: Any = referencing.jsonschema.specification_with(_uri_of(plain))
@@ -120,11 +120,11 @@ class Schema:
                 raise SchemaError(f"$ref {target[:80]!r} leads to nothing in it") from None
 
     def faults(self, value: Any, effort: Effort, most: int) -> list[tuple[Sequence[Any], str]]:
-        """Return the faults of a value, each as a path and a message, `most` of them at most.
+        """Return at most `most` faults of a value, each as a path and a message.
 
         Raises:
             TooLong: the check takes more steps than are left.
-            SchemaError: a reference of the schema leads to nothing, or in circles.
+            SchemaError: a reference of the schema has no target, or is circular.
         """
         token = _effort.set(effort)
         faults: list[tuple[Sequence[Any], str]] = []
@@ -177,7 +177,7 @@ def _uri_of(plain: Any) -> str:
 
 
 def _own_rules(plain: Any) -> Any:
-    """Return the rules that a schema of these rules must itself obey."""
+    """Return the rules that a schema itself must obey."""
     return plain(plain.META_SCHEMA, registry=_EMPTY)
 
 
@@ -250,7 +250,7 @@ def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Ite
 
 
 def _frozen(value: Any) -> Any:
-    """Return a hashable value, equal to another's where JSON calls the two equal."""
+    """Return a hashable value, equal for values that JSON considers equal."""
     _effort.get().spend()
     if isinstance(value, bool) or value is None:
         return ("constant", value)

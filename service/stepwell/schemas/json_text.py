@@ -11,15 +11,15 @@ DEPTH_MAX = 64
 
 
 class InvalidJson(ValueError):
-    """The text is not JSON, or nested too deep; the message says why."""
+    """The text is not JSON, or nested too deeply; the message says why."""
 
 
 def load(data: bytes | str, effort: Effort) -> Any:
     """Return the decoded value.
 
     Raises:
-        InvalidJson: the text is not JSON, or nested too deep.
-        TooLong: the value is larger than the steps that are left.
+        InvalidJson: the text is not JSON, or nested too deeply.
+        TooLong: the value is larger than the remaining steps.
     """
     try:
         text = data if isinstance(data, str) else data.decode()
@@ -39,7 +39,7 @@ def _refuse(name: str) -> None:
 
 
 def _check_depth(value: Any, effort: Effort) -> None:
-    """Refuse a value that is nested too deep; each value within costs a step."""
+    """Refuse a value that is nested too deeply; each value within costs a step."""
     level = [value]
     for _ in range(DEPTH_MAX):
         effort.spend(len(level))

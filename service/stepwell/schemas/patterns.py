@@ -1,9 +1,9 @@
 r"""Regular expressions of JSON schemas, matched by RE2 in a time proportional to the text.
 
-Python's own engine tries one way after the other: it can take years for `(a+)+$`, and holds the
-interpreter's lock meanwhile. RE2 refuses patterns that it can't match in one pass, such as those with back
-references or look-around, when they are compiled. A pattern may match anywhere in the text, `$` is its
-very end, `\d` and `\w` are ASCII, as JSON schemas have it.
+Python's own engine backtracks: it can take years for `(a+)+$`, and holds the interpreter's lock
+meanwhile. RE2 refuses patterns that it can't match in one pass, such as back references or
+look-around, at compilation. As in JSON schemas, a pattern may match anywhere in the text, `$` is
+its very end, and `\d` and `\w` are ASCII.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _MEMORY_BYTES_MAX = 512 * 1024
 """The memory of one compiled pattern with its caches."""
 _CACHED_MAX = 64
 _INSTRUCTIONS_PER_STEP = 20
-"""Compiled in the time of one step."""
+"""The instructions that are compiled in the time of one step."""
 _VISITS_PER_STEP = 500
-"""Pairs of an instruction and a byte of text, matched in the time of one step at worst."""
+"""Pairs of an instruction and a byte of text that are matched in the time of one step, at worst."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -62,7 +62,7 @@ def matches(source: str, text: str, effort: Effort) -> bool:
         TooLong: there are too few steps left.
     """
     pattern = _compile(source, effort)
-    data = text.encode("utf-8", "surrogatepass")  # JSON can write half of a pair.
+    data = text.encode("utf-8", "surrogatepass")  # JSON can contain half of a surrogate pair.
     effort.spend(1 + len(data) * pattern.programsize // _VISITS_PER_STEP)
     return pattern.search(data) is not None
 

@@ -1,11 +1,12 @@
 """Migrates a store's schema, or checks its version: for drivers that have a schema.
 
-Such a driver names a second entry point of its scheme, in the group `stepwell.migrations`:
-`async def migrate_store(url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None) ->
-tuple[str, str]`. It returns the version of the schema ("" where there is none yet) and the one that this program
-wants; unless `check` is true, the store has that one afterwards. Two at a time are safe. A schema that it doesn't
-know is refused; a newer one that this program may use is wanted as it is. With `sql` the store is not touched:
-all migrations are given to it as text, for those who run them with a program of their own.
+Such a driver has a second entry point for its scheme, in the group `stepwell.migrations`: `async
+def migrate_store(url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None)
+-> tuple[str, str]`. It returns the schema's version ("" if there is none yet) and the version that
+this program wants, which the store has afterwards unless `check` is true. Two migrations at a time
+are safe. An unknown schema is refused; a newer schema that this program may use stays unchanged.
+With `sql` the store is not touched: the function gets all migrations as text, to be run with
+another program.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class SchemaVersions(NamedTuple):
     """The version of a store's schema, and the one that this program wants."""
 
     found: str
-    """Empty: there is none yet."""
+    """The stored version; empty if there is none yet."""
     wanted: str
 
 
@@ -43,11 +44,10 @@ async def migrate_store(
     check: bool = False,
     sql: Callable[[str], object] | None = None,
 ) -> SchemaVersions | None:
-    """Migrate the schema of the store that the URL names; `check`: only read its version.
+    """Migrate the schema of the store that the URL names, or with `check` only read its version.
+    With `sql`, the function gets the migrations as a script instead, and the store is not touched.
 
-    With `sql` the migrations are given to it as a script instead, and the store is not touched.
-
-    None: stores of this scheme have no schema.
+    Returns None if stores of this scheme have no schema.
 
     Raises:
         StoreRefused: no driver for the scheme, a package that it needs is missing, or the driver

@@ -1,9 +1,9 @@
-"""Opens a store by its URL: the scheme picks the driver, found by the entry point of that name.
+"""Opens a store by its URL: the scheme selects the driver by the entry point of that name.
 
-Nothing here or above names a driver, so another driver needs nothing but an entry point in the
-group `stepwell.drivers`: `async def open_store(url: str, *, runtime: Runtime) -> Store`. A driver whose
-store is a file takes `create: bool = True` as well. A driver is imported when its scheme is first asked
-for, and what it needs may be missing until then.
+No driver is named here or above, so another driver needs only an entry point in the group
+`stepwell.drivers`: `async def open_store(url: str, *, runtime: Runtime) -> Store`. A driver whose
+store is a file also takes `create: bool = True`. A driver is imported when its scheme is first
+used, so its requirements may be missing until then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DRIVERS = "stepwell.drivers"
 _SECRET = re.compile(r"([?&][^=&]*(?:pass|secret|token|key|auth|url)[^=&]*=)[^&]*", re.IGNORECASE)
 
 _drivers: dict[str, list[EntryPoint]] = {}
-"""The drivers by scheme. Listing all that is installed takes milliseconds, so it is cached."""
+"""The drivers by scheme, cached because listing all installed ones takes milliseconds."""
 
 
 class _Opener(Protocol):
@@ -30,10 +30,10 @@ class _Opener(Protocol):
 
 
 async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Store:
-    """Open the store that the URL names. `create`: make a file that is missing, with a store in it.
+    """Open the store that the URL names; with `create`, create a missing file with a store in it.
 
     Raises:
-        StoreMissing: the file is missing, and was not to be made.
+        StoreMissing: the file is missing, without `create`.
         StoreRefused: no driver for the scheme, a package that the driver needs is missing, the
             driver is broken, or it refuses the store; the message says what to do.
     """
@@ -51,7 +51,7 @@ async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Stor
         if not inspect.isawaitable(opening):
             raise StoreRefused(f"{_named(point)} is broken: {point.value!r} is no async function")
         return await opening
-    # A library that imports its own parts by name misses them only now.
+    # A library that imports its own parts by name fails only now.
     except ModuleNotFoundError as error:
         raise _missing(point, error) from error
 
@@ -59,12 +59,12 @@ async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Stor
 def mask_url(url: str) -> str:
     """Return the URL without its password and without the values of parameters that seem secret.
 
-    Rather masks too much than too little. It never fails: error messages call it.
+    Masks too much rather than too little, and never fails, because error messages use it.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
-    # Up to the last `@` of all: a password may have a bare `?`, `/` or `@` in it.
+    # Up to the last `@`, because a password may have a bare `?`, `/` or `@` in it.
     credentials, at, place = rest.rpartition("@")
     user, colon, _ = credentials.partition(":")
     masked = f"{user}{':***' if colon else ''}{at}{place}"
@@ -73,7 +73,7 @@ def mask_url(url: str) -> str:
 
 def _driver_of(scheme: str, url: str) -> EntryPoint:
     if scheme not in _drivers:
-        # Listed again at each miss: a package may have been installed since.
+        # Listed again at each miss, because a package may have been installed since.
         _list_drivers()
     if scheme not in _drivers:
         raise StoreRefused(f"no driver opens {mask_url(url)!r}; known: {_known()}")
@@ -101,7 +101,7 @@ def _load(point: EntryPoint) -> _Opener:
         loaded: object = point.load()
     except ModuleNotFoundError as error:
         raise _missing(point, error) from error
-    # The module of a third party may raise anything.
+    # A third party's module may raise anything.
     except Exception as error:
         raise StoreRefused(
             f"{_named(point)} can't be loaded from {point.value!r}: {type(error).__name__}: {error}"
@@ -116,7 +116,7 @@ def _load(point: EntryPoint) -> _Opener:
 
 def _missing(point: EntryPoint, error: ModuleNotFoundError) -> StoreRefused:
     distribution = _distribution(point)
-    # The entry point names the extra that brings the packages of its driver in brackets.
+    # The entry point names the extra that installs its driver's packages in brackets.
     wanted = f"{distribution or 'stepwell'}[{','.join(point.extras)}]" if point.extras else ""
     advice = f"try: pip install '{wanted}'"
     if not wanted:

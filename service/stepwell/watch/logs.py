@@ -1,7 +1,7 @@
-"""Follows logs: stored entries after a cursor first, then those that are appended meanwhile.
+"""Follows logs: first stored entries after a cursor, then those that are appended meanwhile.
 
-A reader of a log is a cursor and nothing more, as a watcher of events is: it reads the store at its own
-pace, a hint wakes it earlier than the next poll would, and nothing is queued for it.
+A reader of a log is only a cursor, like a watcher of events: it reads the store at its own pace, a
+hint wakes it earlier than the next poll would, and nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from stepwell.watch.notifier import Notifier, Pace
 PAGE_MIN = 64
 PAGE_MAX = 1_000
 PAGE_BYTES_MAX = 1024 * 1024
-"""A larger page is read again with fewer entries: only the store knows a cursor within a page."""
+"""A larger page is read again with fewer entries, because only the store knows a cursor within a page."""
 _OPEN_FOR_SECONDS = 1.0
-"""An execution that was open is assumed to be open still for this long."""
+"""The time for which an open execution is assumed to stay open."""
 
 
 class LogBatch(Record, frozen=True, kw_only=True):
-    """Entries of a log; without entries, a progress message: all up to `cursor` is known."""
+    """Entries of a log; without entries, a progress message: everything up to `cursor` is known."""
 
     entries: tuple[LogEntry, ...] = ()
     cursor: str = ""
     finished: bool = False
-    """Everything was sent and nothing more will be written."""
+    """True if everything was sent and nothing more will be written."""
 
 
 class LogFilter(Record, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class LogFilter(Record, frozen=True, kw_only=True):
 
 
 def task_of(execution_id: str) -> str:
-    """Return the task of this execution; empty: a step without a task."""
+    """Return the task of this execution; empty for a step without a task."""
     kind, _, rest = execution_id.partition(":")
     return rest.rpartition("#")[0] if kind in ("task", "reconcile") else ""
 
@@ -70,7 +70,7 @@ async def follow_log(
 
     Raises:
         RunNotFound: there is no such run, or it was deleted while it was read.
-        InvalidArgument: this store made no such cursor.
+        InvalidArgument: the cursor is not from this store.
     """
     changed = notifier.subscribe(tenant_id, run_id)
     pace = Pace(runtime, progress_ms)
@@ -78,7 +78,8 @@ async def follow_log(
     executions = _Executions(store, runtime, tenant_id, run_id)
     try:
         while True:
-            # Checked before the pages are read, so that entries written before the end are among them.
+            # Checked before the pages are read, so that they include entries written before the
+            # end.
             over = not follow or await executions.are_over(selected.execution_id)
             while True:
                 page = await pages.read(cursor)
@@ -133,7 +134,7 @@ class _Pages:
 
 
 class _Executions:
-    """Knows which executions are open and how the others ended, as far as a reader of their log asks."""
+    """Tracks which executions are open and how others ended, as far as a log's reader asks."""
 
     def __init__(self, store: Store, runtime: Runtime, tenant_id: str, run_id: str) -> None:
         self._store = store
@@ -142,10 +143,10 @@ class _Executions:
         self._ended: dict[str, ExecutionStatus] = {}
         self._open_at: dict[str, float] = {}
         self._all_ended_up_to = ""
-        """Cursor up to which all executions have ended; searches for a step without a task begin there."""
+        """The cursor up to which all executions have ended, where searches for a step without a task begin."""
 
     async def are_over(self, execution_id: str) -> bool:
-        """Return whether nothing more is written: the run has ended, or the given execution has.
+        """Return whether nothing more is written, because the run or the given execution has ended.
 
         Raises:
             RunNotFound: the run is gone.

@@ -1,10 +1,8 @@
 """Wakes watchers: one subscription to the store's change hints, shared by all watchers of a process.
 
-Followers of a run have its ring (`rings.py`), which also knows the commits of this replica; readers of logs and of
-the feed have an event each.
-
-A notification is only a hint: it wakes a watcher earlier than its next poll would, so a lost one costs
-time and no event.
+Followers of a run have its ring (`rings.py`), which also knows the commits of this replica; each
+reader of logs or of the feed has an event. A notification is only a hint that wakes a watcher
+earlier than its next poll would, so a lost one costs time and no event.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from stepwell.core.port import Runtime, Store
 from stepwell.watch.rings import Rings
 
 POLL_MS = 1_000
-"""A watcher that gets no hint reads the store again after this long."""
+"""The time after which a watcher without a hint reads the store again."""
 
 _RunKey = tuple[str, str]
 """(tenant_id, run_id)."""
@@ -26,7 +24,8 @@ class _Subscribers:
     """Events to set, by run; those of one run are set in the order of their subscriptions."""
 
     def __init__(self) -> None:
-        # Dictionaries rather than sets: they keep the order, so that a simulation repeats exactly.
+        # Dictionaries instead of sets, because they keep the order and so a simulation repeats
+        # exactly.
         self._by_run: dict[_RunKey, dict[asyncio.Event, None]] = {}
 
     def add(self, key: _RunKey) -> asyncio.Event:
@@ -63,12 +62,12 @@ class Notifier:
 
     @property
     def closing(self) -> bool:
-        """True once the process closes: watchers end."""
+        """True once the process closes, so that watchers end."""
         return self._closing.is_set()
 
     @property
     def subscribers(self) -> int:
-        """The number of subscriptions that were not ended."""
+        """The number of active subscriptions."""
         return len(self._changes) + self.rings.followers
 
     def close(self) -> None:
@@ -83,7 +82,7 @@ class Notifier:
 
     def _hint(self, tenant_id: str, run_id: str, version: int) -> None:
         if not run_id:
-            # The store lost count of what changed: it may have been any run.
+            # The store doesn't know what changed, so it may have been any run.
             self._notify_all()
             return
         self.rings.hint(tenant_id, run_id, version)
@@ -91,7 +90,7 @@ class Notifier:
         self._changes.notify(("", ""))
 
     def subscribe(self, tenant_id: str, run_id: str) -> asyncio.Event:
-        """Return an event that is set at each hint about this run; "" and "": about any run."""
+        """Return an event that is set at each hint about this run, or with "" and "" about any run."""
         return self._changes.add((tenant_id, run_id))
 
     def unsubscribe(self, tenant_id: str, run_id: str, event: asyncio.Event) -> None:

@@ -1,11 +1,10 @@
 """Rings: the newest events of the runs that are watched here, encoded once for all their watchers.
 
-A ring follows one run by the commits that this replica makes. It holds consecutive events of whole commits,
-each made on the one before. Where that chain breaks (another replica's commit, a conflict, an unknown outcome,
-a deletion), the ring becomes empty and begins again with this replica's next commit. So what it holds is what
-the store holds, and whoever needs events that it lacks reads the store.
-
-A ring exists as long as its run has a follower: runs that nobody watches cost nothing.
+A ring follows one run by this replica's commits. It holds consecutive events of whole commits. If
+that chain breaks (another replica's commit, a conflict, an unknown outcome, a deletion), the ring
+is emptied and begins again with this replica's next commit. A ring thus holds only events that the
+store has, and a watcher reads missing ones from the store. A ring exists as long as its run has a
+follower, so runs without watchers cost nothing.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from stepwell.core.records.states import EventType
 from stepwell.watch.waker import Waker
 
 RING_BYTES_MAX = 1024 * 1024
-"""The most that the ring of one run holds."""
+"""The most bytes in the ring of one run."""
 RINGS_BYTES_MAX = 64 * 1024 * 1024
-"""The most that all rings hold together."""
+"""The most bytes in all rings together."""
 
 Encode = Callable[[Event], bytes]
-"""Returns an event as it is sent."""
+"""Returns an event in its sent form."""
 Committing = Callable[[str, str], int]
-"""Returns the version of a run (tenant, run) whose commit is under way here; 0: none is."""
+"""Returns the version of a run (tenant, run) that is being committed here, or 0."""
 
 _RunKey = tuple[str, str]
 """(tenant_id, run_id)."""
 
 
 class EncodedEvent(NamedTuple):
-    """An event as it is sent, with what filters and cursors look at."""
+    """An event in its sent form, with the fields for filters and cursors."""
 
     number: int
     version: int
@@ -53,18 +52,18 @@ def encoded(events: Iterable[Event], encode: Encode) -> list[EncodedEvent]:
 
 
 class Follower(NamedTuple):
-    """One that watches a run, or waits for its end."""
+    """A watcher of a run, or a caller that waits for its end."""
 
     key: _RunKey
     ring: Ring
     changed: asyncio.Event
     """Set when there is something for this follower: events for a reader, otherwise the run's end."""
     reads: bool
-    """It reads events; otherwise it only waits for the run's end."""
+    """True if it reads events; otherwise it only waits for the run's end."""
 
 
 class Ring:
-    """The newest events of one run, and the run as its last commit here left it."""
+    """The newest events of one run, and the run after its last commit here."""
 
     __slots__ = (
         *("_commit_id", "_events", "_readers", "_waiters", "_waker"),
@@ -74,16 +73,17 @@ class Ring:
     def __init__(self, waker: Waker) -> None:
         self._waker = waker
         self.run: Run | None = None
-        """The run as of its last commit here; None: the store may have a later one."""
+        """The run after its last commit here; None: the store may have a later one."""
         self.last = 0
-        """The number of the last event of that commit, or of those before it; 0: not known."""
+        """The number of the last event up to that commit; 0: unknown."""
         self.news = 0
-        """Grows whenever the store may have what this ring lacks."""
+        """Grows whenever the store may have events that this ring lacks."""
         self.bytes = 0
         self._commit_id = ""
         self._events: list[EncodedEvent] = []
-        """Consecutive ones up to `last`."""
-        # Dictionaries rather than sets: they keep the order, so that a simulation repeats exactly.
+        """Consecutive events up to `last`."""
+        # Dictionaries instead of sets, because they keep the order and so a simulation repeats
+        # exactly.
         self._readers: dict[asyncio.Event, None] = {}
         self._waiters: dict[asyncio.Event, None] = {}
 
@@ -98,34 +98,34 @@ class Ring:
         return self.run.version if self.run is not None else 0
 
     def after(self, number: int) -> Sequence[EncodedEvent] | None:
-        """Return the events above this number; None: the first of them are not held here."""
+        """Return the events above this number, or None if the first of them are not in the ring."""
         if number >= self.last:
             return ()
         start = number - self.last + len(self._events)
         return self._events[start:] if start >= 0 else None
 
     def add(self, follower: Follower) -> None:
-        """Take a follower in."""
+        """Add a follower."""
         (self._readers if follower.reads else self._waiters)[follower.changed] = None
 
     def remove(self, follower: Follower) -> None:
-        """Let a follower go; without one who reads events, none are held."""
+        """Remove a follower; without readers, the ring holds no events."""
         (self._readers if follower.reads else self._waiters).pop(follower.changed, None)
         if not self._readers:
             self.drop_events()
 
     def drop_events(self) -> None:
-        """Hold no events; followers that have seen all of them miss nothing."""
+        """Drop all events; followers that have seen all of them miss nothing."""
         self._events = []
         self.bytes = 0
 
     def clear(self) -> None:
-        """Forget all: the chain of commits is broken."""
+        """Forget everything, because the chain of commits is broken."""
         self.drop_events()
         self.run, self.last, self._commit_id = None, 0, ""
 
     def append(self, commit: Commit, encode: Encode) -> None:
-        """Take in a commit that this replica has made; wake those whom it concerns."""
+        """Add a commit of this replica, and wake the affected followers."""
         follows = bool(self._commit_id) and commit.follows == self._commit_id
         if not follows:
             self.clear()
@@ -141,7 +141,9 @@ class Ring:
             self._waker.wake(self._waiters)
 
     def notify(self) -> None:
-        """Wake the readers, as the store may have what this ring lacks; those who wait for the end look at `news`."""
+        """Wake the readers, because the store may have events that this ring lacks; callers that
+        wait for the end check `news`.
+        """
         self.news += 1
         self._waker.wake(self._readers)
 
@@ -151,7 +153,7 @@ class Ring:
         self._waker.wake(self._waiters)
 
     def _cut(self) -> None:
-        """Drop the oldest commits that are too much."""
+        """Drop the oldest commits that exceed the limit."""
         if self.bytes <= RING_BYTES_MAX:
             return
         events, count = self._events, 0
@@ -164,16 +166,16 @@ class Ring:
 
 
 class Rings:
-    """The rings of all runs that are followed here. The executor tells it what it commits."""
+    """The rings of all runs that are followed here. The executor reports its commits to it."""
 
     def __init__(self, encode: Encode, committing: Committing, runtime: Runtime) -> None:
         self.encode = encode
         self._committing = committing
         self._waker = Waker(runtime)
         self._rings: OrderedDict[_RunKey, Ring] = OrderedDict()
-        """The one whose run was committed to longest ago comes first."""
+        """Ordered by the time of the runs' last commits, the oldest first."""
         self.bytes = 0
-        """The bytes of all events that are held."""
+        """The bytes of all held events."""
 
     @property
     def followers(self) -> int:
@@ -189,7 +191,7 @@ class Rings:
         return follower
 
     def leave(self, follower: Follower) -> None:
-        """Follow a run no longer."""
+        """Stop following a run."""
         ring = follower.ring
         self.bytes -= ring.bytes
         ring.remove(follower)
@@ -197,10 +199,10 @@ class Rings:
         if not ring.followers:
             self._rings.pop(follower.key, None)
 
-    # --- what the executor tells ------------------------------------------------------------------
+    # --- reports of the executor ------------------------------------------------------------------
 
     def committed(self, commit: Commit) -> None:
-        """Take in a commit that the store has acknowledged to this replica."""
+        """Add a commit that the store has acknowledged to this replica."""
         key = (commit.tenant_id, commit.run_id)
         ring = self._rings.get(key)
         if ring is None:
@@ -216,14 +218,14 @@ class Rings:
             oldest.drop_events()
 
     def uncertain(self, tenant_id: str, run_id: str) -> None:
-        """Empty a run's ring: its commit was refused or its outcome is unknown, or the run was deleted."""
+        """Empty a run's ring: its commit was refused or has an unknown outcome, or the run was deleted."""
         ring = self._rings.get((tenant_id, run_id))
         if ring is not None:
             self.bytes -= ring.bytes
             ring.clear()
             ring.notify()
 
-    # --- what the store hints at --------------------------------------------------------------------
+    # --- hints of the store --------------------------------------------------------------------
 
     def hint(self, tenant_id: str, run_id: str, version: int) -> None:
         """Wake a run's followers, unless the hint is about a commit that this replica made or is making."""
@@ -235,6 +237,6 @@ class Rings:
         ring.notify()
 
     def notify_all(self) -> None:
-        """Wake the followers of all runs: any of them may have changed."""
+        """Wake the followers of all runs, any of which may have changed."""
         for ring in self._rings.values():
             ring.notify_all()

@@ -1,8 +1,8 @@
-"""Watches runs and the feed: stored events after a cursor first, then live ones.
+"""Watches runs and the feed: first stored events after a cursor, then live ones.
 
-A watcher is a cursor and nothing more. It reads the run's ring (`rings.py`), and the store where it is behind the
-ring or another replica makes the commits, at its own pace: there is no queue to fill. A hint only wakes it earlier
-than the next poll would, so a lost hint costs time and no event.
+A watcher is only a cursor. It reads the run's ring (`rings.py`) at its own pace, without a queue,
+and reads the store if it is behind the ring or another replica makes the commits. A hint only wakes
+it earlier than the next poll would, so a lost hint costs time and no event.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from stepwell.watch.rings import EncodedEvent, Follower, encoded
 PAGE_EVENTS_MIN = 64
 PAGE_EVENTS_MAX = 512
 PAGE_BYTES_MAX = 1024 * 1024
-"""The most that a watcher holds while its reader doesn't read; a single larger commit is held whole."""
+"""The most that a watcher holds while its reader doesn't read; a single larger commit is held completely."""
 END_CHECK_MS = 500
-"""Minimum interval of reads caused by hints, while a caller waits for a run's end."""
+"""The minimum interval of reads caused by hints, while a caller waits for a run's end."""
 
 
 class Batch(Record, frozen=True, kw_only=True):
-    """Events of whole commits; without events, a progress message: all up to `after` is known."""
+    """Events of whole commits; without events, a progress message: everything up to `after` is known."""
 
     events: Sequence[EncodedEvent] = ()
     after: int = 0
-    """The number of the last event that is covered."""
+    """The number of the last covered event."""
     ended: bool = False
-    """The run has ended and `after` is its last event."""
+    """True if the run has ended and `after` is its last event."""
     run: Run | None = None
-    """With `ended`: the run as it ended, where this replica has committed its end."""
+    """With `ended`: the ended run, if this replica has committed its end."""
 
 
 class FeedBatch(Record, frozen=True, kw_only=True):
-    """Commits and deletions of any runs; without entries, a progress message: all up to `cursor` is known."""
+    """Commits and deletions of any runs; without entries, a progress message: everything up to `cursor` is known."""
 
     entries: tuple[FeedEntry, ...] = ()
     cursor: str = ""
@@ -65,7 +65,7 @@ async def watch_run(
     Raises:
         RunNotFound: there is no such run, or it was deleted while it was watched.
         InvalidArgument: `after` is beyond the run's last event.
-        CursorOutOfRange: events after `after` are not kept any more.
+        CursorOutOfRange: events after `after` are no longer kept.
     """
     follower = notifier.rings.follow(tenant_id, run_id, reads=True)
     pace = Pace(runtime, progress_ms)
@@ -108,7 +108,7 @@ async def watch_run(
 
 
 class _Page(NamedTuple):
-    """Events of whole commits, and what is known about those after them."""
+    """Events of whole commits, and what is known about later ones."""
 
     events: Sequence[EncodedEvent]
     oldest: int
@@ -120,9 +120,8 @@ class _Page(NamedTuple):
 class _Pages:
     """Pages of one run, from its ring or from the store, no larger than a watcher may hold.
 
-    An event may have a thousand times the size of another. So the first page that is read is short, and the
-    next one is longer if the first had room. The surplus of a page is dropped and read again when its turn
-    comes.
+    Events may differ in size by a factor of a thousand. The first page is therefore short, and the
+    next one is longer if the first had room. The surplus of a page is dropped and read again later.
     """
 
     def __init__(self, store: Store, notifier: Notifier, follower: Follower) -> None:
@@ -134,7 +133,7 @@ class _Pages:
         self._limit = PAGE_EVENTS_MIN
 
     def live(self, after: int) -> _Page | None:
-        """Return the events after this number that the ring holds; None: it holds none, or not the first."""
+        """Return the ring's events after this number, or None if it lacks the first of them."""
         self._follower.changed.clear()
         events = self._ring.after(after)
         if not events:
@@ -145,7 +144,7 @@ class _Pages:
 
     async def wait(self, after: int, timeout_ms: float) -> None:
         """Wait for a turn in which the ring or the store may have events after this number, but no longer than this."""
-        # A look at the ring may have taken the sign for both: what the ring had is seen, the store's news isn't.
+        # One sign may stand for both: the ring's events are seen now, but the store's news isn't.
         while self._ring.news == self._news:
             if not await self._notifier.wait(self._follower.changed, timeout_ms):
                 return
@@ -158,7 +157,7 @@ class _Pages:
         Raises:
             RunNotFound: there is no such run.
         """
-        # Noted before: what comes while the store is read may be missing in its answer.
+        # Noted before the read, because the answer may lack what comes during it.
         self._news = self._ring.news
         page = await self._store.read_events(*self._follower.key, after=after, limit=self._limit)
         if page is None:
@@ -174,7 +173,7 @@ class _Pages:
 
 
 def events_that_fit(events: Sequence[EncodedEvent]) -> int:
-    """Return how many of these events a watcher may hold: whole commits, and at least one commit."""
+    """Return the number of these events that a watcher may hold: whole commits, and at least one."""
     if not events or events[0].version == events[-1].version:
         return len(events)
     room, fits = PAGE_BYTES_MAX, 0
@@ -188,11 +187,12 @@ def events_that_fit(events: Sequence[EncodedEvent]) -> int:
 
 
 async def wait_end(store: Store, notifier: Notifier, *, tenant_id: str, run_id: str) -> Run | None:
-    """Return the run once it has ended; None: the process closes first.
+    """Return the run once it has ended, or None if the process closes first.
 
-    An end that this replica commits wakes the caller at once, and as long as this replica goes on committing,
-    nothing is read. Ends that other replicas commit come as hints; but a run of thousands of steps causes
-    as many hints, and only the last one matters. So hints cause a read at most every `END_CHECK_MS`.
+    An end that this replica commits wakes the caller at once, and nothing is read as long as this
+    replica makes the commits. Ends that other replicas commit come as hints; but a run of thousands
+    of steps causes as many hints, of which only the last one matters. Hints therefore cause a read
+    at most every `END_CHECK_MS`.
 
     Raises:
         RunNotFound: there is no such run, or it was deleted in the meantime.
@@ -213,14 +213,14 @@ async def wait_end(store: Store, notifier: Notifier, *, tenant_id: str, run_id: 
                 must_read = await _may_have_ended(notifier, follower, news)
                 if ring.run is not None and ring.run.ended:
                     return ring.run
-                # A commit made here meanwhile says as much as a read would.
+                # A commit made here meanwhile tells as much as a read would.
                 must_read = must_read or ring.version <= version
     finally:
         notifier.rings.leave(follower)
 
 
 async def _may_have_ended(notifier: Notifier, follower: Follower, news: int) -> bool:
-    """Wait for a poll's time; return early, and True, when the run has ended here or the store may have more."""
+    """Wait for the poll interval; return True early when the run has ended here or the store may have more."""
     for _ in range(POLL_MS // END_CHECK_MS):
         woken = await notifier.wait(follower.changed, END_CHECK_MS)
         if woken or follower.ring.news != news:
@@ -242,7 +242,7 @@ async def watch_feed(
     The generator ends without a further batch when the process closes.
 
     Raises:
-        InvalidArgument: this store made no such cursor.
+        InvalidArgument: the cursor is not from this store.
     """
     changed = notifier.subscribe("", "")
     pace = Pace(runtime, progress_ms)

@@ -1,8 +1,9 @@
-"""Wakes those that wait: few at once, so that a crowd takes its turns.
+"""Wakes watchers, few at a time.
 
-A woken watcher writes a message, which costs the server tens of microseconds and its reader as many. A thousand
-woken at each of a hundred events a second would leave no time for the events themselves. Those whose turn comes
-later miss nothing: what has come meanwhile goes into the same message.
+A woken watcher writes a message, which costs the server tens of microseconds and its reader as
+many. A thousand woken watchers at each of a hundred events a second would leave no time for the
+events themselves. Watchers whose turn comes later miss nothing, because later events go into the
+same message.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import islice
 from stepwell.core.port import Runtime
 
 TURN = 16
-"""So many are woken at once."""
+"""The number of watchers that are woken at once."""
 PAUSE_S = 0.002
 """The time between two turns."""
 
@@ -24,11 +25,12 @@ class Waker:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        # A dictionary rather than a set: it keeps the order, so that everyone's turn comes.
+        # A dictionary instead of a set, because it keeps the order, so that every watcher gets its
+        # turn.
         self._due: dict[asyncio.Event, None] = {}
 
     def wake(self, events: Iterable[asyncio.Event]) -> None:
-        """Set these events, after those that are due already."""
+        """Set these events, after those that are already due."""
         if self._due:
             self._due.update(dict.fromkeys(events))
             return
