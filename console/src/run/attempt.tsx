@@ -61,7 +61,7 @@ export function Attempt({ store, execution }: { store: RunStore; execution: Exec
     leased && span((ended || current) - leased),
     spanMs(execution.delay) && !leased && `after ${span(spanMs(execution.delay))}`,
     execution.begun && "had begun its effect",
-    execution.recorded && `${count(execution.recorded, "call")} recorded`,
+    execution.journalEntries && `${count(execution.journalEntries, "call")} recorded`,
     usage && (usage.inputTokens || usage.outputTokens) && `${number(usage.inputTokens)} + ${number(usage.outputTokens)} tokens`,
     usage?.costMicros && `cost ${cost(usage.costMicros)}`,
     usage?.model,

@@ -127,12 +127,12 @@ function parts(run: Run, budget: Budget, now: number): Part[] {
   const money = (value: number) => cost(BigInt(Math.round(value)));
   const began = ms(run.startedTime);
   const wall = began ? (ms(run.endedTime) || now) - began : 0;
-  const iterations = run.iteration - Number(run.tally?.iterationsBefore ?? 0n);
+  const iterations = run.iteration - run.iterationsBefore;
   const all: Part[] = [
     { name: "tokens in", used: Number(run.usage?.inputTokens ?? 0n), limit: Number(budget.inputTokens), text: plain },
     { name: "tokens out", used: Number(run.usage?.outputTokens ?? 0n), limit: Number(budget.outputTokens), text: plain },
     { name: "cost", used: Number(run.usage?.costMicros ?? 0n), limit: Number(budget.costMicros), text: money },
-    { name: "tasks", used: Number(run.tally?.tasks ?? 0n), limit: Number(budget.tasks), text: plain },
+    { name: "tasks", used: Number(run.tasksUsed), limit: Number(budget.tasks), text: plain },
     { name: "iterations", used: iterations, limit: Number(budget.iterations), text: plain },
     { name: "time", used: wall, limit: spanMs(budget.wall), text: span },
   ];

@@ -41,10 +41,10 @@ export function TaskPanel({ store, taskId }: { store: RunStore; taskId: string }
           <FailureView failure={task.failure} />
           <Facts store={store} task={task} spec={spec} />
           <Definition store={store} taskId={taskId} revision={task.revision} />
-          {task.previous?.progress && (
+          {task.progress && (
             <section>
               <h3>Progress that it reported last</h3>
-              <PayloadView payload={task.previous.progress} name={`${taskId}-progress`} />
+              <PayloadView payload={task.progress} name={`${taskId}-progress`} />
             </section>
           )}
           <Attempts store={store} task={task} />
@@ -73,7 +73,7 @@ function Facts({ store, task, spec }: { store: RunStore; task: Task; spec: TaskS
     ["deduplicated", task.deduplicatedFrom],
     ["waits for", task.keyRunId ? <a href={runPath(task.keyRunId)}>run {shortId(task.keyRunId)}</a> : ""],
     ["asked", question ? question.prompt : ""],
-    ["journal", task.journal?.entries ? <a href={runPath(store.runId, "journal", { task: task.taskId })}>{count(task.journal.entries, "entry").replace("entrys", "entries")}</a> : ""],
+    ["journal", task.journalEntries ? <a href={runPath(store.runId, "journal", { task: task.taskId })}>{count(Number(task.journalEntries), "entry").replace("entrys", "entries")}</a> : ""],
     ["messages", task.messages ? <a href={runPath(store.runId, "messages", { task: task.taskId })}>{number(task.messages)}</a> : ""],
     ["logs", task.attempts ? <a href={runPath(store.runId, "logs", { task: task.taskId })}>its log</a> : ""],
   ];
@@ -144,7 +144,8 @@ function Definition({ store, taskId, revision }: { store: RunStore; taskId: stri
 
 function Attempts({ store, task }: { store: RunStore; task: Task }) {
   // Whatever changes an attempt changes one of these, or the rows that events have brought.
-  const key = `${task.status}/${task.attempts}/${task.reconciles}/${task.resultId}/${task.spent}`;
+  const begun = [...store.view!.executions.values()].filter((one) => one.taskId === task.taskId).length;
+  const key = `${task.status}/${begun}/${task.resultId}`;
   const { value, problem } = useLoad(key, async () => {
     const found = [];
     const list = (pageToken: string) => api.listExecutions({ runId: store.runId, taskId: task.taskId, pageToken });

@@ -22,7 +22,7 @@ from msgspec import UNSET
 
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Record
-from stepwell.wire.shapes import Field, Shape, descriptor_of, enum_names, fields_of
+from stepwell.wire.shapes import Carried, Field, Shape, descriptor_of, enum_names, fields_of
 from stepwell.wire.sources import Functions
 
 SOURCE_NAME = "<stepwell.wire, generated>"
@@ -37,8 +37,17 @@ class Pair(NamedTuple):
     """Record field to message field, where the mapping's own rule doesn't hold. `a.b`: to field b of the message a."""
     message_only: Mapping[str, str] = {}
     """Message fields that the record lacks, and why."""
+    derived: Mapping[str, str] = {}
+    """Message field to the record's field within a field that it shows: `tally.tasks`."""
+    shown: bool = False
+    """The message has what callers see of the record: it may lack fields, and is only written."""
     checked: bool = False
     """The record is also read from messages whose fields are checked in the same pass."""
+
+    @property
+    def name(self) -> str:
+        """The name in the functions' names."""
+        return f"Shown{self.record.__name__}" if self.shown else self.record.__name__
 
 
 class Checks(Protocol):
@@ -77,7 +86,7 @@ class Numbers(dict[int, StrEnum]):
 
 
 def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> Functions:
-    """Return the functions of all pairs, `fill_X(record, message)` and `read_X(message)`.
+    """Return the functions of all pairs, `fill_X(record, message)` and `read_X(message)`; `X` is the pair's name.
 
     A pair that is `checked` has `checked_X(message, faults)`, too, with these checks: it reads, and adds faults to
     those given; with any, the record is of no use.
@@ -86,7 +95,9 @@ def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> Functi
         TypeError: a field of one side has none to match on the other.
     """
     pairs = tuple(pairs)
-    messages = {pair.record: descriptor_of(pair.message) for pair in pairs}
+    carried = {
+        descriptor_of(pair.message).full_name: Carried(pair.record, pair.name) for pair in pairs
+    }
     space: dict[str, Any] = {
         "UNSET": UNSET,
         "put_ms": put_ms,
@@ -95,15 +106,16 @@ def compile_pairs(pairs: Iterable[Pair], checks: Checks | None = None) -> Functi
     }
     sources: dict[str, list[str]] = {}
     for pair in pairs:
-        name = pair.record.__name__
+        name = pair.name
         space[f"R_{name}"] = pair.record
-        fields = fields_of(pair.record, pair.message, pair.renamed, pair.message_only, messages)
+        fields = fields_of(pair.record, pair.message, pair, carried)
         codes = [(field, _EMITTERS[field.shape](name, field, space)) for field in fields]
         space |= {f"D_{name}_{field.name}": field.default for field in fields}
         sources[f"fill_{name}"] = _fill(name, codes)
-        sources[f"read_{name}"] = _read(name, codes)
+        if not pair.shown:
+            sources[f"read_{name}"] = _read(name, codes)
         if pair.checked and checks is not None:
-            by_name = messages[pair.record].fields_by_name
+            by_name = descriptor_of(pair.message).fields_by_name
             sources[f"checked_{name}"] = _checked(name, codes, by_name, pair.message_only, checks)
             space |= checks.space
     return Functions(SOURCE_NAME, sources, space)
@@ -146,8 +158,16 @@ class _Code(NamedTuple):
 
 
 def _fill(name: str, codes: Iterable[tuple[Field, _Code]]) -> list[str]:
-    lines = [line for _, code in codes for line in code.fill]
+    lines = [line for field, code in codes for line in _within(field, code.fill)]
     return [f"def fill_{name}(r, m):", *_indented(lines), "    return None"]
+
+
+def _within(field: Field, lines: list[str]) -> list[str]:
+    """Return the statements over a record that a field holds, where it is there."""
+    if not field.holder:
+        return lines
+    inner = [line.replace(f"r.{field.name}", f"h.{field.name}") for line in lines]
+    return [f"h = r.{field.holder}", "if h is not UNSET:", *_indented(inner)]
 
 
 def _read(name: str, codes: Iterable[tuple[Field, _Code]]) -> list[str]:

@@ -1,8 +1,9 @@
 """The pairs of records and messages, compiled once, and the three functions that convert them.
 
-Every record of `core.records` but for what is the loop's own, and of `core.port`, what a worker
+Every record of `core.records` except the loop's own, and of `core.port`, what a worker
 delivers (`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have
-the message of their own name, but for the exceptions below.
+the message of their own name, with the exceptions below. Records of which callers see a part have two messages: the
+whole in `stepwell.store.v1`, and that part in `stepwell.v1`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(model.Outcome, store_pb2.StoredOutcome),
     # What the orchestrator lists by that name are the events of these.
     Pair(checkpoints.Checkpoint, store_pb2.StoredCheckpoint),
-    Pair(step_journal.Source, types_pb2.JournalSource),
+    Pair(step_journal.Source, store_pb2.JournalSource),
     Pair(step_journal.Wait, types_pb2.Wait, renamed={"key": "call"}),
     Pair(port.JournalPage, worker_pb2.JournalPage, renamed={"cursor": "next_page_token"}),
     Pair(journal.Entry, types_pb2.JournalEntry, checked=True),
@@ -48,12 +49,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(port.Written, store_pb2.Written),
     Pair(port.Recorded, store_pb2.Recorded),
     Pair(model.TaskSpec, types_pb2.TaskSpec, checked=True),
-    Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
-    Pair(
-        model.Run,
-        types_pb2.Run,
-        message_only={"waiting_for": "it depends on who is connected when the run is read"},
-    ),
+    Pair(model.Tally, store_pb2.Tally, renamed={"repeats": "alike"}),
     Pair(
         port.Assignment,
         worker_pb2.Assignment,
@@ -88,6 +84,31 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(signals.UnknownCall, worker_pb2.Outcome.UnknownCall),
 )
 
+_TALLY = {"tasks_used": "tally.tasks", "iterations_before": "tally.iterations_before"}
+_ENTRIES = {"journal_entries": "journal.entries"}
+_SHOWN: tuple[Pair, ...] = (
+    Pair(
+        model.Run,
+        types_pb2.Run,
+        message_only={"waiting_for": "it depends on who is connected when the run is read"},
+        derived=_TALLY,
+        shown=True,
+    ),
+    Pair(model.RunSpec, types_pb2.RunSpec, shown=True),
+    Pair(
+        model.Task,
+        types_pb2.Task,
+        derived={"progress": "previous.progress", **_ENTRIES},
+        shown=True,
+    ),
+    Pair(model.Execution, types_pb2.Execution, shown=True),
+    Pair(events.Event, types_pb2.Event, shown=True),
+    Pair(events.RunChange, types_pb2.RunChange, derived=_TALLY, shown=True),
+    Pair(events.TaskChange, types_pb2.TaskChange, derived=_ENTRIES, shown=True),
+    Pair(events.ExecutionChange, types_pb2.ExecutionChange, shown=True),
+)
+"""The parts of the loop's records that callers see."""
+
 
 _GENERIC = (Record, port.Query, port.Page)
 """Records that no message carries by themselves."""
@@ -120,17 +141,18 @@ def _pairs() -> list[Pair]:
     records = [kind for module in modules for kind in _records(module)]
     same_name = [kind for kind in records if kind not in apart]
     calls = [kind for method in METHODS.values() for kind in (method.request, method.response)]
-    return [*(Pair(kind, _message_of(kind)) for kind in (*same_name, *calls)), *_EXCEPTIONS]
+    same = (Pair(kind, _message_of(kind)) for kind in (*same_name, *calls))
+    return [*same, *_EXCEPTIONS, *_SHOWN]
 
 
 _PAIRS = _pairs()
 _FUNCTIONS = compile_pairs(_PAIRS, COMPILER)
-_BY_RECORD: dict[type[Any], tuple[str, type[Message]]] = {
-    pair.record: (f"fill_{pair.record.__name__}", pair.message) for pair in _PAIRS
-}
-"""The name of the function that fills in a record's message, and the message."""
+_MESSAGES: dict[type[Record], type[Message]] = {pair.record: pair.message for pair in _PAIRS}
+"""The message of each record: where callers see a part of it, what they see."""
+_FILLERS: dict[type[Message], str] = {pair.message: f"fill_{pair.name}" for pair in _PAIRS}
+"""The name of the function that fills in each message."""
 _READERS: dict[type[Message], str] = {
-    pair.message: f"read_{pair.record.__name__}" for pair in _PAIRS
+    pair.message: f"read_{pair.name}" for pair in _PAIRS if not pair.shown
 }
 """The name of each message's reader."""
 
@@ -139,10 +161,9 @@ RECORDS: frozenset[type[Record]] = frozenset(pair.record for pair in _PAIRS)
 
 
 def to_message(record: Record) -> Any:
-    """Return the message that carries the record. Its type is that of the record's own name."""
-    name, kind = _BY_RECORD[type(record)]
-    message = kind()
-    _FUNCTIONS[name](record, message)
+    """Return the message that carries the record, or what callers see of it. Its type is that of the record's own name."""
+    message = _MESSAGES[type(record)]()
+    _FUNCTIONS[_FILLERS[type(message)]](record, message)
     return message
 
 
@@ -162,6 +183,6 @@ def checked_reader(record: type[Record]) -> Callable[[Message, Faults], Any]:
 
 
 def fill(record: Record, message: Message) -> None:
-    """Write the record into an empty message, such as a field of another, and make it present."""
+    """Write the record into an empty message of its own, such as a field of another, and make it present."""
     message.SetInParent()
-    _FUNCTIONS[_BY_RECORD[type(record)][0]](record, message)
+    _FUNCTIONS[_FILLERS[type(message)]](record, message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from enum import Enum, StrEnum, auto
-from typing import Any, NamedTuple, Union, cast, get_args, get_origin
+from typing import Any, NamedTuple, Protocol, Union, cast, get_args, get_origin
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -29,8 +29,28 @@ _TIMESTAMP = "google.protobuf.Timestamp"
 _DURATION = "google.protobuf.Duration"
 
 
-Messages = Mapping[type[Record], Descriptor]
-"""The message that carries each record: a field can't hold another's."""
+class Carried(NamedTuple):
+    """The record that a message carries, and the name of the pair."""
+
+    record: type[Record]
+    name: str
+
+
+Messages = Mapping[str, Carried]
+"""The record of each message, by its full name: a field can't hold another's."""
+
+
+class Differences(Protocol):
+    """The parts of a pair that its two sides don't have alike, see `codec.Pair`."""
+
+    @property
+    def renamed(self) -> Mapping[str, str]: ...
+    @property
+    def message_only(self) -> Mapping[str, str]: ...
+    @property
+    def derived(self) -> Mapping[str, str]: ...
+    @property
+    def shown(self) -> bool: ...
 
 
 class Shape(Enum):
@@ -66,21 +86,19 @@ class Field(NamedTuple):
     """A zero need not be written."""
     enum: type[StrEnum] | None = None
     record: str = ""
-    """The record that each value is."""
+    """The name of the pair of the record that each value is."""
     inner: str = ""
     """The repeated field of the message that stands between."""
     nested: bool = False
     """A tuple of tuples."""
     arms: Mapping[str, str] = {}
-    """A oneof's fields, and the record of each."""
+    """A oneof's fields, and the name of the pair of each."""
+    holder: str = ""
+    """The record's field whose value has this one, where it is shown from within."""
 
 
 def fields_of(
-    record: type[Record],
-    message: type[Message],
-    renamed: Mapping[str, str],
-    message_only: Mapping[str, str],
-    messages: Messages,
+    record: type[Record], message: type[Message], pair: Differences, messages: Messages
 ) -> list[Field]:
     """Return the pairs of fields.
 
@@ -88,21 +106,31 @@ def fields_of(
         TypeError: a field of one side has none to match on the other.
     """
     descriptor = descriptor_of(message)
-    pairs = [
-        _pair(info, descriptor, renamed, messages)
-        for info in fields(record)
-        if info.name != UNKNOWN
+    infos = {info.name: info for info in fields(record) if info.name != UNKNOWN}
+    found = [
+        _pair(info, descriptor, pair.renamed, messages)
+        for info in infos.values()
+        if not pair.shown or _has(descriptor, pair.renamed.get(info.name) or wire_name(info.name))
     ]
-    used = {pair.wire.partition(".")[0] for pair in pairs}.union(
-        *(pair.arms for pair in pairs), message_only
+    for wire, path in pair.derived.items():
+        holder, _, name = path.partition(".")
+        (held,) = (kind for kind in _members(infos[holder].type) if kind is not UnsetType)
+        (info,) = (one for one in fields(held) if one.name == name)
+        found.append(_pair(info, descriptor, {name: wire}, messages)._replace(holder=holder))
+    used = {one.wire.partition(".")[0] for one in found}.union(
+        *(one.arms for one in found), pair.message_only
     )
     spare = {field.name for field in descriptor.fields} - used
-    unknown = message_only.keys() - {field.name for field in descriptor.fields}
+    unknown = pair.message_only.keys() - {field.name for field in descriptor.fields}
     if spare or unknown:
         raise TypeError(
             f"{record.__name__} lacks {sorted(spare | unknown)} of {descriptor.full_name}"
         )
-    return pairs
+    return found
+
+
+def _has(descriptor: Descriptor, wire: str) -> bool:
+    return wire in descriptor.fields_by_name or wire in descriptor.oneofs_by_name
 
 
 def descriptor_of(message: type[Message]) -> Descriptor:
@@ -243,7 +271,7 @@ def _check_scalar(field: FieldDescriptor, kind: Any) -> None:
 def _like(field: FieldDescriptor, kinds: tuple[Any, ...], messages: Messages) -> str:
     """Return the name of that record among `kinds` which the field's message carries."""
     holder = cast("Descriptor", field.message_type)
-    for kind in kinds:
-        if kind in messages and messages[kind].full_name == holder.full_name:
-            return kind.__name__
+    carried = messages.get(holder.full_name)
+    if carried is not None and carried.record in kinds:
+        return carried.name
     raise TypeError(f"{field.full_name} carries none of the records that it should")

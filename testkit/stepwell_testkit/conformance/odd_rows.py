@@ -364,7 +364,7 @@ def _execution() -> Execution:
         messages_after=LARGEST_COUNT,
         messages=LARGEST_COUNT,
         unknown_call=ODD,
-        recorded=LARGEST_COUNT,
+        journal_entries=LARGEST_COUNT,
         forget_number=LARGEST_COUNT,
         offered_us=1,
         leased_us=2,

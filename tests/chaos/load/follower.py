@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from stepwell.core.records.events import Event
-from stepwell.wire import to_record
+from stepwell.wire import to_message
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb2
 from tests.chaos.world.cluster import Cluster
 from tests.simulation.simulator.violation import holds
@@ -49,9 +49,9 @@ class Follower:
         self._at = at or rnd.choice(cluster.names)
         self._may_lose = may_lose
         """The store shows commits before they are acknowledged, and may lose them: then others stand in their place."""
-        self._gone: list[Event] = []
+        self._gone: list[types_pb2.Event] = []
         """Events that were different ones when they were seen again."""
-        self.events: list[Event] = []
+        self.events: list[types_pb2.Event] = []
         self.came_at: list[float] = []
         self._ends: list[int] = []
         """The last event of each message."""
@@ -119,7 +119,7 @@ class Follower:
                     after = int(message.progress.resume_token)
                     holds(after == last, "E7", f"progress {after} of {last}")
                     continue
-                events = [to_record(event) for event in message.events.events]
+                events = list(message.events.events)
                 if await self._take(events, last):
                     return False
                 last = events[-1].number
@@ -135,7 +135,7 @@ class Follower:
             call.cancel()
         return False
 
-    async def _take(self, events: Sequence[Event], last: int) -> bool:
+    async def _take(self, events: Sequence[types_pb2.Event], last: int) -> bool:
         """Take a message in, or a part of it; tell whether to go elsewhere."""
         now = time.monotonic()
         leaves = self._rnd.random() < self._moves
@@ -209,8 +209,9 @@ class Follower:
         )
         self.seen["looked at another replica"] += 1
 
-    def check(self, stored: Sequence[Event], sent: Sequence[Event] = ()) -> None:
+    def check(self, stored_events: Sequence[Event], sent_events: Sequence[Event] = ()) -> None:
         """Compare what was seen, over all streams, with what is stored, and with all that was ever sent."""
+        stored, sent = list(map(to_message, stored_events)), list(map(to_message, sent_events))
         name = f"a watcher of {self.run_id}"
         kept = {one.number for one, own in zip(stored, self.events, strict=False) if one == own}
         # A watcher that saw an end which was lost then is gone when the run comes to another one.

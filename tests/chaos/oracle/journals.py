@@ -76,7 +76,7 @@ class Journals:
         for commit in commits:
             self._forgotten |= {_name(commit.run_id, w, w.entry) for w in commit.forgotten}
             for row in commit.executions:
-                known[commit.run_id, row.execution_id] = row.recorded
+                known[commit.run_id, row.execution_id] = row.journal_entries
         for attempt, sent in self._sent.items():
             accepted = {(one.name, one.entry) for one in self._answers[attempt] if one.accepted}
             sure, unsure = list[Entry](), list[Entry]()

@@ -118,8 +118,14 @@ class JournalModel:
             if execution.status in OPEN:
                 continue
             counted = self._counted.get((model.key, execution.execution_id), [])
-            all_known = execution.recorded == len(counted)
-            details = (applied, execution.execution_id, "counts", execution.recorded, counted)
+            all_known = execution.journal_entries == len(counted)
+            details = (
+                applied,
+                execution.execution_id,
+                "counts",
+                execution.journal_entries,
+                counted,
+            )
             holds(all_known, "J1", *details)
             tokens = sum(one.input_tokens for one in counted)
             holds(execution.usage.input_tokens - tokens in (0, 1), "S17", *details)

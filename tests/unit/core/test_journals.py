@@ -81,7 +81,7 @@ def test_whatever_ends_a_lease_counts_its_entries_once(end: str) -> None:
 
     assert world.run.usage == SEVEN
     assert world.executions["task:a#1"].usage == SEVEN
-    assert world.executions["task:a#1"].recorded == 2
+    assert world.executions["task:a#1"].journal_entries == 2
     assert (world.task("a").journal.entries, world.task("a").journal.bytes) == (2, 15)
     assert [one.content for one in world.commits[-1].messages] == ["hello"]
     fences = {one.execution_id: one for one in world.commits[-1].fences}
@@ -214,7 +214,7 @@ def test_a_step_of_the_run_has_a_journal_until_another_begins(kind: StepKind) ->
     world.deliver(again, done[kind])
 
     assert world.run.step_journal == Journal()
-    assert world.executions[again].recorded == 1
+    assert world.executions[again].journal_entries == 1
 
 
 # --- tries -------------------------------------------------------------------------------------------

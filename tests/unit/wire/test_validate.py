@@ -327,7 +327,7 @@ def test_progress_is_smaller_than_other_payloads() -> None:
 def test_of_a_record_only_names_and_nul_are_checked() -> None:
     lease = store_pb2.Lease(execution_id="a\n" * 1_000, token="", worker_id="w 1")
     said = types_pb2.Message(role="a b", content="a\x00")
-    run = types_pb2.Run(spec={"queue": "q\n", "labels": {"k": "v\x00", "a b": "v\n"}})
+    run = store_pb2.Run(spec={"queue": "q\n", "labels": {"k": "v\x00", "a b": "v\n"}})
     commit = store_pb2.Commit(run_id="{a}", run=run, leases=[lease], messages=[said])
     assert paths(store_pb2.CommitRequest(commits=[store_pb2.Commit(), commit])) == [
         "commits[1].leases[0].worker_id",

@@ -20,7 +20,7 @@ from stepwell.core.loop import signals
 from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, Timer
 from stepwell.core.records import model, states
 from stepwell.core.records.errors import InvalidArgument
-from stepwell.core.records.events import RunChange
+from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import (
     Counts,
     Failure,
@@ -30,6 +30,7 @@ from stepwell.core.records.model import (
     Run,
     RunSpec,
     Session,
+    Tally,
     TaskSpec,
     Usage,
 )
@@ -40,6 +41,11 @@ from stepwell.wire.codec import Pair, compile_pairs
 from stepwell_client.store.v1 import store_pb2
 from stepwell_client.v1 import types_pb2, worker_pb2
 
+SHOWN = {
+    *(Run, RunSpec, model.Task, model.Execution),
+    *(Event, RunChange, TaskChange, ExecutionChange),
+}
+"""Records of which callers see a part."""
 BY_NAME = {kind.__name__: kind for kind in sorted(RECORDS, key=str)}
 NOW_US = 1_763_764_000_123_457
 
@@ -109,9 +115,11 @@ def records(kind: type[Record]) -> st.SearchStrategy[Record]:
 
 
 def through_bytes(record: Record) -> Any:
-    """The record, after it was a message and bytes."""
-    message = to_message(record)
-    return to_record(type(message).FromString(message.SerializeToString()))
+    """The record, after it was a message, the whole one where there are two, and bytes."""
+    kind = getattr(store_pb2, type(record).__name__, None) or type(to_message(record))
+    message = kind()
+    fill(record, message)
+    return to_record(kind.FromString(message.SerializeToString()))
 
 
 def defined_in(module: types.ModuleType) -> set[type[Record]]:
@@ -210,12 +218,12 @@ def test_the_sign_of_zero_is_kept() -> None:
 @pytest.mark.parametrize(
     ("message", "field"),
     [
-        (types_pb2.Execution(execution_id="e"), "kind"),
-        (types_pb2.ExecutionChange.FromString(b"\x10\x63"), "kind"),
+        (store_pb2.Execution(execution_id="e"), "kind"),
+        (store_pb2.ExecutionChange.FromString(b"\x10\x63"), "kind"),
         (types_pb2.TaskSpec.FromString(b"\x60\x63"), "on_failure"),
-        (types_pb2.Run.FromString(b"\x0a\x00\x40\x00"), "stages"),
-        (types_pb2.RunChange(status=types_pb2.RUN_STATUS_UNSPECIFIED), "status"),
-        (types_pb2.Run(), "spec"),
+        (store_pb2.Run.FromString(b"\x0a\x00\x40\x00"), "stages"),
+        (store_pb2.RunChange(status=types_pb2.RUN_STATUS_UNSPECIFIED), "status"),
+        (store_pb2.Run(), "spec"),
         (worker_pb2.Outcome(lease=worker_pb2.Lease(execution_id="e")), "result"),
         (store_pb2.Due.FromString(b"\x18\x04"), "kind"),
     ],
@@ -248,6 +256,32 @@ def test_an_assignment_carries_its_token_under_the_worker_s_name_for_it() -> Non
     message = to_message(assignment)
     assert message.lease.token == "secret"
     assert message.lease_duration.seconds == 30
+
+
+@pytest.mark.parametrize("kind", sorted(SHOWN, key=str), ids=lambda kind: kind.__name__)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_callers_see_the_fields_that_the_store_has(kind: type[Record], data: st.DataObject) -> None:
+    record = data.draw(records(kind))
+    seen, kept = to_message(record), getattr(store_pb2, kind.__name__)()
+    fill(record, kept)
+    own = type(seen).DESCRIPTOR.fields_by_name
+    for name, field in type(kept).DESCRIPTOR.fields_by_name.items():
+        if name not in own or ((it := field.message_type) and it != own[name].message_type):
+            continue
+        assert getattr(seen, name) == getattr(kept, name)
+    with pytest.raises(KeyError):
+        to_record(seen)
+
+
+def test_a_run_shows_what_its_budget_counts() -> None:
+    tally = Tally(tasks=7, iterations_before=2, digest=99)
+    spec = RunSpec(tenant_id="t", run_id="r", request_fingerprint="secret")
+    whole = to_message(Run(spec=spec, tally=tally))
+    assert (whole.tasks_used, whole.iterations_before) == (7, 2)
+    change = to_message(RunChange(tally=tally))
+    assert (change.tasks_used, change.iterations_before) == (7, 2)
+    assert not to_message(RunChange()).HasField("tasks_used")
 
 
 def test_fill_writes_into_a_message_and_makes_it_present() -> None:

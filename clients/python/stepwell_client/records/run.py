@@ -98,6 +98,10 @@ class Run(Record):
     """The highest attempt number of the current PLAN, REFLECT or SYNTHESIZE step."""
     step_waits: tuple[Wait, ...] = ()
     """The waits of this step while it is suspended."""
+    tasks_used: int = field(default=0, repr=False)
+    """The tasks that were offered at least once, over all plans: those that the budget's `tasks` counts."""
+    iterations_before: int = field(default=0, repr=False)
+    """A fork's parent's iterations, which the budget's `iterations` doesn't count."""
     stopping: bool = False
     """True: it ends after the iteration in progress."""
     result_id: str = field(default="", repr=False)
@@ -155,8 +159,6 @@ class RunTask(Record):
     """The plan revision that defined it."""
     attempts: int = 0
     """The highest attempt number used."""
-    spent: int = 0
-    """Its failed attempts that count for its retry policy."""
     failure: FailureRecord | None = None
     """The failure of a FAILED task."""
     result_id: str = field(default="", repr=False)
@@ -165,10 +167,12 @@ class RunTask(Record):
     """The run of the family that this execution belongs to. Empty: this run."""
     question_id: str = ""
     """The last question that it asked."""
+    progress: Payload | None = field(default=None, repr=False)
+    """The last progress that an attempt before the next one reported. Absent in events."""
+    journal_entries: int = field(default=0, repr=False)
+    """The number of entries that its journal has of attempts that have ended."""
     waits: tuple[Wait, ...] = ()
     """Its waits while it is suspended."""
-    losses: int = 0
-    """The number of its attempts that were lost with their worker."""
     messages: int = field(default=0, repr=False)
     """The number of messages in its conversation."""
     started_time: datetime.datetime | None = field(default=None, repr=False)
@@ -177,8 +181,6 @@ class RunTask(Record):
     """The time when it was settled."""
     deduplicated_from: str = ""
     """`run_id/execution_id` of the result that was reused for its idempotency key. Empty: it was done."""
-    held_key: str = field(default="", repr=False)
-    """The idempotency key that it holds."""
     key_run_id: str = ""
     """While it waits for its idempotency key: the run that holds the key."""
 
@@ -235,8 +237,8 @@ class Execution(Record):
     """The number of earlier messages in the task's conversation."""
     messages: int = field(default=0, repr=False)
     """The number of messages that it appended."""
-    recorded: int = field(default=0, repr=False)
-    """The number of journal entries that it recorded."""
+    journal_entries: int = field(default=0, repr=False)
+    """The number of journal entries that it wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

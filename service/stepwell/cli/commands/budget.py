@@ -98,12 +98,12 @@ def _table(run: Run) -> Table:
     rows = table(["PART"])
     for title in ("USED", "LIMIT", "LEFT"):
         rows.add_column(title, no_wrap=True, justify="right")
-    limits, usage, tally = run.budget, run.usage, run.source.tally
-    begun = run.iteration - tally.iterations_before
+    limits, usage = run.budget, run.usage
+    begun = run.iteration - run.iterations_before
     counts = (
         ("input tokens", usage.input_tokens, limits.input_tokens),
         ("output tokens", usage.output_tokens, limits.output_tokens),
-        ("tasks", tally.tasks, limits.tasks),
+        ("tasks", run.tasks_used, limits.tasks),
         # The iteration after the last allowed one is entered, but dispatches nothing.
         ("iterations", min(begun, limits.iterations or begun), limits.iterations),
     )

@@ -111,7 +111,7 @@ class ReportFields(TypedDict, total=False):
     has_result: bool
     messages_after: int
     messages: int
-    recorded: int
+    journal_entries: int
 
 
 class ExecutionFields(ReportFields, total=False):

@@ -84,7 +84,7 @@ def end_lease(
     )
     if not totals.entries:
         return
-    fields["recorded"] = totals.entries
+    fields["journal_entries"] = totals.entries
     if totals.usage != _NO_USAGE:
         fields["usage"] = totals.usage
         draft.change_run(usage=draft.run.usage + totals.usage)
@@ -99,9 +99,9 @@ def end_lease(
 
 def own_messages(draft: Draft, execution: Execution) -> int:
     """Return the number of messages that an execution's worker has appended, without those of its entries."""
-    if not execution.recorded:
-        return execution.messages  # Its lease hasn't ended yet, or recorded nothing.
-    recorded = _messages_of(draft, execution.execution_id, execution.recorded)
+    if not execution.journal_entries:
+        return execution.messages  # Its lease hasn't ended yet, or wrote nothing.
+    recorded = _messages_of(draft, execution.execution_id, execution.journal_entries)
     return execution.messages - len(recorded)
 
 

@@ -151,7 +151,7 @@ class ExecutionChange(Record, frozen=True, kw_only=True, rename=SHORT):
     messages: int | UnsetType = UNSET
     unknown_us: int | UnsetType = UNSET
     unknown_call: str | UnsetType = UNSET
-    recorded: int | UnsetType = UNSET
+    journal_entries: int | UnsetType = UNSET
     forget_number: int | UnsetType = UNSET
     offered_us: int | UnsetType = UNSET
     leased_us: int | UnsetType = UNSET

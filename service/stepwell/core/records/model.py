@@ -397,8 +397,8 @@ class Execution(StoredRecord, frozen=True, kw_only=True):
     """The moment at which its outcome became unknown."""
     unknown_call: str = ""
     """With UNKNOWN_OUTCOME: the call within the step whose outcome is unknown. Empty: the task's own effect."""
-    recorded: int = 0
-    """Number of journal entries that it recorded, once it ended."""
+    journal_entries: int = 0
+    """Number of journal entries that it wrote, once it ended."""
     forget_number: int = 0
     """The number of its worker's last message that dropped calls from the journal; it only grows. A
     repetition of that message does nothing, and neither do entries that were sent before it."""

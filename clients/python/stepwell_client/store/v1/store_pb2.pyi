@@ -35,6 +35,515 @@ DUE_KIND_LEASE_EXPIRED: DueKind
 DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
+class RunSpec(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    GOAL_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    STEP_RETRY_FIELD_NUMBER: _ClassVar[int]
+    STEP_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    START_DELAY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PARENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_ID_FIELD_NUMBER: _ClassVar[int]
+    NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    pipeline_id: str
+    queue: str
+    goal: str
+    labels: _containers.ScalarMap[str, str]
+    executor_id: str
+    max_iterations: int
+    max_parallel: int
+    priority: int
+    budget: _types_pb2.Budget
+    step_retry: _types_pb2.RetryPolicy
+    step_timeout: _duration_pb2.Duration
+    start_delay: _duration_pb2.Duration
+    request_fingerprint: str
+    parent_run_id: str
+    parent_version: int
+    family_id: str
+    no_progress_limit: int
+    worker_version: _types_pb2.WorkerVersion
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
+
+class Tally(_message.Message):
+    __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    ALIKE_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WALL_OVER_FIELD_NUMBER: _ClassVar[int]
+    tasks: int
+    digest: int
+    fingerprint: str
+    alike: int
+    iterations_before: int
+    wall_over: _duration_pb2.Duration
+    def __init__(self, tasks: _Optional[int] = ..., digest: _Optional[int] = ..., fingerprint: _Optional[str] = ..., alike: _Optional[int] = ..., iterations_before: _Optional[int] = ..., wall_over: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Losses(_message.Message):
+    __slots__ = ("count", "allowance", "gone")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    allowance: int
+    gone: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, count: _Optional[int] = ..., allowance: _Optional[int] = ..., gone: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Previous(_message.Message):
+    __slots__ = ("execution_id", "session", "progress", "failure")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    session: _types_pb2.Session
+    progress: _types_pb2.Payload
+    failure: _types_pb2.Failure
+    def __init__(self, execution_id: _Optional[str] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class JournalSource(_message.Message):
+    __slots__ = ("run_id", "journal", "generation", "version")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    journal: str
+    generation: int
+    version: int
+    def __init__(self, run_id: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+
+class Journal(_message.Message):
+    __slots__ = ("generation", "entries", "bytes", "sources", "tries_from", "answered")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FROM_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    entries: int
+    bytes: int
+    sources: _containers.RepeatedCompositeFieldContainer[JournalSource]
+    tries_from: int
+    answered: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, generation: _Optional[int] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., sources: _Optional[_Iterable[_Union[JournalSource, _Mapping]]] = ..., tries_from: _Optional[int] = ..., answered: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Run(_message.Message):
+    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "blocked_run_id", "step_journal", "step_waits")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIXED_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STEP_SPENT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    TALLY_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    STEP_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    STEP_WAITS_FIELD_NUMBER: _ClassVar[int]
+    spec: RunSpec
+    version: int
+    last_event: int
+    status: _types_pb2.RunStatus
+    phase: _types_pb2.Phase
+    iteration: int
+    plan_revision: int
+    stages: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
+    stages_fixed: bool
+    allowance: int
+    step_attempt: int
+    step_spent: int
+    counts: _types_pb2.Counts
+    usage: _types_pb2.Usage
+    budget: _types_pb2.Budget
+    blocked_on: _types_pb2.BlockedKind
+    blocked_since_time: _timestamp_pb2.Timestamp
+    pause_reason: _types_pb2.PauseReason
+    finish_reason: _types_pb2.FinishReason
+    reason: str
+    failure: _types_pb2.Failure
+    result_id: str
+    created_time: _timestamp_pb2.Timestamp
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    attempts: _types_pb2.AttemptCounts
+    tally: Tally
+    stopping: bool
+    previous: Previous
+    step_losses: Losses
+    actor: str
+    on_behalf_of: str
+    blocked_run_id: str
+    step_journal: Journal
+    step_waits: _containers.RepeatedCompositeFieldContainer[_types_pb2.Wait]
+    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.RunStatus, str]] = ..., phase: _Optional[_Union[_types_pb2.Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[_types_pb2.Counts, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[_types_pb2.BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[_types_pb2.PauseReason, str]] = ..., finish_reason: _Optional[_Union[_types_pb2.FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[_types_pb2.AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Iterable[_Union[_types_pb2.Wait, _Mapping]]] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    RESULT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DEDUPLICATED_FROM_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_SPENT_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    RECONCILE_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    HELD_KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    revision: int
+    status: _types_pb2.TaskStatus
+    attempts: int
+    spent: int
+    allowance: int
+    result_id: str
+    failure: _types_pb2.Failure
+    question_id: str
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    result_run_id: str
+    deduplicated_from: str
+    messages: int
+    previous: Previous
+    reconciles: int
+    reconciles_spent: int
+    losses: Losses
+    reconcile_losses: Losses
+    held_key: str
+    key_run_id: str
+    journal: Journal
+    waits: _containers.RepeatedCompositeFieldContainer[_types_pb2.Wait]
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., question_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Iterable[_Union[_types_pb2.Wait, _Mapping]]] = ...) -> None: ...
+
+class Execution(_message.Message):
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin", "journal_entries", "unknown_call", "forget_number")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HAS_RESULT_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_TIME_FIELD_NUMBER: _ClassVar[int]
+    LEASED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_TIME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PIN_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_CALL_FIELD_NUMBER: _ClassVar[int]
+    FORGET_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    kind: _types_pb2.StepKind
+    task_id: str
+    iteration: int
+    attempt: int
+    queue: str
+    role: str
+    priority: int
+    status: _types_pb2.ExecutionStatus
+    delay: _duration_pb2.Duration
+    worker_id: str
+    begun: bool
+    failure: _types_pb2.Failure
+    usage: _types_pb2.Usage
+    session: _types_pb2.Session
+    has_result: bool
+    offered_time: _timestamp_pb2.Timestamp
+    leased_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    messages_after: int
+    messages: int
+    unknown_time: _timestamp_pb2.Timestamp
+    type: str
+    pin: str
+    journal_entries: int
+    unknown_call: str
+    forget_number: int
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ..., journal_entries: _Optional[int] = ..., unknown_call: _Optional[str] = ..., forget_number: _Optional[int] = ...) -> None: ...
+
+class RunChange(_message.Message):
+    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "blocked_run_id", "step_journal", "step_waits")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIXED_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STEP_SPENT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    TALLY_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    STEP_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    STEP_WAITS_FIELD_NUMBER: _ClassVar[int]
+    status: _types_pb2.RunStatus
+    phase: _types_pb2.Phase
+    iteration: int
+    plan_revision: int
+    stages: _types_pb2.Stages
+    stages_fixed: bool
+    allowance: int
+    step_attempt: int
+    step_spent: int
+    counts: _types_pb2.Counts
+    usage: _types_pb2.Usage
+    budget: _types_pb2.Budget
+    blocked_on: _types_pb2.BlockedKind
+    blocked_since_time: _timestamp_pb2.Timestamp
+    pause_reason: _types_pb2.PauseReason
+    finish_reason: _types_pb2.FinishReason
+    reason: str
+    failure: _types_pb2.Failure
+    result_id: str
+    created_time: _timestamp_pb2.Timestamp
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    attempts: _types_pb2.AttemptCounts
+    tally: Tally
+    stopping: bool
+    previous: Previous
+    step_losses: Losses
+    actor: str
+    on_behalf_of: str
+    blocked_run_id: str
+    step_journal: Journal
+    step_waits: _types_pb2.Waits
+    def __init__(self, status: _Optional[_Union[_types_pb2.RunStatus, str]] = ..., phase: _Optional[_Union[_types_pb2.Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[_types_pb2.Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[_types_pb2.Counts, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[_types_pb2.BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[_types_pb2.PauseReason, str]] = ..., finish_reason: _Optional[_Union[_types_pb2.FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[_types_pb2.AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Union[_types_pb2.Waits, _Mapping]] = ...) -> None: ...
+
+class TaskChange(_message.Message):
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    RESULT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DEDUPLICATED_FROM_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_SPENT_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    RECONCILE_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    HELD_KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    revision: int
+    status: _types_pb2.TaskStatus
+    attempts: int
+    spent: int
+    allowance: int
+    result_id: str
+    failure: _types_pb2.Failure
+    question_id: str
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    result_run_id: str
+    deduplicated_from: str
+    messages: int
+    previous: Previous
+    reconciles: int
+    reconciles_spent: int
+    losses: Losses
+    reconcile_losses: Losses
+    held_key: str
+    key_run_id: str
+    journal: Journal
+    waits: _types_pb2.Waits
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., question_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ..., journal: _Optional[_Union[Journal, _Mapping]] = ..., waits: _Optional[_Union[_types_pb2.Waits, _Mapping]] = ...) -> None: ...
+
+class ExecutionChange(_message.Message):
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin", "journal_entries", "unknown_call", "forget_number")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HAS_RESULT_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_TIME_FIELD_NUMBER: _ClassVar[int]
+    LEASED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_TIME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PIN_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_CALL_FIELD_NUMBER: _ClassVar[int]
+    FORGET_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    kind: _types_pb2.StepKind
+    task_id: str
+    iteration: int
+    attempt: int
+    queue: str
+    role: str
+    priority: int
+    status: _types_pb2.ExecutionStatus
+    delay: _duration_pb2.Duration
+    worker_id: str
+    begun: bool
+    failure: _types_pb2.Failure
+    usage: _types_pb2.Usage
+    session: _types_pb2.Session
+    has_result: bool
+    offered_time: _timestamp_pb2.Timestamp
+    leased_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    messages_after: int
+    messages: int
+    unknown_time: _timestamp_pb2.Timestamp
+    type: str
+    pin: str
+    journal_entries: int
+    unknown_call: str
+    forget_number: int
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., pin: _Optional[str] = ..., journal_entries: _Optional[int] = ..., unknown_call: _Optional[str] = ..., forget_number: _Optional[int] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("number", "version", "type", "time", "task_id", "execution_id", "question_id", "message", "run", "tasks", "executions", "questions", "plan_revision", "actor", "on_behalf_of")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    version: int
+    type: _types_pb2.EventType
+    time: _timestamp_pb2.Timestamp
+    task_id: str
+    execution_id: str
+    question_id: str
+    message: str
+    run: RunChange
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskChange]
+    executions: _containers.RepeatedCompositeFieldContainer[ExecutionChange]
+    questions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Question]
+    plan_revision: int
+    actor: str
+    on_behalf_of: str
+    def __init__(self, number: _Optional[int] = ..., version: _Optional[int] = ..., type: _Optional[_Union[_types_pb2.EventType, str]] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., question_id: _Optional[str] = ..., message: _Optional[str] = ..., run: _Optional[_Union[RunChange, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskChange, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[ExecutionChange, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., plan_revision: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+
 class Commit(_message.Message):
     __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "questions", "events", "messages", "request", "follows", "checkpoint", "entries", "forgotten")
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -62,24 +571,24 @@ class Commit(_message.Message):
     tenant_id: str
     run_id: str
     version: int
-    run: _types_pb2.Run
+    run: Run
     input: _types_pb2.Payload
     plan: _types_pb2.Plan
-    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
-    executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    executions: _containers.RepeatedCompositeFieldContainer[Execution]
     outcomes: _containers.RepeatedCompositeFieldContainer[StoredOutcome]
     leases: _containers.RepeatedCompositeFieldContainer[Lease]
     fences: _containers.RepeatedCompositeFieldContainer[Fence]
     timers: _containers.RepeatedCompositeFieldContainer[Timer]
     questions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Question]
-    events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
+    events: _containers.RepeatedCompositeFieldContainer[Event]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     request: RequestRecord
     follows: str
     checkpoint: StoredCheckpoint
     entries: _containers.RepeatedCompositeFieldContainer[JournalWrite]
     forgotten: _containers.RepeatedCompositeFieldContainer[JournalWrite]
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
 
 class JournalWrite(_message.Message):
     __slots__ = ("journal", "generation", "entry")
@@ -194,10 +703,10 @@ class CheckpointState(_message.Message):
     BASE_EVENT_FIELD_NUMBER: _ClassVar[int]
     last_event: int
     events: _containers.RepeatedCompositeFieldContainer[NamedEvent]
-    run: _types_pb2.RunChange
+    run: RunChange
     since: Growth
     base_event: int
-    def __init__(self, last_event: _Optional[int] = ..., events: _Optional[_Iterable[_Union[NamedEvent, _Mapping]]] = ..., run: _Optional[_Union[_types_pb2.RunChange, _Mapping]] = ..., since: _Optional[_Union[Growth, _Mapping]] = ..., base_event: _Optional[int] = ...) -> None: ...
+    def __init__(self, last_event: _Optional[int] = ..., events: _Optional[_Iterable[_Union[NamedEvent, _Mapping]]] = ..., run: _Optional[_Union[RunChange, _Mapping]] = ..., since: _Optional[_Union[Growth, _Mapping]] = ..., base_event: _Optional[int] = ...) -> None: ...
 
 class NamedEvent(_message.Message):
     __slots__ = ("number", "type", "message")
@@ -374,14 +883,14 @@ class OpenExecution(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     RECORDED_FIELD_NUMBER: _ClassVar[int]
-    execution: _types_pb2.Execution
+    execution: Execution
     token: str
     worker_id: str
     instance_id: str
     progress: _types_pb2.Payload
     session: _types_pb2.Session
     recorded: JournalTotals
-    def __init__(self, execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., recorded: _Optional[_Union[JournalTotals, _Mapping]] = ...) -> None: ...
+    def __init__(self, execution: _Optional[_Union[Execution, _Mapping]] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., recorded: _Optional[_Union[JournalTotals, _Mapping]] = ...) -> None: ...
 
 class Loaded(_message.Message):
     __slots__ = ("run", "plans", "tasks", "executions", "questions", "requests", "complete", "now_time", "commit_id", "since_id", "checkpoint")
@@ -396,9 +905,9 @@ class Loaded(_message.Message):
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     SINCE_ID_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
-    run: _types_pb2.Run
+    run: Run
     plans: _containers.RepeatedCompositeFieldContainer[_types_pb2.Plan]
-    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
     executions: _containers.RepeatedCompositeFieldContainer[OpenExecution]
     questions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Question]
     requests: _containers.RepeatedCompositeFieldContainer[RequestRecord]
@@ -407,7 +916,7 @@ class Loaded(_message.Message):
     commit_id: str
     since_id: str
     checkpoint: StoredCheckpoint
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
 
 class StoredPayload(_message.Message):
     __slots__ = ("key", "payload", "prompt", "response", "receipt")
@@ -429,11 +938,11 @@ class EventPage(_message.Message):
     OLDEST_FIELD_NUMBER: _ClassVar[int]
     LATEST_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
-    events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
+    events: _containers.RepeatedCompositeFieldContainer[Event]
     oldest: int
     latest: int
     ended: bool
-    def __init__(self, events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., oldest: _Optional[int] = ..., latest: _Optional[int] = ..., ended: bool = ...) -> None: ...
+    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., oldest: _Optional[int] = ..., latest: _Optional[int] = ..., ended: bool = ...) -> None: ...
 
 class LogsOfExecution(_message.Message):
     __slots__ = ("tenant_id", "run_id", "execution_id", "kind")
@@ -827,8 +1336,8 @@ class GetRunRequest(_message.Message):
 class GetRunResponse(_message.Message):
     __slots__ = ("run",)
     RUN_FIELD_NUMBER: _ClassVar[int]
-    run: _types_pb2.Run
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
+    run: Run
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "since")
@@ -971,9 +1480,9 @@ class PageResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
-    runs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Run]
-    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
-    executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
+    runs: _containers.RepeatedCompositeFieldContainer[Run]
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    executions: _containers.RepeatedCompositeFieldContainer[Execution]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     logs: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
     questions: _containers.RepeatedCompositeFieldContainer[FoundQuestion]
@@ -984,7 +1493,7 @@ class PageResponse(_message.Message):
     cursor: str
     checkpoints: _containers.RepeatedCompositeFieldContainer[StoredCheckpoint]
     journal: _containers.RepeatedCompositeFieldContainer[_types_pb2.StoredEntry]
-    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[FoundQuestion, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ..., journal: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ...) -> None: ...
+    def __init__(self, runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[FoundQuestion, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ..., journal: _Optional[_Iterable[_Union[_types_pb2.StoredEntry, _Mapping]]] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
     __slots__ = ()
