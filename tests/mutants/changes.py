@@ -84,11 +84,6 @@ def claims(change: Callable[[Claimed], Claimed]) -> StorePort:
     return _named(Changed, change)
 
 
-def without_fences(one: Commit) -> Commit:
-    """Apply a commit whatever leases it rests on."""
-    return replace(one, fences=())
-
-
 def without_request(one: Commit) -> Commit:
     """Forget with a run which requests were carried out: only the replica knows them."""
     return replace(one, request=None)

@@ -70,15 +70,6 @@ class StaleEntriesTaken(MutantStore):
         ]
 
 
-class LateEntriesTaken(MutantStore):
-    """Takes a copy of an entry that comes after its call was dropped: the dropped value is back."""
-
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        return await self.inner.write_journal(
-            [replace(one, forget_number=2**31) for one in recordings]
-        )
-
-
 _NOT_DONE = (ExecutionStatus.LOST, ExecutionStatus.RELEASED, ExecutionStatus.SUSPENDED)
 """Ends of leases after which the next attempt goes on from what was recorded."""
 

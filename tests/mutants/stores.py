@@ -71,21 +71,6 @@ class KeysTakenEarly(MutantStore):
         return rows is not None and rows.commit_id == reservation.commit_id
 
 
-class KeysNotCompared(MutantStore):
-    """Reserves a key for whoever asks, whatever stands there."""
-
-    async def swap_keys(
-        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
-    ) -> Sequence[Reservation]:
-        looks = [KeySwap(key=one.key) for one in swaps]
-        stands = await self.inner.swap_keys(tenant_id, pipeline_id, looks)
-        believed = [
-            replace(one, before=there) if one.after != NOBODY else one
-            for one, there in zip(swaps, stands, strict=True)
-        ]
-        return await self.inner.swap_keys(tenant_id, pipeline_id, believed)
-
-
 class TornLoad(MutantStore):
     """Loads a run with the tasks that it had a commit earlier."""
 

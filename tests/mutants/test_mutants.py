@@ -21,7 +21,7 @@ from tests.support.proofs.sizes import Scale, scale
 
 TOP = Path(__file__).parents[2]
 QUICK = (
-    *("acknowledged-before-commit", "ends-forgotten", "event-misses-a-field", "fence-dropped"),
+    *("acknowledged-before-commit", "ends-forgotten", "event-misses-a-field"),
     *("lease-never-expires", "monotonic-clock-stopped", "progress-overtakes"),
     *("refused-tried-again", "results-misplaced", "stages-not-kept", "stale-result-accepted"),
     *("tenant-forgotten", "token-counter-restarts"),

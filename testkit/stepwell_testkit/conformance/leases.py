@@ -211,6 +211,23 @@ class TestLeases(Cases):
         await open_store.advance(5_000)
         assert {due.kind for due in await ask.due_now(store)} == {DueKind.LEASE_EXPIRED}
 
+    @promises("renew", "False: it isn't, and nothing changed.")
+    async def test_S8_a_heartbeat_with_another_token_changes_nothing(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.created_leased(lease_ms=5_000))
+        wrong = [
+            b.renewal(token="t2", progress=Payload(data=b"x"), session=Session(session_id="s")),
+            b.renewal(token="", progress=Payload(data=b"x")),
+            b.renewal("run-2"),
+            b.renewal(execution_id="task:b#1"),
+        ]
+        assert list(await store.renew(wrong)) == [False] * 4
+        (row,) = (await ask.loaded(store)).executions
+        assert (row.token, row.progress, row.session) == ("t1", None, Session())
+        await open_store.advance(5_000)
+        assert await ask.due_names(store) == [b.STEP]
+
     @promises("renew", "True: the token is that of the execution's lease, expired or not.")
     async def test_many_heartbeats_are_answered_in_their_order(self, store: Store) -> None:
         await ask.must(store, *(b.created_leased(f"run-{at}", token=f"t{at}") for at in range(10)))

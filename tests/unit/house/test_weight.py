@@ -40,7 +40,7 @@ BUDGET = {
     "service/stepwell/watch": 570,
     "service/stepwell/wire": 1_517,
     "testkit/stepwell_testkit": 240,
-    "testkit/stepwell_testkit/conformance": 7_204,
+    "testkit/stepwell_testkit/conformance": 6_939,
     "testkit/stepwell_testkit/environment": 471,
     "tests": 23,
     "tests/bench": 222,
