@@ -57,7 +57,7 @@ def describe(module: str = "bench") -> Machine:
 
 
 def _commit() -> str:
-    """Return the commit that is checked out, with a `+` where files differ from it; empty: no git."""
+    """Return the commit that is checked out, with a `+` where files differ from it, or "" without git."""
     git = ["git", "-C", str(TOP)]
     try:
         head = subprocess.run(

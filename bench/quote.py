@@ -3,8 +3,9 @@
     <!-- measured by bench: begin speed -->
     <!-- measured by bench: end speed -->
 
-`make bench ARGS=--write` keeps what it has measured and draws its tables anew; `python -m bench.quote` does so with what was
-measured last. A test fails while a table differs from what is kept.
+`make bench ARGS=--write` keeps what it has measured and draws its tables again; `python -m
+bench.quote` does so with what was measured last. A test fails while a table differs from what is
+kept.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def drawn(name: str) -> str:
 
 
 def fresh(text: str) -> str:
-    """Return a page with its tables drawn anew."""
+    """Return a page with fresh tables."""
     return _REGION.sub(lambda found: found["begin"] + drawn(found["name"]) + found["end"], text)
 
 

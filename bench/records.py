@@ -65,7 +65,7 @@ class Results(msgspec.Struct, frozen=True):
         return list(dict.fromkeys(one.store for one in self.samples if one.work == work))
 
     def spread(self, work: str, store: str, figure: str) -> Spread | None:
-        """Return a figure over all rounds; None: it was not measured."""
+        """Return a figure over all rounds, or None if it was not measured."""
         found = self._of(work, store, figure)
         values = [one.figures[figure] for one in found]
         return Spread.of(values, [one.spin_ms for one in found]) if found else None
@@ -126,7 +126,7 @@ def read(path: Path) -> Results:
 
 
 def newest(kind: str) -> Path | None:
-    """Return the file of the newest kept results of a kind (`bench`, `peers`); None: nothing is kept."""
+    """Return the file of the newest kept results of a kind (`bench`, `peers`), or None."""
     return max(KEPT.glob(f"{kind}-*.json"), default=None)
 
 

@@ -1,6 +1,6 @@
 """The bench's worker: each task answers 1 KiB that doesn't compress, and the times of every step are kept.
 
-At SIGUSR1 it writes what it has seen to a file, and begins anew.
+At SIGUSR1 it writes the times to a file, and starts over.
 """
 
 from __future__ import annotations

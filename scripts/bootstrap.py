@@ -77,7 +77,7 @@ def is_usable(venv, needs_pip):
 
 
 def make_venv(venv, uv):
-    """Makes the environment anew, with uv where it is there and works."""
+    """Makes a new environment, with uv if it exists and works."""
     shutil.rmtree(venv, ignore_errors=True)
     version = "{}.{}.{}".format(*sys.version_info[:3])
     report(f"making {venv} with Python {version}")

@@ -257,7 +257,7 @@ DRAWN: dict[tuple[str, str], Callable[[], str]] = {
 
 
 def drawn(page: str) -> str:
-    """Return a page with its regions drawn anew.
+    """Return a page with its regions drawn again.
 
     Raises:
         KeyError: a region asks for what isn't drawn here.

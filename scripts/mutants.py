@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def _play(mutant: Mutant) -> Row | None:
-    """Plant a mutant and write what came of it; None: it survived."""
+    """Plant a mutant and write the result; return None if it survived."""
     began = time.monotonic()
     try:
         found = mutant.catch()

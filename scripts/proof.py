@@ -2,9 +2,10 @@
 
     python -m scripts.proof [--scale proof|soak] [--share N] [--again] [--write] [PYTEST ARGUMENT …]
 
-What passed is kept under build/proof, by the tree that it was played with: a run that was interrupted goes on where
-it was. `--again` plays all anew, and so does a run of some proofs, picked by arguments of pytest.
-Ends non-zero if a proof failed, or if something that must happen was never met.
+What passed is kept under build/proof, by the tree that it was played with: a run that was
+interrupted goes on where it was. `--again` plays everything again, and so does a run of some
+proofs, picked by arguments of pytest. Ends non-zero if a proof failed, or if something that must
+happen was never met.
 """
 
 from __future__ import annotations

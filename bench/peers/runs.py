@@ -28,7 +28,7 @@ class Figures(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The work: so many runs of so many steps at once, then one run of so many."""
+    """The work: many runs of many steps at once, then one run of many."""
 
     runs: int = 64
     steps: int = 50

@@ -88,7 +88,7 @@ class Overload:
 
 
 class _Offering:
-    """Starts runs at a rate, whatever becomes of them."""
+    """Starts runs at a rate, whatever their outcome."""
 
     def __init__(self, world: World, steps: int, runs_per_second: float) -> None:
         self._world = world

@@ -1,8 +1,8 @@
 """Many streams that watch one run while events come at a steady rate.
 
-The run's steps end at their moments, whether or not the server keeps up with it: so many are leased ahead. The delay
-of an event goes from the moment at which the server decided it to the moment at which a reader, in a process of its
-own, has the message.
+The run's steps end at their moments, whether or not the server keeps up, because enough steps are
+leased ahead. The delay of an event goes from the moment at which the server decided it to the
+moment at which a reader, in a process of its own, has the message.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _figures(history: History, kills: Sequence[Kill], attempts: Sequence[Attempt
 
 
 def kills_table(history: History, kills: Sequence[Kill]) -> Table:
-    """A row for each attempt that was in flight at a kill, and what became of it."""
+    """A row for each attempt that was in flight at a kill, with its end."""
     table = new_table("What was in flight, and what became of it")
     for head in ("killed", "in flight", "attempt", "leased by", "what became of it"):
         table.add_column(head)

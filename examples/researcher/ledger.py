@@ -80,7 +80,7 @@ class Calls:
     async def make(
         self, name: str, function: Callable[..., T], *arguments: Any, as_: type[T], **options: Any
     ) -> T:
-        """Make a call: `ctx.call`, and a line for all that becomes of it."""
+        """Make a call: `ctx.call`, with log lines about its course."""
         keys: list[str] = []
 
         def run(*given: Any) -> T:

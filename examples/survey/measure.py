@@ -144,12 +144,12 @@ def measure_file(top: Path, path: str) -> Measures:
 
 
 def read(path: Path) -> bytes | None:
-    """Return a text's bytes; None: the file is too large, binary, or not to be read."""
+    """Return a text's bytes, or None if the file is too large, binary, or not to be read."""
     try:
         size = path.stat().st_size
         if size > FILE_BYTES_MAX:
             return None
-        # A size of 0 may be one of /proc's, where reading may wait for ever.
+        # A size of 0 may be one of /proc's, where a read may block without end.
         data = path.read_bytes() if size else b""
     except OSError:
         return None

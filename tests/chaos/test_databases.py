@@ -155,7 +155,7 @@ async def test_server_that_is_down_is_unavailable_until_it_is_back(database: Dat
 async def test_S4_connection_lost_in_the_commit_leaves_it_unknown(
     database: Database, done: bool, silent: bool
 ) -> None:
-    """Nobody knows what came of it, until the same commit is sent again."""
+    """The outcome is unknown until the same commit is sent again."""
     chain = Chain("run-1")
     limits = database.impatient if silent else {}
     async with (

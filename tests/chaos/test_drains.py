@@ -1,8 +1,8 @@
 """R2: three replicas are restarted one after another under load, again and again: nobody notices but by a word.
 
-Each gets SIGTERM with leases out, watches, waits and commands under way. It ends in time and
-with code 0; its watchers are sent elsewhere, no stream ends with an error; no lease is lost over it;
-what was acknowledged is there. Seed: `STEPWELL_DRAIN_SEED=…`.
+Each gets SIGTERM with leases out, watches, waits and commands under way. It ends in time and with
+code 0. Its watchers are sent elsewhere, no stream ends with an error, no lease is lost, and
+everything acknowledged is there. Seed: `STEPWELL_DRAIN_SEED=…`.
 """
 
 from __future__ import annotations

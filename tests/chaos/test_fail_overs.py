@@ -54,7 +54,9 @@ IMPATIENT = {
 """A silent Postgres is given up in seconds."""
 MOVES = 3 * size("fail-overs")
 MOVES_MAX = 20 * MOVES
-"""A move may miss what is asked meanwhile: there are more until each answer was given, though not for ever."""
+"""A move may miss calls that are made meanwhile, so there are further moves until each answer was
+given, up to a limit.
+"""
 MOVED_MEANWHILE = ("MOVED seen", "ASK seen", "TRYAGAIN seen")
 
 Strike = Callable[[Load, int], Awaitable[str]]

@@ -1,8 +1,8 @@
 """EIO and ENOSPC at every n-th change that SQLite makes to its disk, once or from then on.
 
-Whatever fails: what was acknowledged is there, what was refused isn't, after a failed fsync nothing is
-acknowledged until the file was opened anew, and a full disk is reported as one and work goes on when there is room.
-`STEPWELL_CUT_SEED=…` picks other n where not all are played.
+Whatever fails: what was acknowledged is there, what was refused isn't, after a failed fsync nothing
+is acknowledged until the file was reopened, and a full disk is reported as one and work goes on
+when there is room. `STEPWELL_CUT_SEED=…` picks other n where not all are played.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Trial:
         return False
 
     async def play(self, fault: Fault, nth: int) -> None:
-        """Fail the n-th change, and look at all that comes of it."""
+        """Fail the n-th change, and check all its consequences."""
         self.disk.back()
         self.disk.fail(nth, fault.errno, forever=fault.forever)
         try:

@@ -190,7 +190,8 @@ async def test_S3_nothing_is_acknowledged_after_the_servers_were_emptied(server:
 
         await once(server.flush)
         await sees_it()
-        # Another server creates the store anew, with another layout: neither writes into the other's.
+        # Another server creates the store again, with another layout: neither writes into the
+        # other's.
         async with opened(server.url(prefix="emptied", partitions="4")) as new:
             await sees_it()
             await ask.must(new, b.created("run-1"))

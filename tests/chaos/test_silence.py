@@ -1,6 +1,6 @@
 """Databases that fall silent: no FIN, no RST, nothing but answers that don't come. A proxy stands still.
 
-What becomes of a commit in it is tried in test_databases.py, and peers of gRPC that vanish in test_half_open.py.
+test_databases.py tests a commit meanwhile, and peers of gRPC that vanish in test_half_open.py.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def test_tls_with_certificates_of_ones_own(shell: Shell) -> None:
     assert "tls      certs/server.pem" in shell.said(server)
     made = shell.run(ls)
     assert made.returncode == Exit.DONE, made.stderr
-    # Made anew with the same authority: taken by both ends.
+    # New files of the same authority: accepted by both ends.
     assert shell.run(certs).returncode == Exit.DONE
     assert shell.run(ls).returncode == Exit.DONE
     assert "in use for connections from now on" in shell.said(server)

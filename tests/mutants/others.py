@@ -73,7 +73,7 @@ def believing_any_report(state: RunState, one: Any) -> tuple[RunState, Any]:
 
 
 def releasing_lost_leases(state: RunState, one: Any) -> tuple[RunState, Any]:
-    """Take an expired lease for one that never reached its worker: poison goes on for ever."""
+    """Take an expired lease for one that never reached its worker, so that poison never ends."""
     if isinstance(one, LeaseExpired) and not one.timed_out:
         row = state.open.get(one.execution_id)
         if row is not None and not row.execution.begun:
@@ -138,7 +138,7 @@ class CountedTokens(_Wrapper):
 
 
 class StoppedClock(_Wrapper):
-    """Never notices that time has passed, so a busy run keeps its worker for ever."""
+    """Never notices that time has passed, so a busy run keeps its worker without end."""
 
     def monotonic(self) -> float:
         return 0.0

@@ -108,7 +108,7 @@ def _serialize(message: Any) -> bytes:
 
 
 async def _next(call: Any, patience_s: float) -> Any:
-    """Return the next answer; None: there is none for a while."""
+    """Return the next answer, or None if there is none for a while."""
     reading = asyncio.ensure_future(call.read())
     done, _ = await asyncio.wait((reading,), timeout=patience_s)
     if done:

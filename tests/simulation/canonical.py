@@ -29,7 +29,7 @@ class Canonical(NamedTuple):
     plans: tuple[str, ...]
     answer: bytes | None
     questions: tuple[tuple[object, ...], ...]
-    """Whom each task asked, what became of it and the answer."""
+    """The asked person, the end and the answer of each task's question."""
     events: Counter[EventType]
     """The count of each type that is not `FLEETING`."""
 

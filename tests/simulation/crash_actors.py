@@ -262,7 +262,7 @@ class CrashWorker:
         return True
 
     async def _result(self, executor: Executor, assignment: Assignment) -> Result | None:
-        """Return what a step comes to; None: there is nothing to report."""
+        """Return the result of a step, or None if there is nothing to report."""
         spec, kind, bank = assignment.task, assignment.execution.kind, self.callers.bank
         if spec is None or spec.effect is not Effect.AT_MOST_ONCE:
             return self.callers.workload.perform(assignment)

@@ -1,7 +1,8 @@
 """The twelve workloads whose every commit is a crash point.
 
-All that their workers and callers do follows from the run and from the world outside, never from the
-number of an attempt that a crash may have used up: so each has one end, whatever happens on the way.
+All that their workers and callers do follows from the run and from the world outside, never from
+the number of an attempt that a crash may have used up. Each thus has one end, whatever happens on
+the way.
 """
 
 from __future__ import annotations

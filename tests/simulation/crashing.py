@@ -1,10 +1,10 @@
 """One run, its executor crashed at chosen commits and started again, as often as it takes.
 
 The same code plays on a memory store in virtual time and on any other store on a real loop, whose
-store's clock a test moves by hand. A crash is the executor gone between two steps of any of its tasks:
-the commit never reached the store, or the store has it and no answer came. Then the store is closed and
-opened anew, as another process would. Or the executor lives and learns that the outcome is unknown,
-whether the store has the commit or not.
+store's clock a test moves by hand. A crash is the executor gone between two steps of any of its
+tasks: the commit never reached the store, or the store has it and no answer came. Then the store is
+closed and reopened, as another process would. Or the executor lives and learns that the outcome is
+unknown, whether the store has the commit or not.
 """
 
 from __future__ import annotations

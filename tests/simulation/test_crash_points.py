@@ -1,18 +1,18 @@
 """Crash points: every commit of twelve workloads, on every driver, before it, after it and unknown.
 
-Whatever the point, the run recovers without help and comes to the same end as if nothing had happened
-(S18): nothing acknowledged is lost (S3), an unknown commit counts once (S4), no task is accepted twice
-and none tried more often than it may be (S7, S12, S13), the effect of an AT_MOST_ONCE task takes place
-once.
+Whatever the point, the run recovers without help and comes to the same end as if nothing had
+happened (S18): nothing acknowledged is lost (S3), an unknown commit counts once (S4), no task is
+accepted twice and none tried more often than it may be (S7, S12, S13), the effect of an
+AT_MOST_ONCE task takes place once.
 
-What is compared is the end of a run without any crash, played on memory in virtual time: statuses, plans,
-result bytes, inputs with their answers, budgets, what was used of them, and how often each lasting event
-happened; of a fork, its own and its parent's; and the world outside. The attempts that led there are not
-in it, for there a crash may make a difference: a worker that began an AT_MOST_ONCE step and then vanished
-leaves an unknown outcome, one that survived reports it. Either way the task comes to the same result, for
-a RECONCILE step or a person that checks the unknown one finds what really took place: so the two
-ends are equal, and not merely both allowed. That run has unknown outcomes of its own, so that the commits
-which settle them are crash points, too.
+What is compared is the end of a run without any crash, played on memory in virtual time: statuses,
+plans, result bytes, inputs with their answers, budgets, what was used of them, and how often each
+lasting event happened; of a fork, its own and its parent's; and the world outside. The attempts
+that led there are not in it, for there a crash may make a difference: a worker that began an
+AT_MOST_ONCE step and then vanished leaves an unknown outcome, one that survived reports it. Either
+way the task comes to the same result, because a RECONCILE step, or a person, finds out what really
+took place. The two ends are thus equal, and not merely both allowed. That run has unknown outcomes
+of its own, so that the commits which settle them are crash points, too.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def test_S3_S4_S7_S12_S13_S18_two_crashes_change_no_end_on_memory(numbers: range
 
 
 class Driver:
-    """One store of a factory, opened anew for each life of an executor; each run has a tenant of its own.
+    """One store of a factory, reopened for each life of an executor; each run has a tenant of its own.
 
     The factory's clock is moved by hand, so that a lease of seconds is over at once.
     """
@@ -236,7 +236,7 @@ async def test_S3_S4_S7_S12_S13_S18_D1_a_crash_at_a_commit_changes_no_end(
 ) -> None:
     tally = Tally()
     await asyncio.to_thread(whole, name)
-    # On a real clock what meets in one commit there may be two here: so the points are this driver's.
+    # On a real clock one commit there may be two here, so the points are this driver's.
     (commits,) = (await driver.play(name)).world.commits
     on_a_file = factory is SqliteFactory
     percent = size(f"crash points{' on SQLite' * on_a_file}, percent")

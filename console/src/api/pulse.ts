@@ -1,5 +1,5 @@
-// What happens on a server, counted from the stream of runs while the page looks: so many samples, one every
-// two seconds.
+// What happens on a server, counted from the stream of runs while the page looks: a number of
+// samples, one every two seconds.
 import type { WatchRunsResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { isEnded } from "../model/words.ts";

@@ -1,4 +1,4 @@
-// One run, live: its rows, its events, and what is read besides.
+// One run, live: its rows, its events, and other reads.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { WatchEndReason, type WatchRunResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { BlockedKind, type Event, type Run, RunStatus } from "../gen/stepwell/v1/types_pb.ts";
@@ -176,7 +176,7 @@ export class RunStore extends Changing {
     // It is read again from the last event that is here.
     if (error instanceof Gap) return true;
     if (ConnectError.from(error).code === Code.OutOfRange) {
-      // The oldest events are not kept any more: what the page has begins anew with those from now on.
+      // The oldest events are no longer kept, so the page starts over with the current ones.
       if (this.log.events.length) void this.restart();
       else this.firstWanted = this.applied;
       return !this.log.events.length;

@@ -1,6 +1,7 @@
-// Turns at streaming. A browser opens six connections to a server, for all of its pages together: with a stream
-// in each of ten pages, most calls would wait for ever. So pages share a few places, and where one waits for a place,
-// the page that has it gives it up after a while, and goes on by its cursor when its turn comes again.
+// Turns at streaming. A browser opens six connections to a server, for all of its pages together:
+// with a stream in each of ten pages, most calls would wait without end. Therefore pages share a
+// few places. If a page waits for a place, the page that has it gives it up after a while, and
+// continues from its cursor at its next turn.
 
 const PLACES = 4;
 const TURN_MS = 1_500;

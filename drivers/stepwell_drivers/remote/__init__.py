@@ -7,8 +7,8 @@
 Behind a `?` may stand `token_file=PATH` (otherwise the token comes from `STEPWELL_STORE_TOKEN` or,
 on this machine, from the file that a server of the same user mints), `timeout_ms=N` (how long one
 call may take) and `insecure_allow_remote=true` (call another machine also without TLS or without a
-token). For `grpcs` there are `tls_ca=PATH`, `tls_cert=PATH`, `tls_key=PATH` and `tls_name=NAME`
-besides, else `STEPWELL_TLS_CA` and so on. The files are read again when they have changed.
+token). `grpcs` also takes `tls_ca=PATH`, `tls_cert=PATH`, `tls_key=PATH` and `tls_name=NAME`, or
+else `STEPWELL_TLS_CA` and so on. The files are read again when they have changed.
 """
 
 from stepwell_drivers.remote.opening import open_store

@@ -153,7 +153,7 @@ class Disk:
 
 
 def why_not() -> str:
-    """Return why there can be no such disk here; empty: there can."""
+    """Return why there can be no such disk here, or ""."""
     if not Path("/dev/fuse").exists():
         return "there is no /dev/fuse here"
     if os.geteuid() != 0:

@@ -1,7 +1,7 @@
 """Power cut after power cut over one store: what was acknowledged is compared with what is found.
 
-A cut comes at a change that the seed draws, counted in the file system, not at a moment: so a slow machine
-cuts at the same places. `STEPWELL_CUT_SEED=…` plays another series.
+A cut comes at a change that the seed draws, counted in the file system instead of by time, so that
+a slow machine cuts at the same places. `STEPWELL_CUT_SEED=…` plays another series.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ RETENTION_MS = 3_000
 SETTINGS = {
     "STEPWELL_EXECUTOR__LEASE_MS": "5000",
     "STEPWELL_EXECUTOR__PRESENCE_MS": "1000",
-    # Small enough to be full soon: what is measured afterwards is what grows besides.
+    # Small enough to be full soon, so that only other growth is measured afterwards.
     "STEPWELL_EXECUTOR__PAYLOAD_CACHE_BYTES_MAX": str(8 * 1024 * 1024),
     "STEPWELL_EXECUTOR__HOT_RUNS_MAX": "100",
     "STEPWELL_RETENTION__SUCCEEDED_MS": str(RETENTION_MS),

@@ -29,7 +29,7 @@ __all__ = ["Served", "bearer"]
 
 @contextmanager
 def _memory(folder: Path) -> Iterator[str]:
-    # A name of its own: so that replicas of one test share it, and no two tests do.
+    # A separate name, which replicas of one test share and other tests don't.
     yield f"memory://{folder.as_posix().replace('/', '.')}"
 
 

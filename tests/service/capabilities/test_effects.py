@@ -1,4 +1,4 @@
-"""AT_MOST_ONCE tasks over each store: a worker dies after it began, and somebody says what came of it."""
+"""AT_MOST_ONCE tasks over each store: a worker dies after it began, and somebody resolves the outcome."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ async def begin_and_die(terminal: Terminal, name: str) -> None:
 
 
 def waiting(terminal: Terminal, name: str) -> str:
-    """Return a run that waits since nobody knows what came of its task."""
+    """Return a run that waits because its task's outcome is unknown."""
     run_id = start(terminal, CHARGE, queue=name)
     asyncio.run(begin_and_die(terminal, name))
     followed = terminal("watch", run_id)

@@ -110,7 +110,7 @@ async def _unknown(bench: Bench) -> Names:
     got = await worker.next()
     name = got.execution.execution_id
     await bench.executor.deliver(TENANT, run_id, Begin(execution_id=name, token=got.token))
-    # It was started anew, and does not know what it was doing.
+    # It was restarted, and does not know what it was doing.
     await bench.leave(await bench.worker(queue, instance_id="two"))
     await bench.leave(worker)
     await bench.executor.quiet()

@@ -77,7 +77,7 @@ async def cut(bench: Bench, method: str, asked: Asked, cutter: Cut) -> bool:
     endless = METHODS[method].server_streaming
     while not (await asyncio.wait((call,), timeout=IDLE_S if endless else PATIENCE_S))[0]:
         if cutter.struck:
-            # It finishes what must be finished; that is not for ever.
+            # It finishes what must be finished, within a limit.
             done, _ = await asyncio.wait((call,), timeout=PATIENCE_S)
             assert done, f"R1: {method} does not end when it is cancelled"
         else:

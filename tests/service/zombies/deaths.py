@@ -1,7 +1,7 @@
 """The ways in which a lease ends while its worker lives on and knows nothing of it.
 
-Each returns leases that are over: whoever reports with one of them is a zombie. What became of the run
-meanwhile differs: another worker has the step, has done it, or nobody will.
+Each returns leases that are over: whoever reports with one of them is a zombie. The run's state
+differs: another worker has the step, has done it, or none ever will.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def timed_out(world: World, count: int) -> list[Stale]:
 
 
 async def superseded(world: World, count: int) -> list[Stale]:
-    """The worker was started anew, and its older self goes on; the newer one has the steps."""
+    """The worker was restarted, and its older self continues; the newer one has the steps."""
     await _start(world, "superseded", count)
     async with holding(world, "superseded", count, "twin", "old") as (_, got):
         replica = world.clients[-1]

@@ -50,8 +50,8 @@ def _play(first: int, count: int, clock: SystemRuntime) -> Tally:
     tally, printed_at = Tally(), clock.monotonic()
     end = first + count
     parts = [range(at, min(at + CHUNK, end)) for at in range(first, end, CHUNK)]
-    # Processes that begin anew: nothing of this one's state can make a seed come out differently.
-    # Ctrl-C is this one's to handle.
+    # New processes, so that nothing of this one's state can change a seed's outcome. Ctrl-C is this
+    # one's to handle.
     with multiprocessing.get_context("spawn").Pool(
         initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
     ) as pool:

@@ -171,7 +171,7 @@ def _revision_at(model: RunModel, execution_id: str) -> int:
     closing = model.closed[execution_id]
     task_id = model.executions[execution_id].task_id
     commit = model.applied[closing.version - 1].commit
-    # In one batch a task may be done first and then be defined anew by another plan.
+    # In one batch a task may be done first and then be redefined by another plan.
     number = next(e.number for e in commit.events if _completes(e, execution_id))
     after = (e for e in commit.events if e.number > number)
     planned_later = any(e.type is EventType.PLAN_ACCEPTED for e in after)

@@ -51,7 +51,7 @@ class Asker(Protocol):
     def __call__(
         self, name: str, work: Callable[[Replica], Coroutine[Any, Any, T]]
     ) -> Awaitable[T | None]:
-        """Return the answer; None: the step need not go on."""
+        """Return the answer, or None if the step need not go on."""
         ...
 
 

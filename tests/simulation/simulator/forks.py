@@ -24,7 +24,7 @@ from tests.simulation.simulator.run_model import RunModel
 
 
 def draw(model: RunModel, journals: JournalModel, run_id: str, rng: Rng) -> Fork | None:
-    """Return a fork of a run as it stood at some version; None: what was drawn doesn't fit."""
+    """Return a fork of a run at some version, or None if the drawn one doesn't fit."""
     run = model.run
     assert run is not None
     version = rng.between(1, run.version)
@@ -45,7 +45,7 @@ def make(
     run_id: str,
     changes: Callable[[int], Changes],
 ) -> Fork | None:
-    """Return the fork of a run at a version, changed by the plan's revision then; None: it doesn't fit."""
+    """Return the fork of a run at a version, changed by the plan's revision then, or None if it doesn't fit."""
     rows = fold(run.spec, plans, [event for event in events if event.version <= version])
     spec = replace(
         run.spec,

@@ -102,7 +102,7 @@ class KeyModel:
             self._sources.add((key, f"{model.key[1]}/{task.result_id}"))
 
     def _forget_old(self, model: RunModel, task: Task) -> None:
-        """Forget what a task was before a plan defined it anew."""
+        """Forget a task's state from before a plan redefined it."""
         for places in (*self._under_way.values(), *self._done.values()):
             for place in tuple(places):
                 if place[:2] == (model.key, task.task_id) and place[2] != task.revision:

@@ -1,8 +1,8 @@
 """An asyncio event loop whose time is a number: when nothing can go on, it is simply later.
 
 No thread, no socket, no waiting. `asyncio.timeout`, `sleep`, events and tasks work on it as on any
-loop; what would need the world outside fails. A loop that has nothing scheduled has stalled, and one
-that turns for ever without time passing spins: both raise instead of hanging.
+loop; what would need the world outside fails. A loop that has nothing scheduled has stalled, and
+one that keeps turning without time passing spins: both raise instead of hanging.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPINS_MAX = 20_000
 
 
 class Stalled(Exception):
-    """Nothing is ready and nothing is scheduled: all that still waits will wait for ever."""
+    """Nothing is ready and nothing is scheduled, so everything that still waits would never end."""
 
 
 class Spinning(Exception):

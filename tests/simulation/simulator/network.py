@@ -68,7 +68,7 @@ class Network:
         *,
         may_repeat: bool = True,
     ) -> T:
-        """Have `work` done in the host's process and return what comes of it.
+        """Have `work` done in the host's process and return its result.
 
         Raises:
             Unreachable: the request or the answer was lost, or the host is gone.

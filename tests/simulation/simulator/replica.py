@@ -229,7 +229,7 @@ class Replica:
         return reply
 
     async def record(self, tenant_id: str, one: NewEntries) -> RecordAnswer:
-        """Answer what became of journal entries of a step."""
+        """Answer with the results of a step's journal entries."""
         over: asyncio.Future[RecordAnswer] = asyncio.get_running_loop().create_future()
 
         def answered(answer: RecordAnswer | Exception) -> None:
@@ -248,7 +248,7 @@ class Replica:
         return await self.executor.journals.read(tenant_id, asked)
 
     async def begun(self, key: tuple[str, str], execution: Execution) -> tuple[JournalWrite, ...]:
-        """Answer with the BEGINs of the call of which nobody knows what became."""
+        """Answer with the BEGINs of the call whose outcome is unknown."""
         name, call = execution.execution_id, execution.unknown_call
         return await self.executor.journals.begun(*key, name, call)
 

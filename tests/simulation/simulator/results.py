@@ -47,7 +47,7 @@ def _as_uninterrupted(model: RunModel) -> None:
         own = next(one for one in tasks if one.task_id == task.task_id)
         built_on = [model.tasks[name] for name in own.depends_on]
         if any(one.revision > task.revision for one in built_on):
-            # A later plan has defined it anew, after this one was done.
+            # A later plan redefined it after this one was done.
             continue
         made = digest_of(
             own.task_id + own.prompt, [(t.task_id, _result(model, t)) for t in built_on]

@@ -208,7 +208,7 @@ def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
     if run.status in ENDED:
         last = applied.commit.events[-1].type
         holds(last is _LAST[run.status], "S15", applied, run.status, "after", last)
-        # What became of a step that had begun is still to be settled once a failed run goes on.
+        # The outcome of a begun step must still be resolved once a failed run continues.
         unsettled = run.status is RunStatus.FAILED
         left = [
             execution.execution_id

@@ -62,7 +62,7 @@ class Watcher:
         self.awake.set()
 
     async def follow(self) -> None:
-        """Watch for ever."""
+        """Watch without end."""
         while True:
             up = [replica for replica in self._service.up() if not replica.draining]
             if up:

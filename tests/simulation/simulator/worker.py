@@ -1,7 +1,7 @@
 """A worker that speaks the protocol: credits, heartbeats, outcomes kept until they are acknowledged.
 
-It may die, be stopped and go on, be started anew while the old instance still runs, ignore that a
-lease is lost and report all the same. None of that may break a run.
+It may die, be stopped and go on, be restarted while the old instance still runs, ignore a lost
+lease and report nevertheless. None of that may break a run.
 """
 
 from __future__ import annotations

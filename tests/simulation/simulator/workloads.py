@@ -1,10 +1,10 @@
 """Workloads of the simulated runs: plans, decisions and behaviours of tasks, all drawn by the seed.
 
-A task's behaviour is its spec's `type`, so that its worker needs nothing else:
-`flaky:2` fails twice, `poison` kills its worker each time, `ask` needs a person's answer first (`ask:0`
-waits for it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when
-the run's planner is, `calls:5` makes five calls within it. A result is a digest of the task and of the results
-it builds on: so the bytes tell whether every task got what it depends on.
+A task's behaviour is its spec's `type`, so that its worker needs nothing else: `flaky:2` fails
+twice, `poison` kills its worker each time, `ask` needs a person's answer first (`ask:0` waits for
+it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when the
+run's planner is, `calls:5` makes five calls within it. A result is a digest of the task and of the
+results that it builds on, so its bytes tell whether every task got what it depends on.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def _asks(rng: Rng) -> Workload:
 
 def _asks_to_plan_again(rng: Rng) -> Workload:
     first = with_behaviours(rng, fan("n", rng.between(3, 5)), "ask", "ask", "slow")
-    # Another plan keeps a task as it is, defines one anew and leaves the others out.
+    # Another plan keeps one task, redefines one and leaves the others out.
     second = (first[0], task("n1", prompt="anew", behaviour="ask"), *chain("m", 2, behaviour="ask"))
     return Workload(
         name="asks to plan again",
@@ -303,7 +303,7 @@ def _asks_to_plan_again(rng: Rng) -> Workload:
 
 
 def plans_over_work(rng: Rng) -> Workload:
-    """Another plan comes while its tasks are being worked at, and defines those anew in every way."""
+    """Another plan comes while its tasks are being worked at, and redefines those in every way."""
     busy = ("p1", "p2", "p3")
     last = task("pend", "p0", *busy)
     first = (task("p0", behaviour="ask:0"), *(task(n, behaviour="slow") for n in busy), last)

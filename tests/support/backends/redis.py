@@ -78,7 +78,7 @@ class Redis(RedisClient, Server):
         self.mended = 0
 
     def _lines(self) -> Iterator[str]:
-        """Its configuration, written anew at each start."""
+        """Its configuration, rewritten at each start."""
         yield f"dir {self.folder}"
         yield f"unixsocket {self.socket}"
         yield "unixsocketperm 700"

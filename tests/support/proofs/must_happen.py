@@ -1,7 +1,8 @@
 """Rare things that a whole proof must have met at least once: without them it would have shown too little.
 
-The proof that meets one names it in its mark, `proof(meets=["disk full"])`: a share of the proofs that has this
-test must meet it, too. These very words are the keys of `Record.happened`; a proof may count others besides.
+The proof that meets one names it in its mark, `proof(meets=["disk full"])`: a share of the proofs
+that has this test must meet it, too. These very words are the keys of `Record.happened`; a proof
+may also count others.
 """
 
 from __future__ import annotations

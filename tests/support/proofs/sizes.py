@@ -55,7 +55,7 @@ SIZES: dict[str, Size] = {
     "functional suite, percent": Size(1, 15, 100),
     # Moves of slots, and fail-overs with a master or primary killed.
     "fail-overs": Size(1, 8, 100),
-    # The same below three replicas with their workers and watchers, each of which starts anew.
+    # The same below three replicas with their workers and watchers, each of which restarts.
     "fail-overs below the service": Size(0, 2, 10),
     # Calls abandoned or cancelled.
     "calls": Size(400, 20_000, 200_000),

@@ -24,7 +24,7 @@ def credential(token: str, *, expires_us: int = 0) -> Credential:
 
 
 class Server:
-    """A server's sessions, made anew by each start over the same secret and clock."""
+    """A server's sessions; each start makes new ones over the same secret and clock."""
 
     def __init__(
         self,

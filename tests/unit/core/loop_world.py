@@ -167,7 +167,7 @@ class World:
         return take.token
 
     def deliver(self, execution_id: str, result: Result, **fields: object) -> Reply:
-        """Say what became of an execution, leasing it first if it is only ready."""
+        """Deliver an execution's result, leasing it first if it is only ready."""
         row = self.state.open.get(execution_id)
         if row is not None and row.execution.status is ExecutionStatus.READY:
             self.lease(execution_id)

@@ -1,4 +1,4 @@
-"""AT_MOST_ONCE steps: what became of one whose worker was lost, and who says so first."""
+"""AT_MOST_ONCE steps: the outcome of a step whose worker was lost, and who resolves it first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ready(*others: str, reconcile: bool = False, max_parallel: int = 8, **fields
 
 
 def unknown(*others: str, **fields: Any) -> tuple[World, str]:
-    """Return a run of which nobody knows what became of its task, and the lost lease's token."""
+    """Return a run whose task has an unknown outcome, and the lost lease's token."""
     world = ready(*others, **fields)
     token = world.begin(STEP)
     session = Session(backend="bank", session_id="s1")
@@ -56,7 +56,7 @@ def resolution(finding: Finding = Finding.DONE, **fields: Any) -> Resolve:
 
 
 def resolve(world: World, finding: Finding = Finding.DONE) -> str:
-    """Say what became of it; returns the reason of a refusal."""
+    """Resolve the unknown outcome; return the reason of a refusal."""
     return world.do(resolution(finding))[0].reason
 
 

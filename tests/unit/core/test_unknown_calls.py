@@ -1,4 +1,4 @@
-"""AT_MOST_ONCE calls of which nobody knows what became: their step waits for a person's finding."""
+"""AT_MOST_ONCE calls with unknown outcomes: their step waits for a person's finding."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ async def faults(schema: Any, value: Any, **request: Any) -> list[str]:
 
 
 async def refused(schema: Any) -> str:
-    """Return why a schema is refused; empty: it isn't."""
+    """Return why a schema is refused, or ""."""
     text = schema if isinstance(schema, str) else json.dumps(schema)
     found = await question_violations(NeedsAnswer(prompt="?", schema=text))
     assert all(one.field == "needs_answer.schema" for one in found)

@@ -291,7 +291,7 @@ def _dialed(target: str) -> str:
 
 
 def _find_tls(target: str, security: Security, environ: Mapping[str, str]) -> ClientTls | None:
-    """Return the TLS of a target, by files or by its scheme; None: no TLS, as with every Unix socket."""
+    """Return the TLS of a target, by files or by its scheme, or None without TLS, as with every Unix socket."""
     ca = _file(security.get("tls_ca"), TLS_CA_VARIABLE, environ)
     cert = _file(security.get("tls_cert"), TLS_CERT_VARIABLE, environ)
     key = _file(security.get("tls_key"), TLS_KEY_VARIABLE, environ)

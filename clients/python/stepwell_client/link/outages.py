@@ -76,7 +76,7 @@ class Retries:
         self.reconnect_seconds = reconnect_seconds
 
     def outage(self, patience_seconds: float | None) -> Outage:
-        """Return a new outage for a call with this patience; None: without limit."""
+        """Return a new outage for a call with this patience (None: without limit)."""
         return Outage(self, patience_seconds)
 
 

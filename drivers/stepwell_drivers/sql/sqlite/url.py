@@ -99,7 +99,7 @@ def _check_file(path: Path, mode: int, links: int) -> None:
 
 
 def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
-    """Return the type of the file system that holds the path; empty: unknown."""
+    """Return the type of the file system that holds the path, or "" if unknown."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

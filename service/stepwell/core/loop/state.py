@@ -136,7 +136,7 @@ class RunState:
         )
 
     def with_lease(self, execution: Execution, lease: Lease | None) -> OpenExecution:
-        """Return an execution with this lease; None: keep its own lease."""
+        """Return an execution with this lease, or with its own lease if that is None."""
         if lease is not None:
             return OpenExecution(
                 execution=execution,

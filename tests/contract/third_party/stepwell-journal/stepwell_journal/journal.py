@@ -31,7 +31,7 @@ class Journal:
     def __init__(self, path: Path, runtime: Runtime) -> None:
         self._path = path
         self.broken = False
-        """Nobody knows what is in the file; it must be read again before anything is said."""
+        """The content of the file is unknown, so it must be read again before anything else."""
         self._open: list[int] = []
         try:
             self._open.append(_lock(path))

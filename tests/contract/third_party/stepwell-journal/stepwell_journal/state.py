@@ -132,7 +132,7 @@ class Rows:
     """In the order of their birth: a dictionary keeps a key's first place."""
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     asked: dict[str, int] = field(default_factory=dict[str, int])
-    """When each question was born: a number that no other has."""
+    """The moment when each question was created: a number that no other has."""
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
     events: list[Event] = field(default_factory=list[Event])
@@ -180,7 +180,7 @@ class State:
     # --- deciding ---
 
     def verdict(self, commit: Commit, now_us: int) -> Verdict | None:
-        """Return what becomes of a commit; None: it is to be applied. Changes nothing."""
+        """Return the verdict on a commit, or None if it may be applied. Changes nothing."""
         key = (commit.tenant_id, commit.run_id)
         rows = self.runs.get(key)
         ids = rows.commit_ids if rows is not None else []
