@@ -134,6 +134,7 @@ check: $(READY) $(GENERATE_READY) $(FRAMEWORKS_READY) ## lint, formats, types, p
 	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
+	@$(PY) -m scripts.conversions --check
 	@$(PY) scripts/console.py --check
 	@echo "==> protocol"; $(VENV)/bin/buf lint
 	@$(VENV)/bin/buf format --diff --exit-code
@@ -153,8 +154,9 @@ format: $(READY) ## format the code and mend what ruff can mend
 	@$(PY) -m ruff format $(SOURCES)
 	@$(VENV)/bin/buf format -w
 
-generate: $(GENERATE_READY) ## make the Python code in stepwell_client/{v1,store/v1} from proto/
+generate: $(READY) $(GENERATE_READY) ## make the Python code from proto/: messages, stubs, and conversions of records
 	@$(GENERATE_PY) scripts/generate.py
+	@$(PY) -m scripts.conversions
 
 console: $(READY) ## build the web console's page from console/ (needs Node and npm)
 	@$(PY) scripts/console.py

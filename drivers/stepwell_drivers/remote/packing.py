@@ -12,7 +12,7 @@ from stepwell.core.port import OldLogs, Query
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.limits import DURATION_MS_MAX, STORE_MESSAGE_BYTES_MAX
 from stepwell.core.records.model import Record
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell.wire.store import Method
 
 ITEMS_MAX = 1_000

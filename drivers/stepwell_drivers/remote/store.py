@@ -24,7 +24,7 @@ from stepwell.core.port import (
     StoreInfo,
 )
 from stepwell.core.records.errors import OutcomeUnknown
-from stepwell.wire import to_record
+from stepwell.wire.records import to_record
 from stepwell.wire.store import METHODS, Method, RoutedStore
 from stepwell_drivers.remote.errors import Fault
 from stepwell_drivers.remote.hints import RemoteHints

@@ -20,8 +20,8 @@ from stepwell.core.records.model import Budget, Payload, RunSpec
 from stepwell.core.records.model import Failure as FailureRecord
 from stepwell.core.records.states import Finding, StepKind
 from stepwell.core.records.texts import storable
-from stepwell.wire import to_record
 from stepwell.wire.plans import read_plan
+from stepwell.wire.records import to_record
 from stepwell.wire.validate import violations
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import Done, Failure, NotDone, encode

@@ -21,7 +21,7 @@ from stepwell.embedded.protocols import RESULT, RunRow, TaskRow
 from stepwell.embedded.result import read_result
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client import decode
 
 TENANT = "default"

@@ -31,7 +31,7 @@ from stepwell.embedded.result import RunCancelled, RunFailed, RunResult
 from stepwell.embedded.store_calls import StoreCalls, check_stores
 from stepwell.embedded.stores import stores_of
 from stepwell.runtime import SystemRuntime
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client import Agent, Done, Failure, NotDone, Question, RunStatus, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind

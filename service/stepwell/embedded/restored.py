@@ -19,7 +19,7 @@ from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import OnFailure, Phase, TaskStatus
 from stepwell.embedded.protocols import RESULT
 from stepwell.embedded.stores import Stores, find_run, value_of
-from stepwell.wire import to_message, to_record
+from stepwell.wire.records import to_message, to_record
 from stepwell_client import StepKind, encode
 from stepwell_client.v1 import types_pb2, worker_pb2
 

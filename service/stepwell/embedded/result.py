@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from stepwell.core.port import Store, TaskQuery
 from stepwell.core.records import limits, model
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client import Payload, Run, RunStatus, TaskStatus, decode
 from stepwell_client import RunFailed as ClientRunFailed
 from stepwell_client.internal import read_record

@@ -25,8 +25,8 @@ from stepwell.rpc.worker.outbox import Outbox
 from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.servicer import Servicer
 from stepwell.rpc.worker.stream import Stream, presence_of
-from stepwell.wire import to_message
 from stepwell.wire.leases import put_assignment
+from stepwell.wire.records import to_message
 from stepwell.wire.validate import check
 from stepwell_client import StepwellClientError, Unavailable
 from stepwell_client.errors import DeadlineExceeded

@@ -19,7 +19,7 @@ from stepwell.core.port import Runtime, Store
 from stepwell.core.records.errors import ResourceExhausted
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.rpc.parts import Context, Parts, Service
-from stepwell.wire import to_message, to_record
+from stepwell.wire.records import to_message, to_record
 from stepwell.wire.store import METHODS, UNTYPED, WRITES, Method
 from stepwell_client.store.v1 import store_pb2 as pb
 from stepwell_client.store.v1 import store_pb2_grpc

@@ -16,8 +16,10 @@ from stepwell.core.loop.signals import Begin, Delivery, Planned, Reflected
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import TaskSpec
-from stepwell.wire.records import checked_reader, to_record
-from stepwell.wire.validate import Faults, violations
+from stepwell.wire.conversions_pb2 import checked_Begin, checked_Delivery, checked_TaskSpec
+from stepwell.wire.faults import Faults
+from stepwell.wire.records import to_record
+from stepwell.wire.validate import violations
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
 
 SLICE_TASKS = 1_000
@@ -27,12 +29,6 @@ PAUSE_S = 0.001
 would wait for all of them."""
 
 Item = worker_pb2.Outcome | worker_pb2.Begin
-
-_read_task = checked_reader(TaskSpec)
-_CHECKED = {
-    worker_pb2.Outcome: checked_reader(Delivery),
-    worker_pb2.Begin: checked_reader(Begin),
-}
 
 
 class _Place(NamedTuple):
@@ -93,7 +89,11 @@ async def read_long_item(runtime: Runtime, item: Item, faults: Faults) -> Delive
 def _read(item: Item, faults: Faults, *, checked: bool = False) -> Delivery | Begin | None:
     """Read an item, and check it unless it is `checked`; None: it has faults, and they are added."""
     try:
-        return to_record(item) if checked else _CHECKED[type(item)](item, faults)
+        if checked:
+            return to_record(item)
+        if isinstance(item, worker_pb2.Begin):
+            return checked_Begin(item, faults)
+        return checked_Delivery(item, faults)
     except InvalidArgument as error:
         for one in error.violations:
             faults.add(one.field, one.description)
@@ -137,8 +137,10 @@ def _slices(draft: types_pb2.PlanDraft, path: str, faults: Faults) -> Iterator[l
         part: list[TaskSpec] = []
         found = Faults()
         for place, task in enumerate(draft.tasks[first : first + SLICE_TASKS], first):
-            part.append(_read_task(task, found))
-            if found:
+            read = checked_TaskSpec(task, found)
+            if read is not None:
+                part.append(read)
+            else:
                 faults.take_over(found, f"{path}.tasks[{place}].")
                 found = Faults()
         yield part

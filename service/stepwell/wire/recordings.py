@@ -13,16 +13,16 @@ from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Failure, Violation
 from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
-from stepwell.wire.codec import put_ms
-from stepwell.wire.records import checked_reader, fill
-from stepwell.wire.validate import Faults
+from stepwell.wire.conversions_pb2 import checked_Entry
+from stepwell.wire.faults import Faults
+from stepwell.wire.records import fill
+from stepwell.wire.values import put_ms
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 INVALID_ENTRY = "INVALID_ENTRY"
 _MISMATCH = Failure(
     kind="JOURNAL_MISMATCH", message="another content is kept under this name", retryable=False
 )
-_read_entry = checked_reader(Entry)
 
 
 def read_entries(
@@ -43,7 +43,7 @@ def read_entries(
 
 def _read(message: types_pb2.JournalEntry, faults: Faults) -> Entry | None:
     try:
-        return _read_entry(message, faults)
+        return checked_Entry(message, faults)
     except InvalidArgument as error:
         for one in error.violations:
             faults.add(one.field, one.description)

@@ -3,7 +3,7 @@
 The remote driver, the servicer and the wrappers around a store all go by it: a method stands in the
 port and in the protocol, and nowhere else. The port's `read_plan` is the RPC `ReadPlan`; its parameters
 are the fields of `ReadPlanRequest`, and its result is the one field of `ReadPlanResponse`.
-Where the two differ, `wire` fails at import, as it does for any record and its message.
+Where the two differ, `make generate` fails, as it does for any record and its message.
 """
 
 from __future__ import annotations

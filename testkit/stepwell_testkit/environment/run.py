@@ -26,7 +26,7 @@ from stepwell.core.records.model import Payload, Question, Run
 from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
 from stepwell.engine.executor import Executor
-from stepwell.wire import to_record
+from stepwell.wire.records import to_record
 from stepwell_client import encode
 from stepwell_testkit.environment.history import History, read_history
 

@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from stepwell.core.records.events import Event
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb2
 from tests.chaos.world.cluster import Cluster
 from tests.simulation.simulator.violation import holds

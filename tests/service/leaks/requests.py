@@ -12,7 +12,7 @@ from stepwell.core.loop.signals import Begin, Failed, NeedsAnswer, Result
 from stepwell.core.port import Assignment, Claim, Commit, LogsOfExecution, QuestionQuery
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import LogKind
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client.store.v1 import store_pb2 as pb
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.core.records import model
 from stepwell.core.records.events import ExecutionChange, RunChange, TaskChange
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client import BlockedKind, Budget, Event, Run, RunStatus, RunView, TaskStatus
 from stepwell_client.enums import Phase
 from stepwell_client.internal import read_event, read_record

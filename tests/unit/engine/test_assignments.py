@@ -32,7 +32,7 @@ from stepwell.engine import assignments, conversations
 from stepwell.engine.assignments import ASSIGNMENT_BYTES_MAX
 from stepwell.engine.executor import Executor
 from stepwell.engine.results import PAGE_BYTES_MAX, ResultsPage, ResultsQuery
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from tests.unit.engine.executor_world import (
     RUN,
     TENANT,

@@ -19,7 +19,10 @@ DISTRIBUTIONS = {
 """Source roots of what is shipped, and the package that each one holds."""
 SHIPPED = tuple(DISTRIBUTIONS)
 FOLDERS = (*SHIPPED, "scripts/", "tests/", "bench/", "examples/")
-GENERATED = ("clients/python/stepwell_client/v1/", "clients/python/stepwell_client/store/")
+GENERATED = (
+    *("clients/python/stepwell_client/v1/", "clients/python/stepwell_client/store/"),
+    "service/stepwell/wire/conversions_pb2.py",
+)
 
 
 @dataclass(frozen=True)

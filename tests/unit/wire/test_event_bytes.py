@@ -6,8 +6,8 @@ import pytest
 
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType
-from stepwell.wire import to_message
 from stepwell.wire.event_bytes import batch_bytes, event_bytes
+from stepwell.wire.records import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from stepwell.core.loop.signals import Delivery, Planned
-from stepwell.wire import plans, to_record
+from stepwell.wire import plans
+from stepwell.wire.faults import Faults
 from stepwell.wire.plans import SLICE_TASKS, is_long, read_item, read_long_item, read_plan_of
-from stepwell.wire.validate import Faults
+from stepwell.wire.records import to_record
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
 from stepwell_testkit.runtime import ManualRuntime
 
@@ -20,7 +21,7 @@ class Reading:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.slices = [0]
-        read_task: Callable[..., Any] = vars(plans)["_read_task"]
+        read_task: Callable[..., Any] = vars(plans)["checked_TaskSpec"]
         sleep = ManualRuntime.sleep
 
         def reading(*args: Any) -> Any:
@@ -32,7 +33,7 @@ class Reading:
             self.slices.append(0)
             await sleep(runtime, 0)
 
-        monkeypatch.setattr(plans, "_read_task", reading)
+        monkeypatch.setattr(plans, "checked_TaskSpec", reading)
         monkeypatch.setattr(ManualRuntime, "sleep", sleeping)
 
 

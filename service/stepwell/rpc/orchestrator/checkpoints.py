@@ -10,7 +10,7 @@ from stepwell.core.records.checkpoints import run_of
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
 from stepwell.rpc.parts import Parts
-from stepwell.wire import fill
+from stepwell.wire.records import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 

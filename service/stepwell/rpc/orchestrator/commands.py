@@ -24,7 +24,7 @@ from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of
 from stepwell.rpc.parts import Parts
-from stepwell.wire import to_record
+from stepwell.wire.records import to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 C = TypeVar("C", bound=Command)

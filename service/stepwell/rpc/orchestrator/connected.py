@@ -18,7 +18,7 @@ from stepwell.core.records.states import BlockedKind
 from stepwell.engine.executor import Executor
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import Reader, cursor_of, read_page, size_of, token_of
-from stepwell.wire import fill
+from stepwell.wire.records import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

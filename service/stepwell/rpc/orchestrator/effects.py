@@ -12,7 +12,7 @@ from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.commands import common_fields, steer
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
-from stepwell.wire import to_record
+from stepwell.wire.records import to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

@@ -20,8 +20,8 @@ from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of, run_id_of
 from stepwell.rpc.parts import Parts
-from stepwell.wire import to_message, to_record
 from stepwell.wire.plans import read_plan_of
+from stepwell.wire.records import to_message, to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

@@ -13,7 +13,7 @@ from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
-from stepwell.wire import fill, to_message
+from stepwell.wire.records import fill, to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

@@ -18,7 +18,7 @@ from stepwell.rpc.orchestrator.watch import LastMessage, progress_ms
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.logs import LogBatch, LogFilter, follow_log
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

@@ -12,7 +12,7 @@ from stepwell.core.records.model import Plan
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
 from stepwell.rpc.parts import Parts
-from stepwell.wire import to_message
+from stepwell.wire.records import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

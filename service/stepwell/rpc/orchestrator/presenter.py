@@ -20,7 +20,7 @@ from stepwell.core.records.model import Run, Task
 from stepwell.core.records.routing import TYPED, does, fits, pin_of
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, Phase, StepKind
 from stepwell.engine.executor import Executor
-from stepwell.wire import fill, to_message
+from stepwell.wire.records import fill, to_message
 from stepwell_client.v1 import types_pb2
 
 

@@ -14,7 +14,7 @@ from stepwell.core.records.states import ENDED, RunStatus
 from stepwell.logger import get_logger
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.parts import Parts
-from stepwell.wire.codec import get_ms
+from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

@@ -11,7 +11,7 @@ from stepwell.rpc.orchestrator.commands import as_called, common_fields
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
-from stepwell.wire import fill, to_message, to_record
+from stepwell.wire.records import fill, to_message, to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 

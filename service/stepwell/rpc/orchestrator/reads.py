@@ -15,8 +15,8 @@ from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
 from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.watch.runs import wait_end
-from stepwell.wire import fill, to_message
-from stepwell.wire.codec import get_ms
+from stepwell.wire.records import fill, to_message
+from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 WAIT_MS_DEFAULT = 60_000

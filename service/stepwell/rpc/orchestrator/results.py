@@ -22,7 +22,7 @@ from stepwell.rpc.orchestrator.pages import (
     token_of,
 )
 from stepwell.rpc.parts import Parts
-from stepwell.wire import fill
+from stepwell.wire.records import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 INLINE_BYTES_MAX = 2 * 1024 * 1024

@@ -22,9 +22,9 @@ from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of, run_id_of
 from stepwell.rpc.parts import Parts
 from stepwell.rpc.step_kinds import step_kinds
-from stepwell.wire import to_record
-from stepwell.wire.codec import get_ms
 from stepwell.wire.plans import read_plan_of
+from stepwell.wire.records import to_record
+from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 

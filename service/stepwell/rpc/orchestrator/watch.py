@@ -22,8 +22,8 @@ from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.rings import EncodedEvent
 from stepwell.watch.runs import Batch, watch_feed, watch_run
-from stepwell.wire.codec import get_ms
 from stepwell.wire.event_bytes import batch_bytes
+from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

@@ -7,8 +7,8 @@ from stepwell.core.records.states import LogKind
 from stepwell.engine.appender import AppendBatch
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.worker.parts import WorkerParts
-from stepwell.wire import to_record
-from stepwell.wire.codec import get_ms
+from stepwell.wire.records import to_record
+from stepwell.wire.values import get_ms
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as pb
 

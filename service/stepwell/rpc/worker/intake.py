@@ -23,9 +23,9 @@ from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor
 from stepwell.schemas import check_question
-from stepwell.wire import fill
+from stepwell.wire.faults import Faults
 from stepwell.wire.plans import Item, is_long, read_item, read_long_item
-from stepwell.wire.validate import Faults
+from stepwell.wire.records import fill
 from stepwell_client.v1 import worker_pb2 as pb
 
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"

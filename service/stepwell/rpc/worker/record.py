@@ -19,6 +19,7 @@ from stepwell.engine.journals import JournalAsked
 from stepwell.engine.recorder import NewEntries
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.worker.parts import WorkerParts
+from stepwell.wire.faults import Faults
 from stepwell.wire.leases import named
 from stepwell.wire.recordings import (
     failure_of,
@@ -27,7 +28,7 @@ from stepwell.wire.recordings import (
     fill_state,
     read_entries,
 )
-from stepwell.wire.validate import Faults, violations
+from stepwell.wire.validate import violations
 from stepwell_client.v1 import worker_pb2 as pb
 
 _ECHO_CHARS_MAX = 256

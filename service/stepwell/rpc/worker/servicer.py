@@ -23,9 +23,9 @@ from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.record import read_journal, record_all
 from stepwell.rpc.worker.stream import Stream, serve_stream
-from stepwell.wire import fill, to_record
-from stepwell.wire.codec import get_ms
 from stepwell.wire.leases import named
+from stepwell.wire.records import fill, to_record
+from stepwell.wire.values import get_ms
 from stepwell_client.v1 import worker_pb2 as pb
 from stepwell_client.v1.worker_pb2_grpc import WorkerServicer
 

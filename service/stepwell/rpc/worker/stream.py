@@ -25,9 +25,9 @@ from stepwell.rpc.worker.outbox import Outbox
 from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.record import Answer as RecordingAnswer
 from stepwell.rpc.worker.record import check_count, record
-from stepwell.wire import to_record
 from stepwell.wire.leases import named
 from stepwell.wire.plans import Item
+from stepwell.wire.records import to_record
 from stepwell.wire.validate import check
 from stepwell_client.v1 import worker_pb2 as pb
 

@@ -1,6 +1,8 @@
 """Classifies each pair of a record's field and a message's field; TypeError if they don't match.
 
-`codec` generates the code for each shape.
+The mapping. `x_us` is a Timestamp `x_time` (`time_us`: `time`), `x_ms` a Duration `x`; all else has the
+same name. A field that may be unset, or whose default isn't zero, has presence: absent is the record's
+default. An empty value isn't sent where its absence means the same.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from enum import Enum, StrEnum, auto
-from typing import Any, NamedTuple, Protocol, Union, cast, get_args, get_origin
+from typing import Any, NamedTuple, Union, cast, get_args, get_origin
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -40,17 +42,26 @@ Messages = Mapping[str, Carried]
 """The record of each message, by its full name: a field can't hold another's."""
 
 
-class Differences(Protocol):
-    """The parts of a pair that its two sides don't have alike, see `codec.Pair`."""
+class Pair(NamedTuple):
+    """A record and the message that carries it."""
+
+    record: type[Record]
+    message: type[Message]
+    renamed: Mapping[str, str] = {}
+    """Record field to message field, where the mapping's own rule doesn't hold. `a.b`: to field b of the message a."""
+    message_only: Mapping[str, str] = {}
+    """Message fields that the record lacks, and why."""
+    derived: Mapping[str, str] = {}
+    """Message field to the record's field within a field that it shows: `tally.tasks`."""
+    shown: bool = False
+    """The message has what callers see of the record: it may lack fields, and is only written."""
+    checked: bool = False
+    """The record is also read from messages whose fields are checked in the same pass."""
 
     @property
-    def renamed(self) -> Mapping[str, str]: ...
-    @property
-    def message_only(self) -> Mapping[str, str]: ...
-    @property
-    def derived(self) -> Mapping[str, str]: ...
-    @property
-    def shown(self) -> bool: ...
+    def name(self) -> str:
+        """The name in the functions' names."""
+        return f"Shown{self.record.__name__}" if self.shown else self.record.__name__
 
 
 class Shape(Enum):
@@ -91,24 +102,26 @@ class Field(NamedTuple):
     """The repeated field of the message that stands between."""
     nested: bool = False
     """A tuple of tuples."""
-    arms: Mapping[str, str] = {}
-    """A oneof's fields, and the name of the pair of each."""
+    arms: Mapping[str, Carried] = {}
+    """A oneof's fields, and what each carries."""
     holder: str = ""
     """The record's field whose value has this one, where it is shown from within."""
+    pair: str = ""
+    """The name of the pair."""
+    owner: type[Record] = Record
+    """The record that has the field."""
 
 
-def fields_of(
-    record: type[Record], message: type[Message], pair: Differences, messages: Messages
-) -> list[Field]:
+def fields_of(pair: Pair, messages: Messages) -> list[Field]:
     """Return the pairs of fields.
 
     Raises:
         TypeError: a field of one side has none to match on the other.
     """
-    descriptor = descriptor_of(message)
+    record, descriptor = pair.record, descriptor_of(pair.message)
     infos = {info.name: info for info in fields(record) if info.name != UNKNOWN}
     found = [
-        _pair(info, descriptor, pair.renamed, messages)
+        _pair(info, descriptor, pair.renamed, messages)._replace(pair=pair.name, owner=record)
         for info in infos.values()
         if not pair.shown or _has(descriptor, pair.renamed.get(info.name) or wire_name(info.name))
     ]
@@ -116,7 +129,8 @@ def fields_of(
         holder, _, name = path.partition(".")
         (held,) = (kind for kind in _members(infos[holder].type) if kind is not UnsetType)
         (info,) = (one for one in fields(held) if one.name == name)
-        found.append(_pair(info, descriptor, {name: wire}, messages)._replace(holder=holder))
+        shown = _pair(info, descriptor, {name: wire}, messages)
+        found.append(shown._replace(holder=holder, pair=pair.name, owner=held))
     used = {one.wire.partition(".")[0] for one in found}.union(
         *(one.arms for one in found), pair.message_only
     )
@@ -136,6 +150,12 @@ def _has(descriptor: Descriptor, wire: str) -> bool:
 def descriptor_of(message: type[Message]) -> Descriptor:
     """Return the descriptor of a message, as the class that the stubs of protobuf name."""
     return cast("Descriptor", message.DESCRIPTOR)
+
+
+def class_of(descriptor: Descriptor) -> str:
+    """Return the name of a message's class, as the generated module has it: `worker_pb2.Outcome.Planned`."""
+    module = descriptor.file.name.rpartition("/")[2].removesuffix(".proto")
+    return f"{module}_pb2.{descriptor.full_name.removeprefix(descriptor.file.package + '.')}"
 
 
 def enum_names(enum: type[StrEnum], field: FieldDescriptor) -> dict[int, StrEnum]:
@@ -178,7 +198,7 @@ def _pair(
     oneof = descriptor.oneofs_by_name.get(wire)
     if len(kinds) > 1 and oneof is not None:
         arms = {arm.name: _like(arm, kinds, messages) for arm in oneof.fields}
-        if sorted(arms.values()) != sorted(kind.__name__ for kind in kinds):
+        if {arm.record for arm in arms.values()} != set(kinds):
             raise TypeError(f"{oneof.full_name} has other arms than {info.name}")
         return Field(
             info.name, wire, Shape.CHOICE, oneof.fields[0], required, default, unset, arms=arms
@@ -214,7 +234,7 @@ def _shaped(pair: Field, kind: Any, messages: Messages) -> Field:
             raise TypeError(f"{field.full_name} has another unit than {pair.name}")
         return pair._replace(shape=shape)
     if holder is not None:
-        return pair._replace(shape=Shape.STRUCT, record=_like(field, (kind,), messages))
+        return pair._replace(shape=Shape.STRUCT, record=_like(field, (kind,), messages).name)
     return _scalar(pair, kind)
 
 
@@ -247,7 +267,7 @@ def _tuple(pair: Field, kind: Any, messages: Messages) -> Field:
         raise TypeError(f"{pair.descriptor.full_name} does not match {pair.name}")
     pair = pair._replace(shape=Shape.MANY, descriptor=field, inner=inner, nested=nested)
     if field.message_type is not None:
-        return pair._replace(record=_like(field, (kind,), messages))
+        return pair._replace(record=_like(field, (kind,), messages).name)
     _check_scalar(field, kind)
     return pair._replace(enum=_enum(kind))
 
@@ -268,10 +288,10 @@ def _check_scalar(field: FieldDescriptor, kind: Any) -> None:
         raise TypeError(f"{field.full_name} has another type than the record's")
 
 
-def _like(field: FieldDescriptor, kinds: tuple[Any, ...], messages: Messages) -> str:
-    """Return the name of that record among `kinds` which the field's message carries."""
+def _like(field: FieldDescriptor, kinds: tuple[Any, ...], messages: Messages) -> Carried:
+    """Return that record among `kinds` which the field's message carries."""
     holder = cast("Descriptor", field.message_type)
     carried = messages.get(holder.full_name)
     if carried is not None and carried.record in kinds:
-        return carried.name
+        return carried
     raise TypeError(f"{field.full_name} carries none of the records that it should")

@@ -1,6 +1,6 @@
 """The limits of fields, read from the options that the protocol's files give them.
 
-A field of a request that needs a limit and has none stops the server from starting. The Store's callers are
+A field of a request that needs a limit and has none stops `make generate`. The Store's callers are
 executors, which hold the `store` scope: of its requests the frame is checked, and of the rows in it, which are
 records that the loop made, only what every store relies on: that names are names, and no text holds NUL.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
+from scripts.conversions import limits
+from scripts.conversions.limits import Limit
 
-from stepwell.core.records import limits
-from stepwell.wire import constraints
-from stepwell.wire.constraints import Limit
+from stepwell.core.records.limits import NAME_CHARS_MAX
 from stepwell_client.v1 import limits_pb2
 
 _PAYLOAD = "stepwell.v1.Payload"
@@ -29,7 +29,7 @@ def limit_of(field: FieldDescriptor) -> Limit | None:
     if kind is not None and kind.GetOptions().map_entry:
         entry = kind.fields_by_name
         key, each = _single(entry["key"], given.key), _single(entry["value"], given.each)
-        limit = constraints.mapping(given.items, key, each)
+        limit = limits.mapping(given.items, key, each)
     elif field.is_repeated:
         limit = _list(field, given)
     else:
@@ -48,35 +48,35 @@ def is_required(oneof: OneofDescriptor) -> bool:
 
 def _list(field: FieldDescriptor, given: limits_pb2.Limit) -> Limit:
     if given.bytes:
-        return constraints.messages(given.items, given.bytes)
+        return limits.messages(given.items, given.bytes)
     each = _single(field, given.each) if given.HasField("each") else None
-    return constraints.many(given.items, each)
+    return limits.many(given.items, each)
 
 
 def _single(field: FieldDescriptor, given: limits_pb2.Limit) -> Limit:
     """Return the limit of one value of a field's type."""
     if given.name_chars:
-        return constraints.name(given.name_chars, required=given.required, or_star=given.or_star)
+        return limits.name(given.name_chars, required=given.required, or_star=given.or_star)
     if given.chars:
-        return constraints.chars(given.chars, required=given.required, written=given.escaped)
+        return limits.chars(given.chars, required=given.required, written=given.escaped)
     if given.bytes:
         return _size(field, given)
     if given.one_of:
         return _one_of(cast("EnumDescriptor", field.enum_type), given)
     if not given.HasField("min"):
-        return constraints.given()
+        return limits.given()
     if field.message_type is not None:
-        return constraints.span(given.min, given.max)
-    return constraints.number(given.min, given.max if given.HasField("max") else None)
+        return limits.span(given.min, given.max)
+    return limits.number(given.min, given.max if given.HasField("max") else None)
 
 
 def _size(field: FieldDescriptor, given: limits_pb2.Limit) -> Limit:
     if field.type == FieldDescriptor.TYPE_STRING:
-        return constraints.text(given.bytes, written=given.escaped)
+        return limits.text(given.bytes, written=given.escaped)
     if field.type == FieldDescriptor.TYPE_BYTES:
-        return constraints.blob(given.bytes)
+        return limits.blob(given.bytes)
     kind = cast("Descriptor", field.message_type)
-    make = constraints.data if kind.full_name == _PAYLOAD else constraints.message
+    make = limits.data if kind.full_name == _PAYLOAD else limits.message
     return make(given.bytes)
 
 
@@ -84,7 +84,7 @@ def _one_of(kind: EnumDescriptor, given: limits_pb2.Limit) -> Limit:
     names = [kind.values_by_number[number].name for number in given.one_of]
     prefix = kind.values[0].name.removesuffix("UNSPECIFIED")
     wording = " or ".join(name.removeprefix(prefix) for name in names)
-    return constraints.one_of(wording, *given.one_of)
+    return limits.one_of(wording, *given.one_of)
 
 
 NOT_ENTERED: frozenset[str] = frozenset(
@@ -117,15 +117,15 @@ RECORDS: frozenset[str] = frozenset(
 )
 """Fields whose messages are records, by full name: `record_limit` stands for the table there."""
 
-_RECORD_TEXT = constraints.unbounded()
-_NAME = constraints.name(limits.NAME_CHARS_MAX)
+_RECORD_TEXT = limits.unbounded()
+_NAME = limits.name(NAME_CHARS_MAX)
 _NAMES = {
     **dict.fromkeys(
         ("tenant_id", "run_id", "parent_run_id", "family_id", "result_run_id", "queue", "queues"),
         _NAME,
     ),
     **dict.fromkeys(("pipeline_id", "executor_id", "worker_id", "instance_id"), _NAME),
-    "role": constraints.name(limits.NAME_CHARS_MAX, or_star=True),
+    "role": limits.name(NAME_CHARS_MAX, or_star=True),
 }
 
 

@@ -1,8 +1,8 @@
 """The kinds of limits that a field of a request can have.
 
-A `Limit` is made by one of the functions below from the options of a field (`field_limits`). Its wording stands
-in the violation that a caller reads. Its test is source code, which `validate` compiles into
-the function that checks the whole message: called as functions, the same tests take half as long again.
+A `Limit` is made by one of the functions below from the options of a field (`options`). Its wording stands
+in the violation that a caller reads. Its test is source code within the function that checks the whole message: called
+as functions, the same tests take half as long again.
 
 No store can hold NUL. A person's text with one is beyond its limit. What a machine wrote (failures, logs,
 conversations, a worker's reasons) is `written`: the same function puts escapes in place of what can't be kept.
@@ -10,26 +10,12 @@ conversations, a worker's reasons) is `written`: the same function puts escapes 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Sized
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from stepwell.core.records.limits import NAME_PATTERN
-from stepwell.core.records.texts import one_line, storable
-
-_SHOWN_CHARS_MAX = 40
 _NAME_HINT = " (letters, digits and . _ : / @ + -, first a letter or digit)"
 _HAS_NUL = r"'\0' in v"
 _NANOS = 1_000_000_000
 _SPANS_MS = {"day": 86_400_000, "minute": 60_000, "second": 1_000}
-
-HELPERS: dict[str, Any] = {
-    "is_name": re.compile(NAME_PATTERN).fullmatch,
-    "has_control": re.compile(r"[\x00-\x1f\x7f]").search,
-    "one_line": one_line,
-    "storable": storable,
-}
-"""The functions that the tests of limits call, by name."""
 
 
 class Limit(NamedTuple):
@@ -39,8 +25,8 @@ class Limit(NamedTuple):
     """An expression that is true if the value `v` is beyond the limit."""
     wording: str
     """The limit in words."""
-    show: Callable[[Any], str]
-    """Describes a value briefly, and never a secret."""
+    show: str = ""
+    """The function of `stepwell.wire.faults` that describes a value; empty: the value itself."""
     hint: str = ""
     """Advice on mending a value, where the wording does not give it."""
     required: bool = False
@@ -56,9 +42,10 @@ class Limit(NamedTuple):
     reason: str = ""
     """The reason of the error for a value beyond the limit; empty: the one of most limits."""
 
-    def fault(self, value: Any) -> str:
-        """Return what is wrong with a value, and what would be right."""
-        return f"{self.show(value)}; limit: {self.wording}{self.hint}"
+    def fault(self, before: str = "") -> str:
+        """Return an expression for what is wrong with the value `v`, and what would be right."""
+        show = f"{self.show}(v)" if self.show else "v"
+        return f"f{f'{before}{{{show}}}; limit: {self.wording}{self.hint}'!r}"
 
 
 def name(chars_max: int, *, required: bool = False, or_star: bool = False) -> Limit:
@@ -70,7 +57,7 @@ def name(chars_max: int, *, required: bool = False, or_star: bool = False) -> Li
         beyond = f"v and ({beyond})"
     amount = "1 to" if required else "at most"
     wording = f"a name of {amount} {chars_max:,} characters" + (", or `*`" if or_star else "")
-    return Limit(beyond, wording, _quoted, hint=_NAME_HINT, required=required)
+    return Limit(beyond, wording, "quoted", hint=_NAME_HINT, required=required)
 
 
 def chars(chars_max: int, *, required: bool = False, written: bool = False) -> Limit:
@@ -83,7 +70,7 @@ def chars(chars_max: int, *, required: bool = False, written: bool = False) -> L
     beyond, wording = f"len(v) > {chars_max}", f"{chars_max:,} characters"
     if required:
         beyond, wording = f"not v or {beyond}", f"1 to {wording}"
-    limit = Limit(beyond, wording, _length, required=required)
+    limit = Limit(beyond, wording, "length", required=required)
     if written:
         return limit._replace(unclean=control, cleaned="one_line(v)")
     return limit._replace(beyond=f"{beyond} or {control}", hint=", no control characters")
@@ -96,7 +83,7 @@ def text(bytes_max: int, *, written: bool = False) -> Limit:
     """
     # Most texts are so short that nobody needs to count their bytes.
     beyond = f"len(v) > {bytes_max // 4} and len(v.encode()) > {bytes_max}"
-    limit = Limit(beyond, _size(bytes_max), _utf8_bytes)
+    limit = Limit(beyond, _size(bytes_max), "utf8_size")
     if written:
         return limit._replace(unclean=_HAS_NUL, cleaned="storable(v)")
     return limit._replace(beyond=f"{beyond} or {_HAS_NUL}")
@@ -104,30 +91,30 @@ def text(bytes_max: int, *, written: bool = False) -> Limit:
 
 def unbounded() -> Limit:
     """Return the limit of a text that was measured before: any characters but NUL."""
-    return Limit(_HAS_NUL, "any text", _utf8_bytes)
+    return Limit(_HAS_NUL, "any text", "utf8_size")
 
 
 def blob(bytes_max: int) -> Limit:
     """Return the limit of bytes."""
-    return Limit(f"len(v) > {bytes_max}", _size(bytes_max), _bytes)
+    return Limit(f"len(v) > {bytes_max}", _size(bytes_max), "size")
 
 
 def data(bytes_max: int) -> Limit:
     """Return the limit of a payload that must be smaller than other payloads."""
-    return Limit(f"len(v.data) > {bytes_max}", f"{_size(bytes_max)} of data", _data_bytes)
+    return Limit(f"len(v.data) > {bytes_max}", f"{_size(bytes_max)} of data", "data_size")
 
 
 def message(bytes_max: int) -> Limit:
     """Return the limit of a message with all that is in it."""
-    return Limit(f"v.ByteSize() > {bytes_max}", _size(bytes_max), _message_bytes)
+    return Limit(f"v.ByteSize() > {bytes_max}", _size(bytes_max), "message_size")
 
 
 def number(low: int, high: int | None = None) -> Limit:
     """Return the limit of a number, both ends included; NaN is never between them."""
     if high is None:
-        return Limit(f"v < {low}", f"{low:,} or more", str, required=low > 0)
+        return Limit(f"v < {low}", f"{low:,} or more", required=low > 0)
     wording = f"{low:,} to {high:,}"
-    return Limit(f"not {low} <= v <= {high}", wording, str, required=not low <= 0 <= high)
+    return Limit(f"not {low} <= v <= {high}", wording, required=not low <= 0 <= high)
 
 
 def span(low_ms: int, high_ms: int) -> Limit:
@@ -135,81 +122,35 @@ def span(low_ms: int, high_ms: int) -> Limit:
     low, high = low_ms * 1_000_000, high_ms * 1_000_000
     amount = f"{low} <= v.seconds * {_NANOS} + v.nanos <= {high}"
     beyond = f"not (0 <= v.nanos < {_NANOS} and {amount})"
-    return Limit(beyond, f"{_span(low_ms)} to {_span(high_ms)}", _seconds)
+    return Limit(beyond, f"{_span(low_ms)} to {_span(high_ms)}", "seconds")
 
 
 def given() -> Limit:
     """Return the limit of a field, or a oneof, that must be there and not be zero."""
-    return Limit("False", "it must be given", str, required=True)
+    return Limit("False", "it must be given", required=True)
 
 
 def many(items_max: int, each: Limit | None = None) -> Limit:
     """Return the limit of a list; `each` is None where the items are messages or enums."""
     wording = f"{items_max:,} items" + (f", each {each.wording}" if each else "")
-    return Limit(f"len(v) > {items_max}", wording, _items, each=each)
+    return Limit(f"len(v) > {items_max}", wording, "items", each=each)
 
 
 def messages(items_max: int, bytes_max: int) -> Limit:
     """Return the limit of a list of messages, by their number and by the bytes of all."""
     beyond = f"len(v) > {items_max} or sum([one.ByteSize() for one in v]) > {bytes_max}"
-    return Limit(beyond, f"{items_max:,} items, together {_size(bytes_max)}", _messages_bytes)
+    return Limit(beyond, f"{items_max:,} items, together {_size(bytes_max)}", "items_size")
 
 
 def one_of(wording: str, *numbers: int) -> Limit:
     """Return the limit of an enum of which only some values fit here."""
-    return Limit(f"v not in {numbers!r}", wording, str)
+    return Limit(f"v not in {numbers!r}", wording)
 
 
 def mapping(entries_max: int, key: Limit, each: Limit) -> Limit:
     """Return the limit of a map of text to text."""
     wording = f"{entries_max:,} entries, each key {key.wording}, each value {each.wording}"
     return many(entries_max)._replace(wording=wording, key=key, each=each)
-
-
-def shown(value: str) -> str:
-    """Return a value fit for an error: short, and with no control characters."""
-    cut = value if len(value) <= _SHOWN_CHARS_MAX else value[:_SHOWN_CHARS_MAX] + "…"
-    return re.sub(r"\s", " ", repr(cut))
-
-
-def _quoted(value: str) -> str:
-    return f"{shown(value)} of {len(value):,} characters"
-
-
-def _length(value: str) -> str:
-    return f"{len(value):,} characters"
-
-
-def _bytes(value: bytes) -> str:
-    return f"{len(value):,} bytes"
-
-
-def _utf8_bytes(value: str) -> str:
-    if "\0" in value:
-        return f"NUL as character {value.index(chr(0)) + 1:,}, where any other may stand"
-    return f"{len(value.encode()):,} bytes"
-
-
-def _data_bytes(payload: Any) -> str:
-    return _bytes(payload.data)
-
-
-def _message_bytes(value: Any) -> str:
-    return f"{value.ByteSize():,} bytes"
-
-
-def _items(value: Sized) -> str:
-    return f"{len(value):,} items"
-
-
-def _messages_bytes(value: Collection[Any]) -> str:
-    return f"{_items(value)}, together {sum(one.ByteSize() for one in value):,} bytes"
-
-
-def _seconds(value: Any) -> str:
-    if not -_NANOS < value.nanos < _NANOS:
-        return f"{value.nanos:,} nanos, where at most {_NANOS - 1:,} may stand"
-    return f"{value.seconds + value.nanos / _NANOS:g} s"
 
 
 def _size(bytes_max: int) -> str:
