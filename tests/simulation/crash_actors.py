@@ -85,7 +85,7 @@ class Callers:
 
     def __init__(self, key: RunKey, workload: CrashWorkload) -> None:
         self.key = key
-        fork = (key[0], f"{key[1]}-fork")
+        fork = (key[0], f"fork-{key[1]}")
         self.keys: tuple[RunKey, ...] = (key, fork) if workload.forks_at else (key,)
         """The runs that have to come to an end."""
         self.workload = workload

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
@@ -104,8 +105,10 @@ class EndedRuns:
             for pipeline_id in (None, run.spec.pipeline_id):
                 yield self._ended.setdefault((tenant, pipeline_id, run.status), [])
 
-    def find(self, query: EndedQuery, now_us: int) -> Sequence[tuple[str, str]]:
-        """Return tenant and run of matching runs, the earliest ended first."""
+    def find(
+        self, query: EndedQuery, now_us: int, forks: Counter[tuple[str, str]]
+    ) -> Sequence[tuple[str, str]]:
+        """Return tenant and run of matching runs without forks, the earliest ended first."""
         until_us = now_us - query.older_ms * 1_000
         tenant_id, pipeline_id = query.tenant_id or None, query.pipeline_id or None
         lists = (
@@ -113,4 +116,5 @@ class EndedRuns:
             for status in dict.fromkeys(query.statuses)
         )
         old_enough = takewhile(lambda run: run[0] <= until_us, heapq.merge(*lists))
-        return [(run[1], run[2]) for run in islice(old_enough, max(query.limit, 1))]
+        names = ((tenant, run) for _, tenant, run in old_enough)
+        return list(islice((name for name in names if not forks[name]), max(query.limit, 1)))

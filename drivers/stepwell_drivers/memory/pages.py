@@ -32,6 +32,7 @@ from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
+from stepwell_drivers.filters import matches
 from stepwell_drivers.memory.rows import RunRows, newest_before, page_of
 from stepwell_drivers.memory.state import State
 
@@ -50,23 +51,9 @@ def _runs(state: State, query: RunQuery) -> Page[Run]:
     runs: list[Run] = []
     while index > 0 and len(runs) < max(query.limit, 1):
         index -= 1
-        if _matches(births[index].run, query):
+        if matches(births[index].run, query):
             runs.append(births[index].run)
     return Page(items=tuple(runs), cursor=str(births[index].birth) if index > 0 else "")
-
-
-def _matches(run: Run, query: RunQuery) -> bool:
-    spec = run.spec
-    return (
-        (not query.statuses or run.status in query.statuses)
-        and (not query.pipeline_id or spec.pipeline_id == query.pipeline_id)
-        and (not query.queue or spec.queue == query.queue)
-        and (not query.executor_id or spec.executor_id == query.executor_id)
-        and (not query.parent_run_id or spec.parent_run_id == query.parent_run_id)
-        and spec.run_id.startswith(query.run_id_prefix)
-        and (not query.blocked_on or run.blocked_on in query.blocked_on)
-        and all(spec.labels.get(key) == value for key, value in query.labels.items())
-    )
 
 
 def _tasks(state: State, query: TaskQuery) -> Page[Task]:
@@ -112,11 +99,11 @@ def _logs(state: State, query: LogQuery) -> Page[LogEntry]:
 
 
 def _journals(state: State, query: JournalQuery) -> Page[StoredEntry]:
-    journals = state.journals(query.tenant_id, query.run_id)
+    rows = _rows(state, query)
     place = _place(query.cursor)
-    if journals is None:
+    if rows is None:
         return Page(cursor=str(place))
-    return journals.page(query, place)
+    return rows.journals.page(query, place)
 
 
 def _questions(state: State, query: QuestionQuery) -> Page[FoundQuestion]:
@@ -148,7 +135,13 @@ def _leases(state: State, query: LeaseQuery) -> Page[WorkerLease]:
 
 def _rows(
     state: State,
-    query: TaskQuery | ExecutionQuery | MessageQuery | CheckpointQuery | LogQuery | QuestionQuery,
+    query: TaskQuery
+    | ExecutionQuery
+    | MessageQuery
+    | CheckpointQuery
+    | LogQuery
+    | JournalQuery
+    | QuestionQuery,
 ) -> RunRows | None:
     return state.runs.get((query.tenant_id, query.run_id))
 

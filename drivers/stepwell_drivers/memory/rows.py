@@ -132,7 +132,6 @@ class RunRows:
         self.tenant_id = tenant_id
         self.run_id = run_id
         self.birth = birth
-        self.family = (tenant_id, run.spec.family_id or run_id)
         self.run = run
         self.version = 0
         self.commit_ids: list[str] = []

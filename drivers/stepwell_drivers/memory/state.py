@@ -7,8 +7,8 @@ loop, which makes it atomic.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 
 from stepwell.core.port import (
     Commit,
@@ -33,15 +33,13 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Execution, LogEntry, Outcome, Question
+from stepwell.core.records.model import Execution, LogEntry, Question
 from stepwell.core.records.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
 from stepwell_drivers.journals import summed
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
-from stepwell_drivers.memory.families import Families, Left
 from stepwell_drivers.memory.indexes import EndedRuns, Keys, OpenQuestions
-from stepwell_drivers.memory.journals import RunJournals
 from stepwell_drivers.memory.logs import LogBook
 from stepwell_drivers.memory.rows import ExecutionRow, RunRows, newest_before
 from stepwell_drivers.memory.rows import Lease as LeaseRow
@@ -90,7 +88,8 @@ class State:
         self.agenda = Agenda()
         self.runs: dict[tuple[str, str], RunRows] = {}
         self.tenants: dict[str, Tenant] = {}
-        self._families = Families()
+        self._forks: Counter[tuple[str, str]] = Counter()
+        """The number of each run's forks."""
         self._ended = EndedRuns()
         self._log_book = LogBook()
         self._tombstones: dict[tuple[str, str], int] = {}
@@ -110,9 +109,8 @@ class State:
         stored = rows.version if rows is not None else 0
         if stored != commit.version - 1 or self._has_tombstone(key, now_us):
             return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
-        if rows is not None and commit.follows not in ("", rows.commit_ids[-1]):
-            return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
-        if rows is None and self._is_orphan(commit):
+        follows_another = rows is not None and commit.follows not in ("", rows.commit_ids[-1])
+        if follows_another or (rows is None and self._is_orphan(commit)):
             return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
         for fence in commit.fences:
             if self._lease_of(rows, fence.execution_id, fence.token) is None:
@@ -143,16 +141,12 @@ class State:
             self._feed[place] = None
             if self._tombstones.get(old) == until_us:
                 del self._tombstones[old]
-        # A run's id stays taken while what the run left is kept.
-        return key in self._tombstones or self._families.left_by(*key) is not None
+        return key in self._tombstones
 
     def _is_orphan(self, commit: Commit) -> bool:
-        """Say whether it is a fork's birth, and nobody of its family is there any more."""
-        spec = commit.run.spec
-        if not spec.parent_run_id:
-            return False
-        there = (commit.tenant_id, spec.parent_run_id) in self.runs
-        return not there and not self._families.has((commit.tenant_id, spec.family_id))
+        """Say whether it is a fork's birth, and the parent isn't there."""
+        parent = (commit.tenant_id, commit.run.spec.parent_run_id)
+        return bool(parent[1]) and parent not in self.runs
 
     def _new_rows(self, commit: Commit) -> RunRows:
         tenant = self.tenants.setdefault(commit.tenant_id, Tenant())
@@ -161,8 +155,12 @@ class State:
         tenant.next_birth += 1
         tenant.births.append(rows)
         self.runs[commit.tenant_id, commit.run_id] = rows
-        self._families.join(rows.family, rows.run_id)
+        self._count_fork(rows, 1)
         return rows
+
+    def _count_fork(self, rows: RunRows, number: int) -> None:
+        if rows.run.spec.parent_run_id:
+            self._forks[rows.tenant_id, rows.run.spec.parent_run_id] += number
 
     def _apply(self, commit: Commit, rows: RunRows, now_us: int) -> None:
         rows.version = commit.version
@@ -394,10 +392,10 @@ class State:
         return self._log_book.purge(until_us, max(limit, 1))
 
     def delete(self, tenant_id: str, run_id: str, version: int) -> bool:
-        """Remove a run if it is at this version, and leave a tombstone."""
+        """Remove a run if it is at this version and has no forks, and leave a tombstone."""
         key = (tenant_id, run_id)
         rows = self.runs.get(key)
-        if rows is None or rows.version != version:
+        if rows is None or rows.version != version or self._forks[key]:
             return False
         for row in rows.open.values():
             self._end_lease(rows, row)
@@ -414,8 +412,8 @@ class State:
         tenant.births.pop(newest_before(tenant.births, rows.birth))
         rows.log.clear()
         self._ended.drop(tenant_id, run_id, rows.run)
-        self._families.leave(rows.family, run_id, Left(rows.outcomes, rows.journals))
-        del self.runs[key]
+        self._count_fork(rows, -1)
+        del self.runs[key], self._forks[key]
         until_us = self.clock.now_us() + _TOMBSTONE_US
         self._tombstones[key] = until_us
         self._expiring_tombstones.append((until_us, key, self._put_in_feed(rows, deleted=True)))
@@ -423,25 +421,9 @@ class State:
 
     # --- searches across runs ---
 
-    def outcomes(self, tenant_id: str, run_id: str) -> Mapping[str, Outcome]:
-        """Return the outcomes of a run's executions, also those that a deleted run left to its family."""
-        rows = self.runs.get((tenant_id, run_id))
-        if rows is not None:
-            return rows.outcomes
-        left = self._families.left_by(tenant_id, run_id)
-        return left.outcomes if left is not None else {}
-
-    def journals(self, tenant_id: str, run_id: str) -> RunJournals | None:
-        """Return a run's journals, also those that a deleted run left to its family."""
-        rows = self.runs.get((tenant_id, run_id))
-        if rows is not None:
-            return rows.journals
-        left = self._families.left_by(tenant_id, run_id)
-        return left.journals if left is not None else None
-
     def ended(self, query: EndedQuery) -> list[EndedRun]:
-        """Return ended runs, the earliest ended first."""
-        ended = self._ended.find(query, self.clock.now_us())
+        """Return ended runs without forks, the earliest ended first."""
+        ended = self._ended.find(query, self.clock.now_us(), self._forks)
         found = [self.runs[key] for key in ended]
         return [
             EndedRun(

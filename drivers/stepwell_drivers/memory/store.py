@@ -129,7 +129,7 @@ class MemoryStore:
         self, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool = False
     ) -> Sequence[StoredPayload]:
         rows = self._state.runs.get((tenant_id, run_id))
-        outcomes = self._state.outcomes(tenant_id, run_id)
+        outcomes = rows.outcomes if rows is not None else {}
         stored: list[StoredPayload] = []
         for key in keys:
             outcome = outcomes.get(key)

@@ -65,15 +65,6 @@ class Groups:
         self._last: dict[int, Group] = {}
         """The last group of each partition."""
 
-    def knows(self, run: RunKeys) -> bool:
-        """Return whether a part for this run was added before."""
-        return run.name in self._of_run
-
-    def alone(self, run: RunKeys) -> Group:
-        """Return a group for this run only, which is not in `all`."""
-        group = self._of_run[run.name] = Group(run.partition)
-        return group
-
     def of(self, run: RunKeys) -> Group:
         """Return the group of a run."""
         group = self._of_run.get(run.name)

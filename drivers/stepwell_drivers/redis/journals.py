@@ -83,7 +83,7 @@ class Journals:
             place, more, found, values = await self._base.call(
                 run.partition,
                 self._base.scripts.journal,
-                (run.rows, run.kept),
+                (run.rows,),
                 *(b"%d" % int(place), *limits, *filters),
             )
         items = (rows.entry_of(row, values[at] if values else None) for at, row in enumerate(found))

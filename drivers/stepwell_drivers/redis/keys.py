@@ -5,9 +5,8 @@ is valid UTF-8 without any byte below 0x20, so parts can be joined with `:` in k
 indexes, and split again.
 
 All rows of a run, its due items and its ready steps lie in one partition: keys with one hash tag,
-which a cluster keeps together and a script may change together. If a run's id is a UUID, its last
-twelve digits determine the partition. A fork's id ends like its parent's, so both lie in the same
-partition.
+which a cluster keeps together and a script may change together. The ending of a run's id determines
+the partition. A fork's id ends like its parent's, so both lie in the same partition.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from urllib.parse import unquote_to_bytes
 
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
+from stepwell.core.records.texts import id_ending
+
 SLOTS = REDIS_CLUSTER_HASH_SLOTS
 SEPARATOR = "\x01"
 
 _ESCAPED = re.compile(r"[%:{}\x00-\x20\x7f]")
 _TAG_TRIES = 10_000
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})")
 
 
 @lru_cache(maxsize=65_536)
@@ -99,11 +99,7 @@ class RunKeys(NamedTuple):
     log_marks: bytes
     """Hash: kind and execution → its first and last entry."""
     rubbish: bytes
-    """The key of a deleted run's remaining rows, until nothing refers to them."""
-    kept: bytes
-    """The same for a run with a family: results and journals stay while a run of the family exists."""
-    family: bytes
-    """Hash: the family of which this is the first run. Each fork that may have joined → its partition."""
+    """The key of a deleted run's rows, until its commits have left the feeds."""
     tenant_feed: bytes
     """Stream: every commit of the tenant in this partition, and for a while every deletion."""
     tenant_deletions: bytes
@@ -133,8 +129,7 @@ class Keys:
 
     def _of_run(self, tenant_id: str, run_id: str) -> RunKeys:
         name = f"{escape(tenant_id)}:{escape(run_id)}"
-        uuid = _UUID.fullmatch(run_id)
-        partition = self.partitions[self.number_of(tenant_id, uuid[1] if uuid else run_id)]
+        partition = self.partitions[self.number_of(tenant_id, id_ending(run_id))]
         return RunKeys(
             partition=partition,
             name=name,
@@ -143,8 +138,6 @@ class Keys:
             logs=f"{partition.tag}logs:{name}".encode(),
             log_marks=f"{partition.tag}log-marks:{name}".encode(),
             rubbish=f"{partition.tag}rubbish:{name}".encode(),
-            kept=f"{partition.tag}kept:{name}".encode(),
-            family=f"{partition.tag}family:{name}".encode(),
             tenant_feed=self.tenant_feed(partition, tenant_id),
             tenant_deletions=f"{partition.tag}deletions-of:{escape(tenant_id)}".encode(),
         )

@@ -74,11 +74,6 @@ class Packed(NamedTuple):
     """Its parts, which follow the number of its run and its place in the group."""
     arguments: list[bytes]
 
-    @property
-    def size(self) -> int:
-        """Return about how many bytes it takes."""
-        return sum(map(len, self.arguments))
-
 
 def pack(commit: Commit) -> Packed:
     """Return a commit as the script takes it.
@@ -352,8 +347,8 @@ def queue_lanes(tenant_id: str, queue: str) -> str:
 
 
 def _birth(commit: Commit) -> Any:
-    """Return the prefixes and suffixes of a new run's entries in the tenant's and the parent's
-    lists, and its family.
+    """Return the prefixes and the suffix of a new run's entries in the tenant's and the parent's
+    lists, and the book's field of the parent, which is there as long as the parent is.
     """
     if commit.version != 1:
         return False
@@ -363,7 +358,7 @@ def _birth(commit: Commit) -> Any:
         births_of(commit.tenant_id),
         SEPARATOR.join(map(escape, listed)),
         spec.parent_run_id != "" and births_of(commit.tenant_id, spec.parent_run_id),
-        spec.family_id != "" and escape(spec.family_id),
+        spec.parent_run_id != "" and f"v{escape(commit.tenant_id)}:{escape(spec.parent_run_id)}",
     )
 
 

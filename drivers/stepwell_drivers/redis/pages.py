@@ -34,6 +34,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.model import Execution, Message, Run, Task
+from stepwell_drivers.filters import matches
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
@@ -185,7 +186,8 @@ class Pages:
             births = await walk.some(limit + 1 - len(found))
             read = await self._rows(query.tenant_id, births)
             for birth, run in zip(births, read, strict=True):
-                if run is None or not _matches(run, query):
+                # The list entry may be outdated.
+                if run is None or not matches(run, query):
                     last = birth[:2]
                     continue
                 if len(found) == limit:
@@ -328,17 +330,3 @@ class _Births:
 
 def _order_of(letter: bytes, task_id: str) -> bytes:
     return letter + (escape(task_id) + SEPARATOR).encode()
-
-
-def _matches(run: Run, query: RunQuery) -> bool:
-    """Check the row itself: the list entry may be outdated."""
-    spec = run.spec
-    return (
-        (not query.statuses or run.status in query.statuses)
-        and (not query.pipeline_id or spec.pipeline_id == query.pipeline_id)
-        and (not query.queue or spec.queue == query.queue)
-        and (not query.executor_id or spec.executor_id == query.executor_id)
-        and (not query.blocked_on or run.blocked_on in query.blocked_on)
-        and (not query.parent_run_id or spec.parent_run_id == query.parent_run_id)
-        and query.labels.items() <= spec.labels.items()
-    )

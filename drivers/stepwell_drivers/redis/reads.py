@@ -75,7 +75,7 @@ class Reads:
         names = ["input" if key == INPUT_KEY else f"u:{key}" for key in keys]
         if texts:
             names += [f"v:{key}" for key in keys]
-        stored = await self._results(self._base.run(tenant_id, run_id), names)
+        stored = await self._pick(self._base.run(tenant_id, run_id), names)
         found = [
             rows.stored_of(key, row, said)
             for key, row, said in zip_longest(keys, stored[: len(keys)], stored[len(keys) :])
@@ -110,22 +110,10 @@ class Reads:
         found = await self._pick(self._base.run(tenant_id, run_id), names)
         return list(map(rows.question_of, _there(found)))
 
-    async def _results(self, run: RunKeys, names: Sequence[str]) -> list[bytes | None]:
-        """Return rows of results, also those that a deleted run left to its family."""
-        found = await self._pick(run, names)
-        if found and found.count(None) == len(found):
-            # The input of a deleted run is not kept.
-            left = await self._pick(run, names, run.kept)
-            return [None if name == "input" else row for name, row in zip(names, left, strict=True)]
-        return found
-
-    async def _pick(
-        self, run: RunKeys, names: Sequence[str], key: bytes = b""
-    ) -> list[bytes | None]:
+    async def _pick(self, run: RunKeys, names: Sequence[str]) -> list[bytes | None]:
         if not names:
             return []
-        fields = [name.encode() for name in names]
-        return await self._base.read(run, ("HMGET", key or run.rows, *fields))
+        return await self._base.read(run, ("HMGET", run.rows, *map(str.encode, names)))
 
     async def read_events(
         self, tenant_id: str, run_id: str, after: int, limit: int

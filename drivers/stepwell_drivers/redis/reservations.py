@@ -83,12 +83,9 @@ class Reservations:
     async def free(self, run: RunKeys) -> None:
         """Release the keys of a deleted run's tasks that the run still holds."""
         base = self._base
-        slot = run.partition.slot
-        held = await base.network.ask_all(
-            [Ask(slot, ("HGET", rows, "held")) for rows in (run.rubbish, run.kept)]
-        )
         groups: dict[Partition, list[bytes]] = {}
-        for name in [name for names in held if names for name in _names_of(names)]:
+        held: bytes | None = await base.read(run, ("HGET", run.rubbish, "held"))
+        for name in _names_of(held) if held else ():
             tenant_id, pipeline_id, key = map(unescape, name.split(SEPARATOR))
             partition, _ = base.keys.reservation(tenant_id, pipeline_id, key)
             groups.setdefault(partition, []).append(name.encode())

@@ -32,6 +32,7 @@ from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.redis.claims import Claims
 from stepwell_drivers.redis.commits import Commits
+from stepwell_drivers.redis.deletions import Deletions
 from stepwell_drivers.redis.hints import RedisHints
 from stepwell_drivers.redis.journals import Journals
 from stepwell_drivers.redis.logs import Logs
@@ -58,6 +59,7 @@ class RedisStore:
         self._reads = Reads(base)
         self._search = Search(base)
         self._reservations = Reservations(base)
+        self._deletions = Deletions(base, self._reservations)
         self._presence = PresenceRows(base)
         self._logs = Logs(base)
         self._journals = Journals(base)
@@ -67,7 +69,7 @@ class RedisStore:
     async def begin(self) -> None:
         """Continue after earlier commits, and finish interrupted deletions."""
         self._base.raise_floor(max(await self._base.stamps()))
-        await self._commits.finish_all()
+        await self._deletions.finish_all()
 
     # --- writing ---
 
@@ -97,7 +99,7 @@ class RedisStore:
             self._hints.publish({(tenant_id, run_id): 0})
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
-        deleted = await self._commits.delete(tenant_id, run_id, version)
+        deleted = await self._deletions.delete(tenant_id, run_id, version)
         if deleted:
             self._hints.publish({(tenant_id, run_id): 0})
         return deleted

@@ -169,7 +169,7 @@ class Batch:
         uuid = uuid_of(run_id) or uuid_drawn(tenant_id, run_id, commit.commit_id)
         self._births[run_key] = (
             *(run_key, tenant_id, run_id, spec.pipeline_id, spec.queue, spec.executor_id),
-            *(spec.parent_run_id, spec.family_id, uuid, *moving),
+            *(spec.parent_run_id, uuid, *moving),
         )
         self._specs.append(
             (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, literal_column, select
 
-from stepwell_drivers.sql import families, reservations, schema
+from stepwell_drivers.sql import reservations, schema
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Insert, Query
 
@@ -15,7 +15,7 @@ TOMBSTONE_US = 2 * 3_600 * 1_000_000
 
 
 class DeleteWork(NamedTuple):
-    """`Store.delete_run`; answers whether it was at the version."""
+    """`Store.delete_run`; answers whether it was at the version and had no forks."""
 
     tenant_id: str
     run_id: str
@@ -31,7 +31,17 @@ _version = Query(
     )
     .with_for_update()
 )
-_MOVING = ("run_key", "version", "expires_us", "family_id")
+_fork = Query(
+    select(schema.runs.c.run_key)
+    .where(
+        schema.runs.c.tenant_id == bindparam("tenant_id"),
+        schema.runs.c.parent_run_id == bindparam("run_id"),
+        # A literal: a parameter would rule out the partial index.
+        schema.runs.c.parent_run_id != literal_column("''"),
+    )
+    .limit(1)
+)
+_MOVING = ("run_key", "version", "expires_us")
 _put_deletions = Insert(
     schema.commits, ("run_key", "tenant_id", "deleted_run_id", "version", "committed_us")
 )
@@ -57,27 +67,21 @@ _forget_deletion = Query(
 
 
 def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
-    """Remove a run, if it is at the version, bury its id, and name the deletion in the feed.
+    """Remove a run, if it is at the version and has no forks, and name the deletion in the feed.
 
-    Its outcomes and journals stay while others of its family are there; with the last one all of theirs go.
+    In Postgres its row is locked first, and a commit that creates a fork locks it, too: so either that commit finds
+    no parent, or the fork is found here.
     """
     run = (work.tenant_id, work.run_id)
-    family = families.family_of(connection, run)
-    if family is None:
-        return False
     key = {"tenant_id": work.tenant_id, "run_id": work.run_id}
     row = _version.first(connection, **key)
-    if row is None or row[0] != work.version:
+    if row is None or row[0] != work.version or _fork.first(connection, **key) is not None:
         return False
     run_key = row[1]
-    is_last = not families.has_others(connection, family, run)
     for query in _delete_rows:
         query.run(connection, run_key=run_key)
     reservations.free(connection, *run)
-    if is_last:
-        families.end(connection, family, run_key)
     _forget_deletion.run(connection, **key)
     _put_deletions.run(connection, [(run_key, *run, -work.version, now_us)])
-    left_to = "" if is_last else family[1]
-    _put_tombstones.run(connection, [(*run, run_key, work.version, now_us + TOMBSTONE_US, left_to)])
+    _put_tombstones.run(connection, [(*run, run_key, work.version, now_us + TOMBSTONE_US)])
     return True

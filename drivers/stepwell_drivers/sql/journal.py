@@ -11,7 +11,7 @@ from stepwell_drivers.sql.columns import Values, payload_of
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.entries import entry_of, step_of
 from stepwell_drivers.sql.pages import About, cursor_of, place_of
-from stepwell_drivers.sql.reads import kept_number_of
+from stepwell_drivers.sql.reads import number_of
 from stepwell_drivers.sql.statements import Pick, Query
 
 _entries = schema.journal_entries.c
@@ -55,7 +55,7 @@ def _query_for(filters: tuple[str, ...]) -> Query:
 def page(connection: Link, query: JournalQuery, _about: About) -> Page[StoredEntry]:
     """Return entries in the order in which they were written; the last page has a cursor, too."""
     place = place_of(query.cursor, int, 0)
-    run_key = kept_number_of(connection, query.tenant_id, query.run_id)
+    run_key = number_of(connection, query.tenant_id, query.run_id)
     if run_key is None:
         return Page(cursor=cursor_of(place))
     filters = tuple(name for name in _FILTERS if getattr(query, name))

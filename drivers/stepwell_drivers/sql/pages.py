@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from heapq import merge
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -57,9 +55,6 @@ from stepwell_drivers.sql.reads import (
     tasks_with_specs,
 )
 from stepwell_drivers.sql.statements import Query
-
-RUNS_AT_ONCE = 200
-"""Rows that a list of runs reads at a time until it has found enough matches."""
 
 T = TypeVar("T")
 
@@ -278,28 +273,16 @@ def _of_run(connection: Link, query: LeaseQuery) -> Iterator[WorkerLease]:
 
 def runs(connection: Link, query: RunQuery, _about: About) -> Page[Run]:
     """Return runs, newest first; the lists of several statuses are merged."""
-    before = place_of(query.cursor, int, 2**63 - 1)
-    limit = max(query.limit, 1)
-    statuses = dict.fromkeys(query.statuses)
-    lists = [_runs(connection, query, status.value, before) for status in statuses]
-    rows = merge(*(lists or [_runs(connection, query, "", before)]), key=lambda row: -row[0])
-    found = list(islice(rows, limit + 1))
-    page = found[:limit]
-    more = len(found) > limit
-    return Page(items=tuple(run for _, run in page), cursor=cursor_of(page[-1][0]) if more else "")
-
-
-def _runs(connection: Link, query: RunQuery, status: str, before: int) -> Iterator[tuple[int, Run]]:
-    many = min(max(query.limit, 1) + 1, RUNS_AT_ONCE)
-    shape, parameters = _asked(query, status)
-    matching = _matching(connection.dialect, shape)
-    while True:
-        rows = matching.run(connection, **parameters, before=before, many=many)
-        for row in rows:
-            yield row[0], bodies.run_of(*row[1:])
-        if len(rows) < many:
-            return
-        before = rows[-1][0]
+    before, limit = place_of(query.cursor, int, 2**63 - 1), max(query.limit, 1)
+    rows: list[Values] = []
+    for status in dict.fromkeys(query.statuses) or ("",):
+        shape, parameters = _asked(query, status)
+        matching = _matching(connection.dialect, shape)
+        rows += matching.run(connection, **parameters, before=before, many=limit + 1)
+    rows.sort(key=lambda row: -row[0])
+    page, more = cut(rows, limit)
+    items = tuple(bodies.run_of(*row[1:]) for row in page)
+    return Page(items=items, cursor=cursor_of(page[-1][0]) if more else "")
 
 
 class _Shape(NamedTuple):

@@ -171,18 +171,6 @@ _pick_executions = Pick(
 _NO_SUMS: Values = (None,) * len(SUMS)
 _pick_questions = Pick(schema.questions, ("run_key", "question_id"), ("seq", "body"))
 _input = Query(of_named_run(schema.run_specs, ("input_media_type", "input")))
-# Rows that a deleted run left to its family may still exist.
-_number = Query(
-    select(_runs.run_key)
-    .where(*_named_run)
-    .union_all(
-        select(schema.tombstones.c.run_key).where(
-            schema.tombstones.c.tenant_id == bindparam("tenant_id"),
-            schema.tombstones.c.run_id == bindparam("run_id"),
-            schema.tombstones.c.family_id != literal_column("''"),
-        )
-    )
-)
 _RESULT = ("execution_id", "result_media_type", "result")
 _pick_results = Pick(schema.outcomes, ("run_key", "execution_id"), _RESULT)
 _pick_outcomes = Pick(
@@ -366,7 +354,7 @@ def read_payloads(
     connection: Link, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool
 ) -> list[StoredPayload]:
     """Return what is stored under these keys, in their order."""
-    run_key = kept_number_of(connection, tenant_id, run_id)
+    run_key = number_of(connection, tenant_id, run_id)
     if run_key is None:
         return []
     results = _pick_outcomes if texts else _pick_results
@@ -381,9 +369,9 @@ def read_payloads(
     return [one for one in there if one.payload is not None or (texts and one.key != INPUT_KEY)]
 
 
-def kept_number_of(connection: Link, tenant_id: str, run_id: str) -> int | None:
-    """Return the number of a run that exists or left something to its family, or None."""
-    row = _number.first(connection, tenant_id=tenant_id, run_id=run_id)
+def number_of(connection: Link, tenant_id: str, run_id: str) -> int | None:
+    """Return the number of a run, or None if there is no such run."""
+    row = _head.first(connection, tenant_id=tenant_id, run_id=run_id)
     return row[0] if row is not None else None
 
 

@@ -17,7 +17,7 @@ RUN_MOVING = (
 """The columns of a run that each commit writes."""
 RUN_NEW = (
     *("run_key", "tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
-    *("parent_run_id", "family_id", "uuid"),
+    *("parent_run_id", "uuid"),
     *RUN_MOVING,
 )
 """The columns of a new run."""

@@ -149,9 +149,8 @@ runs = Table(
     "run_rows",
     metadata,
     _seq("run_key"),
-    # Written once, at creation. `family_id` is '' if the run is no fork.
-    *_texts("tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
-    *_texts("parent_run_id", "family_id"),
+    # Written once, at creation. `parent_run_id` is '' if the run is no fork.
+    *_texts("tenant_id", "run_id", "pipeline_id", "queue", "executor_id", "parent_run_id"),
     # The `id` in the view `runs`: the run's own id if that is a UUID, otherwise a derived one. The
     # ids of its tasks and events begin with its first 20 digits, which no other run has.
     Column("uuid", _UUID, nullable=False),
@@ -173,7 +172,6 @@ runs = Table(
         *("runs_by_parent", "tenant_id", "parent_run_id", "run_key"),
         **_where("parent_run_id <> ''"),
     ),
-    Index("runs_by_family", "tenant_id", "family_id", **_where("family_id <> ''")),
     # For retention; holds ended runs only.
     Index("runs_ended", "status", "ended_us", "tenant_id", "run_id", **_where(ENDED)),
     Index("runs_ended_of_tenant", "tenant_id", "status", "ended_us", "run_id", **_where(ENDED)),
@@ -293,8 +291,7 @@ executions = Table(
 outcomes = Table(
     "outcomes",
     metadata,
-    # The results of an execution, written once. Those of a deleted run stay while its family needs
-    # them.
+    # The results of an execution, written once.
     _run_key(),
     *_texts("execution_id"),
     *_bytes("result"),
@@ -432,7 +429,7 @@ logs = Table(
 journal_entries = Table(
     "journal_entries",
     metadata,
-    # Journal entries, each written once. Those of a deleted run stay while its family needs them.
+    # Journal entries, each written once.
     _seq(),
     _run_key(),
     # Digests of the journal's name and of the entry's name; different names may have the same
@@ -496,18 +493,11 @@ tombstones = Table(
     "tombstones",
     metadata,
     *_texts("tenant_id", "run_id"),
-    # The number that the run had: its outcomes may still exist.
+    # The number that the run had: the feed has its deletion under it.
     _run_key(),
     *_numbers("version", "expires_us"),
-    # Set if the run's outcomes stay for its family: the tombstone expires when the family's last
-    # run is gone.
-    *_texts("family_id"),
     PrimaryKeyConstraint("tenant_id", "run_id"),
     Index("tombstones_by_expiry", "expires_us"),
-    Index(
-        *("tombstones_of_family", "tenant_id", "family_id", "run_key"),
-        **_where("family_id <> ''"),
-    ),
     sqlite_with_rowid=False,
 )
 
@@ -541,7 +531,7 @@ OF_A_RUN = (
     messages,
     logs,
     lease_sums,
+    outcomes,
+    journal_entries,
 )
 """The tables whose rows of a run are removed at its deletion."""
-OF_A_FAMILY = (outcomes, journal_entries)
-"""The tables whose rows of a run stay until the last run of its family is deleted."""

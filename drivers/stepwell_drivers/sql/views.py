@@ -16,8 +16,7 @@ and meanings:
 - All views have `run_key`, the run's number. Lookups by it, by a run's `id`, and of a task by
   `run_key` and `task_id` use an index. The `id` of a task or event is not indexed.
 - `status` is in lower case, by `RUN_WORDS` and `TASK_WORDS`.
-- Entries of `journal` are numbered by `number` in the order of writing. Those of a deleted run that
-  stay for its family have no `run_id`. `mark` is in lower case, too.
+- Entries of `journal` are numbered by `number` in the order of writing. `mark` is in lower case, too.
 - `input_params` is a run's input if it is small JSON; `payload` is an event's changes of rows.
 
 The other columns are fields of the records, which are in the JSON bodies of the tables. A body

@@ -92,19 +92,15 @@ NO_SESSION = Session()
 _PRESENCE = ("expires_us", "body")
 _put_workers = Insert(schema.workers, (*_WORKER, *_PRESENCE), key=_WORKER, replaced=_PRESENCE)
 _drop_workers = Delete(schema.workers, _WORKER)
-_over = (
-    schema.tombstones.c.expires_us <= bindparam("now_us"),
-    # A tombstone with a family stays as long as the family.
-    schema.tombstones.c.family_id == literal_column("''"),
-)
+_over = schema.tombstones.c.expires_us <= bindparam("now_us")
 _deleted = delete(schema.commits).where(
-    schema.commits.c.run_key.in_(select(schema.tombstones.c.run_key).where(*_over)),
+    schema.commits.c.run_key.in_(select(schema.tombstones.c.run_key).where(_over)),
     schema.commits.c.version < literal_column("0"),
 )
 _sweeps = [
     Query(delete(schema.workers).where(schema.workers.c.expires_us <= bindparam("now_us"))),
     Query(_deleted),
-    Query(delete(schema.tombstones).where(*_over)),
+    Query(delete(schema.tombstones).where(_over)),
 ]
 
 

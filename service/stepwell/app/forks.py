@@ -68,7 +68,7 @@ class PreparedFork(NamedTuple):
 
 
 async def find_fork(store: Store, order: ForkOrder) -> Run | None:
-    """Return the fork that this same request made, even if its parent was deleted since."""
+    """Return the fork that this same request made, whatever its parent has come to since."""
     run = await store.get_run(order.tenant_id, order.run_id)
     if run is not None and run.spec.request_fingerprint == order.request_fingerprint:
         return run
@@ -154,7 +154,7 @@ async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> Command
     try:
         return await carry_out(executor, order.tenant_id, order.run_id, base.fork)
     except AlreadyExists:
-        # Without the last run of its family there is nothing to fork.
+        # A run that is gone can't be forked.
         await read_run(executor.store, order.tenant_id, order.parent_run_id)
         raise
 

@@ -1,5 +1,7 @@
 """Removes old data: ended runs, each completely, and logs, which are kept for a shorter time.
 
+A run is removed after its forks, which refer to its results: it stays as long as one of them does.
+
 Every replica sweeps. Two replicas may list the same run: it is removed only at the version at which
 it was listed, so a run that was resumed meanwhile stays.
 """
@@ -12,8 +14,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.port import EndedQuery, EndedRun, OldLogs, Runtime, Store
+from stepwell.core.port import EndedQuery, EndedRun, Loaded, OldLogs, RunQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError
+from stepwell.core.records.model import Run
 from stepwell.core.records.states import RunStatus
 from stepwell.logger import get_logger
 
@@ -86,28 +89,67 @@ class Sweeper:
             ended = (await self._store.page(query)).items
             removed = await _remove(self._store, ended, self._forget)
             self.removed["runs"] += len(removed)
-            # Nothing was removed: the runs were resumed, or another replica has removed them.
-            if len(ended) < query.limit or not removed:
+            # Nothing was removed: there is none, or the runs were resumed or removed by others.
+            if not removed:
                 return
 
 
 class Purge(NamedTuple):
     """The runs that a purge removed, or would remove."""
 
-    runs: Sequence[EndedRun]
+    run_ids: Sequence[str]
     complete: bool
     """False if there are more, or one of them could not be removed."""
 
 
 async def purge(store: Store, query: EndedQuery, forget: Forget, *, rehearse: bool) -> Purge:
-    """Remove up to `query.limit` ended runs, or only list them in a rehearsal."""
-    # A run beyond the limit shows that there are more.
-    ended = list((await store.page(replace(query, limit=query.limit + 1))).items)
-    complete, ended = len(ended) <= query.limit, ended[: query.limit]
+    """Remove up to `query.limit` ended runs of a tenant, or only list them in a rehearsal."""
     if rehearse:
-        return Purge(ended, complete)
-    removed = await _remove(store, ended, forget)
-    return Purge(removed, complete and len(removed) == len(ended))
+        names = await _foretold(store, query)
+        return Purge(names[: query.limit], len(names) <= query.limit)
+    removed: list[str] = []
+    while room := query.limit - len(removed):
+        gone = await _remove(store, (await store.page(replace(query, limit=room))).items, forget)
+        if not gone:
+            break
+        removed += [one.run_id for one in gone]
+    return Purge(removed, not (await store.page(replace(query, limit=1))).items)
+
+
+async def _foretold(store: Store, query: EndedQuery) -> list[str]:
+    """Return the runs that a purge would remove, in its order; more than its limit if there are more."""
+    names = [one.run_id for one in (await store.page(replace(query, limit=query.limit + 1))).items]
+    for name in names:  # It grows by the runs whose forks are all in it.
+        if len(names) > query.limit:
+            break
+        fork = await store.get_run(query.tenant_id, name)
+        parent_id = fork.spec.parent_run_id if fork is not None else ""
+        parent = await store.load(query.tenant_id, parent_id) if parent_id else None
+        if parent is None or parent_id in names or not _matches(parent, query):
+            continue
+        if await _forks_of(store, parent.run) <= set(names):
+            names.append(parent_id)
+    return names
+
+
+def _matches(loaded: Loaded, query: EndedQuery) -> bool:
+    run = loaded.run
+    return (
+        run.status in query.statuses
+        and run.ended_us <= loaded.now_us - query.older_ms * 1_000
+        and query.pipeline_id in ("", run.spec.pipeline_id)
+    )
+
+
+async def _forks_of(store: Store, run: Run) -> set[str]:
+    query = RunQuery(tenant_id=run.spec.tenant_id, parent_run_id=run.spec.run_id)
+    names: set[str] = set()
+    while True:
+        page = await store.page(query)
+        names |= {fork.spec.run_id for fork in page.items}
+        if not page.cursor:
+            return names
+        query = replace(query, cursor=page.cursor)
 
 
 async def _remove(store: Store, ended: Sequence[EndedRun], forget: Forget) -> list[EndedRun]:

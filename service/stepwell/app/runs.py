@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from stepwell.core.port import Store
+from stepwell.core.port import RunQuery, Store
 from stepwell.core.records.errors import FailedPrecondition, RunNotFound, StoreUnavailable
 from stepwell.core.records.model import Run
 from stepwell.engine.executor import Executor
 
 _DELETE_ATTEMPTS_MAX = 10
+_FORKS_NAMED = 3
+"""Forks in the message that refuses to delete their parent."""
 
 
 async def read_run(store: Store, tenant_id: str, run_id: str) -> Run:
@@ -26,7 +28,7 @@ async def delete_run(executor: Executor, tenant_id: str, run_id: str) -> None:
     """Remove an ended run.
 
     Raises:
-        FailedPrecondition: it has not ended (RUN_NOT_ENDED).
+        FailedPrecondition: it has not ended (RUN_NOT_ENDED), or has forks (RUN_HAS_FORKS).
         RunNotFound: the tenant has no run with this id.
         StoreUnavailable: it was resumed and ended repeatedly meanwhile.
     """
@@ -36,8 +38,21 @@ async def delete_run(executor: Executor, tenant_id: str, run_id: str) -> None:
             raise FailedPrecondition(
                 f"the run is {run.status.lower()}; cancel it first", reason="RUN_NOT_ENDED"
             )
-        # False if it was resumed or deleted after the read.
         if await executor.store.delete_run(tenant_id, run_id, version=run.version):
             executor.forget(tenant_id, run_id)
             return
+        # It has forks; or it was resumed or deleted between the two.
+        await _check_has_no_forks(executor.store, tenant_id, run_id)
     raise StoreUnavailable("the run is being changed concurrently; try again")
+
+
+async def _check_has_no_forks(store: Store, tenant_id: str, run_id: str) -> None:
+    query = RunQuery(tenant_id=tenant_id, parent_run_id=run_id, limit=_FORKS_NAMED + 1)
+    forks = [run.spec.run_id for run in (await store.page(query)).items]
+    if forks:
+        named = ", ".join(forks[:_FORKS_NAMED]) + (" and more" if forks[_FORKS_NAMED:] else "")
+        raise FailedPrecondition(
+            f"the run has forks, which refer to its results: {named}; delete them first, or all together with"
+            f" `stepwell rm --family {run_id}`",
+            reason="RUN_HAS_FORKS",
+        )

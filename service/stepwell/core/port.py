@@ -7,7 +7,8 @@ compares versions and tokens, stamps times, keeps rows and reports what is due.
 **Names.** A run is named by `(tenant_id, run_id)`, always both; one tenant's id under another
 tenant is a missing run. Tenants, runs, queues, roles, workers, pipelines and executors are called
 by names that match `NAME_PATTERN`, of at most 128 characters. Ids, keys and all other texts hold any
-characters but NUL and halves of surrogate pairs.
+characters but NUL and halves of surrogate pairs. A fork's id ends as its parent's does (`id_ending`), by which a
+store of several partitions keeps both in one.
 
 **Errors.** Every method may raise `StoreUnavailable` (nothing was done). `commit` and
 `write_journal` may also raise `OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A
@@ -481,7 +482,7 @@ class JournalQuery(Query[StoredEntry], frozen=True, kw_only=True):
 
     A page's cursor is always set, also at the end: reading on from it later returns what was written since.
     A page has at least one entry where there is one, and ends before the one that would take its values, messages
-    and failures (`entry_bytes`) over `bytes_limit`; values count where they come with their bytes. What a deleted run left to its family (`Store.delete_run`) is read as before.
+    and failures (`entry_bytes`) over `bytes_limit`; values count where they come with their bytes.
     """
 
     tenant_id: str
@@ -529,10 +530,10 @@ class EndedRun(Record, frozen=True, kw_only=True):
 
 
 class EndedQuery(Query[EndedRun], frozen=True, kw_only=True):
-    """Ended runs, to be deleted.
+    """Ended runs without forks, to be deleted.
 
     Those that ended first before the others. Its page has no cursor. Its cost doesn't grow with the
-    runs that don't match.
+    runs that don't match, but for those that have forks, and those of other pipelines if it names no tenant.
     """
 
     tenant_id: str = ""
@@ -683,9 +684,8 @@ class Store(Protocol):
         at any later version, as long as the run is there. Several commits of one run in one call are
         applied in the order given.
 
-        A run that is created with a `spec.parent_run_id` answers CONFLICT where no run of its family
-        is there any more (the parent itself, or one whose `family_id`, or whose own id, is its
-        `family_id`).
+        A fork, which is a run with a `spec.parent_run_id`, answers CONFLICT to its first commit where that run
+        isn't there: a run has either been deleted before its fork is created, or isn't deleted before it.
 
         An expired lease still fences in its holder's favour until another lease replaces it: expiry
         acts only through a commit.
@@ -741,13 +741,10 @@ class Store(Protocol):
         ...
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
-        """Remove a run with all that belongs to it, if it is at `version`. Otherwise False.
+        """Remove a run with all that belongs to it, if it is at `version` and has no forks. Otherwise False.
 
-        A tombstone refuses commits to this id for at least an hour. As long as another run of its
-        family is there, what its executions left behind (`read_payloads`, but for its input, and its
-        journals) can still be read, and the id is refused, too; with the last of the family it is removed. The
-        family of a run are those with its `spec.family_id` and the one whose id that is; a run
-        without one is its own.
+        Its forks are the runs that are there with its id as their `spec.parent_run_id`: they refer to its results
+        and journals. A tombstone refuses commits to this id for at least an hour.
 
         Of the keys that its tasks held (`Task.held_key`), `NOBODY` stands under each that it still has
         reserved when this returns; a crash in between may leave the reservation.

@@ -29,7 +29,7 @@ pytest.register_assert_rewrite(
             "commits",
             "ended",
             "events",
-            "families",
+            "forks",
             "fidelity",
             "questions",
             "itself",
@@ -56,8 +56,8 @@ from stepwell_testkit.conformance.claims import TestHolds, TestReady  # noqa: E4
 from stepwell_testkit.conformance.commits import TestCommits, TestRows  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.ended import TestEnded  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.events import TestEvents, TestFeed  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.families import TestFamilies, TestForks  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.fidelity import TestDurability, TestFidelity  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.forks import TestForks, TestForksAndDelete  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.harness import StoreFactory, excused, store  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.itself import TestHints, TestStore  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.journal_commits import TestCommitEntries, TestRecordRaces  # noqa: E402 - after the rewriting
@@ -90,12 +90,12 @@ __all__ = [
     "TestDuringWrites",
     "TestEnded",
     "TestEvents",
-    "TestFamilies",
     "TestFeed",
     "TestFences",
     "TestFidelity",
     "TestFilters",
     "TestForks",
+    "TestForksAndDelete",
     "TestHints",
     "TestHolds",
     "TestHostileNames",

@@ -53,6 +53,7 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
+from stepwell.core.records.texts import id_ending
 
 TENANT = "acme"
 RUN = "run-1"
@@ -157,18 +158,18 @@ def fork(
     run_id: str,
     *,
     parent: str = RUN,
-    family: str = "",
     tenant: str = TENANT,
     commit_id: str = "",
     outcomes: Sequence[Outcome] = (),
 ) -> Commit:
-    """Return the first commit of a fork; its family is the parent's."""
+    """Return the first commit of a fork."""
+    assert id_ending(run_id) == id_ending(parent), "a fork's id ends as its parent's does"
     spec = RunSpec(
         tenant_id=tenant,
         run_id=run_id,
         parent_run_id=parent,
         parent_version=1,
-        family_id=family or parent,
+        family_id=parent,
     )
     return created(run_id, tenant=tenant, spec=spec, commit_id=commit_id, outcomes=outcomes)
 

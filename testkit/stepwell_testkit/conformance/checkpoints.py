@@ -78,8 +78,6 @@ class TestCheckpoints(Cases):
     @promises("delete_run", "Remove a run with all that belongs to it")
     async def test_deleted_run_has_no_checkpoint(self, store: Store) -> None:
         await _run_of(store, named=(1, 4), based=(4,))
-        # Its family, and so its executions' outcomes, stay; its checkpoints don't.
-        await ask.must(store, b.fork("fork"))
         assert await store.delete_run(b.TENANT, b.RUN, version=11)
         assert await store.page(QUERY) == Page()
         assert await store.read_base(b.TENANT, b.RUN, version=11) is None

@@ -23,7 +23,7 @@ class TestEnded(Cases):
 
     @promises("Query", "A page holds at most `limit` rows.")
     @promises("EndedQuery", "Its page has no cursor.")
-    @promises("EndedQuery", "Its cost doesn't grow with the runs that don't match.")
+    @promises("EndedQuery", "Its cost doesn't grow with the runs that don't match, but")
     async def test_no_more_than_the_limit_are_found_among_many_that_do_not_match(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -114,6 +114,25 @@ class TestEnded(Cases):
         assert await store.delete_run(b.TENANT, "r2", version=ends[1].version)
         for _ in range(2):
             assert list((await store.page(ANY)).items) == [ends[0], ends[2]]
+            store = await open_store.reopen(store)
+
+    @promises("EndedQuery", "Ended runs without forks, to be deleted.")
+    async def test_ended_run_is_found_once_its_forks_are_gone(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        heads = [await ask.must(store, b.created(name)) for name in ("r", "other")]
+        heads += [await ask.must(store, b.fork(name, parent="r")) for name in ("f-r", "g-r")]
+        await ask.must(store, b.fork("h-r", parent="g-r"))
+        parent, *others, middle = [await _end(store, open_store, head) for head in heads]
+        assert list((await store.page(ANY)).items) == others
+        assert list((await store.page(replace(ANY, limit=1))).items) == others[:1]
+        for name, version, found in (
+            ("h-r", 1, [*others, middle]),
+            ("g-r", 2, others),
+            ("f-r", 2, [parent, others[0]]),
+        ):
+            assert await store.delete_run(b.TENANT, name, version=version)
+            assert list((await store.page(ANY)).items) == found
             store = await open_store.reopen(store)
 
     @promises("Names", "by names that match `NAME_PATTERN`, of at most 128 characters.")

@@ -41,7 +41,7 @@ GROUPS: Mapping[str, Group] = {
         " runs or none.",
     ),
     "delete": Group(
-        ("TestDelete", "TestFamilies"),
+        ("TestDelete", "TestForksAndDelete"),
         "`delete_run` raises StoreRefused; DeleteRun fails, and a run is kept for ever.",
     ),
     "feed": Group(
@@ -84,11 +84,10 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "test_an_ended_run_that_was_deleted_is_not_found": ("delete",),
     "test_T3_deleting_under_another_tenant_deletes_nothing": ("delete",),
     "test_deleted_run_leaves_its_keys_to_nobody": ("delete",),
-    "test_run_deleted_before_its_fork_frees_its_keys": ("delete",),
     "test_question_requests_of_a_deleted_run_are_gone": ("delete",),
     "test_lines_of_a_deleted_run_are_not_counted_by_a_purge": ("delete",),
     "test_deleted_run_has_no_journal": ("delete",),
-    "test_journal_of_a_deleted_parent_is_read_as_long_as_a_fork_is_there": ("delete",),
+    "test_ended_run_is_found_once_its_forks_are_gone": ("delete",),
     "test_J4_run_created_anew_under_a_deleted_id_has_no_journal": ("delete",),
     "test_J4_record_during_a_deletion_writes_before_it_or_not_at_all": ("delete",),
 }

@@ -340,30 +340,6 @@ class TestJournals(Cases):
             assert await kept(store, "other") == [b.entry()]
             store = await open_store.reopen(store)
 
-    @promises(
-        "JournalQuery",
-        "What a deleted run left to its family (`Store.delete_run`) is read as before.",
-    )
-    @promises("delete_run", "and its journals) can still be read")
-    async def test_journal_of_a_deleted_parent_is_read_as_long_as_a_fork_is_there(
-        self, store: Store, open_store: StoreFactory
-    ) -> None:
-        await ask.must(store, b.created_leased())
-        await recorded(store, b.recording(b.entry("a"), b.entry("b")))
-        before = await journal(store)
-        await ask.must(store, b.fork("fork"))
-        assert await store.delete_run(b.TENANT, b.RUN, version=1)
-        query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN)
-        for _ in range(2):
-            assert await journal(store) == before
-            assert await _all(store, replace(query, limit=1, journal=b.JOURNAL)) == [
-                one.entry for one in before
-            ]
-            assert await journal(store, tenant="other") == []
-            store = await open_store.reopen(store)
-        assert await store.delete_run(b.TENANT, "fork", version=1)
-        assert await journal(store) == []
-
 
 async def _sums(store: Store) -> Totals:
     (row,) = (await ask.loaded(store)).executions

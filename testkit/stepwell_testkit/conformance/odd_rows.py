@@ -37,7 +37,8 @@ LARGEST_COUNT = 2**31 - 1
 LARGEST = 2**63 - 1
 ODD = "\x01 \u202e \U0001f600 é e\u0301 \r\n \t ' \" \\ {} %s \x7f"
 NAME = "0dd:n@me/../a--b+c_d.E"
-PARENT = "the-parent:s/../@0"
+PARENT = "the:parent/../@0-1"
+"""Ends as the usual run's id does, as a parent of forks must."""
 NAMES = frozenset(
     {
         *("queue", "type", "role", "pin", "worker_id", "pipeline_id", "executor_id", "run_id"),

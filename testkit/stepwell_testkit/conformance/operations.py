@@ -147,7 +147,7 @@ async def _log(store: Store, limit: int, execution_id: str = "") -> list[str]:
 class TestDelete(Cases):
     """A run is removed with all its data."""
 
-    @promises("delete_run", "Remove a run with all that belongs to it, if it is at `version`.")
+    @promises("delete_run", "Remove a run with all that belongs to it, if it is at `version`")
     async def test_a_deleted_run_is_gone_with_all_that_belonged_to_it(
         self, store: Store, open_store: StoreFactory
     ) -> None:

@@ -167,6 +167,7 @@ class TestReservations(Cases):
         assert await _stands(store, *reversed(keys)) == [FIRST, SECOND] * 300
 
     @promises("delete_run", "Of the keys that its tasks held (`Task.held_key`), `NOBODY` stands")
+    @promises("delete_run", "under each that it still has reserved when this returns")
     @promises("Reservation", "It stays while a task of that run holds the key")
     async def test_deleted_run_leaves_its_keys_to_nobody(
         self, store: Store, open_store: StoreFactory
@@ -202,16 +203,6 @@ class TestReservations(Cases):
             assert await _stands(store, "done") == [theirs]
             assert await _stands(store, "done", tenant="b", pipeline="p") == [reserved]
             store = await open_store.reopen(store)
-
-    @promises("delete_run", "under each that it still has reserved when this returns")
-    async def test_run_deleted_before_its_fork_frees_its_keys(self, store: Store) -> None:
-        reserved = Reservation(run_id=b.RUN, commit_id="any")
-        await _swap(store, KeySwap(key="k", after=reserved))
-        await ask.must(store, b.created(tasks=[replace(b.task("a"), held_key="k")]))
-        spec = replace(b.created("fork").run.spec, parent_run_id=b.RUN, family_id=b.RUN)
-        await ask.must(store, b.created("fork", spec=replace(spec, parent_version=1)))
-        assert await store.delete_run(b.TENANT, b.RUN, version=1)
-        assert await _stands(store, "k") == [NOBODY]
 
     @promises(
         "Reservation", "What a reservation means at any other time, the loop finds from its run."

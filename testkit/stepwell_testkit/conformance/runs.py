@@ -66,8 +66,8 @@ class TestFilters(Cases):
             "pipeline": replace(spec, pipeline_id="p"),
             "queue": replace(spec, queue="q"),
             "executor": replace(spec, executor_id="e"),
-            "fork": replace(spec, parent_run_id="plain", family_id="plain"),
-            "fork-of-the-fork": replace(spec, parent_run_id="fork", family_id="plain"),
+            "fork-plain": replace(spec, parent_run_id="plain", family_id="plain"),
+            "fork-of-fork-plain": replace(spec, parent_run_id="fork-plain", family_id="plain"),
         }
         for name, each in specs.items():
             await _create(store, open_store, name, spec=replace(each, run_id=name))
@@ -76,19 +76,19 @@ class TestFilters(Cases):
         assert await ask.run_ids(store, replace(query, queue="q")) == ["queue"]
         assert await ask.run_ids(store, replace(query, executor_id="e")) == ["executor"]
         assert await ask.run_ids(store, replace(query, executor_id="e", queue="q")) == []
-        assert await ask.run_ids(store, replace(query, parent_run_id="plain")) == ["fork"]
-        found = await ask.run_ids(store, replace(query, parent_run_id="fork"))
-        assert found == ["fork-of-the-fork"]
+        assert await ask.run_ids(store, replace(query, parent_run_id="plain")) == ["fork-plain"]
+        found = await ask.run_ids(store, replace(query, parent_run_id="fork-plain"))
+        assert found == ["fork-of-fork-plain"]
         assert await ask.run_ids(store, replace(query, parent_run_id="queue")) == []
         assert await ask.run_ids(store, query) == list(reversed(specs))
         assert await ask.run_ids(store, replace(query, run_id_prefix="fork-of")) == [
-            "fork-of-the-fork"
+            "fork-of-fork-plain"
         ]
         forks = replace(query, run_id_prefix="fork")
-        assert await ask.run_ids(store, forks) == ["fork-of-the-fork", "fork"]
+        assert await ask.run_ids(store, forks) == ["fork-of-fork-plain", "fork-plain"]
         first = await store.page(replace(forks, limit=1))
-        assert await ask.run_ids(store, replace(forks, cursor=first.cursor)) == ["fork"]
-        assert await ask.run_ids(store, replace(forks, parent_run_id="plain")) == ["fork"]
+        assert await ask.run_ids(store, replace(forks, cursor=first.cursor)) == ["fork-plain"]
+        assert await ask.run_ids(store, replace(forks, parent_run_id="plain")) == ["fork-plain"]
         assert await ask.run_ids(store, replace(query, run_id_prefix="pl", queue="q")) == []
 
     @promises("RunQuery.blocked_on", "As the rows have it: WORKER for WORKER and CAPACITY.")

@@ -24,7 +24,7 @@ ORPHANS = {
     " (SELECT 1 FROM run_rows AS r WHERE r.run_key = t.run_key)"
     # The feed names a deletion for a while.
     + (" AND version > 0" if table is schema.commits else "")
-    for table in (*schema.OF_A_RUN, schema.outcomes)
+    for table in schema.OF_A_RUN
     if table is not schema.runs
 } | {
     "tasks": "SELECT count(*) FROM tasks AS t"

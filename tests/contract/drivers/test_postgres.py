@@ -213,23 +213,48 @@ async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postg
         await place.close()
 
 
-async def test_deletion_waits_for_a_fork_being_created(place: Place) -> None:
+WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
+
+
+async def test_deletion_waits_for_a_fork_being_created_and_finds_it(place: Place) -> None:
     store, client = await place.open(), await place.client()
-    first = b.created_leased()
-    ended = b.step(first, executions=[b.ended()], outcomes=[b.outcome(b"kept")])
-    await ask.must(store, first, ended)
+    await ask.must(store, b.created())
     slow = client.transaction()
     await slow.start()
-    # As a replica does that is slow: the birth, then nothing for a while.
-    (arguments,) = CommitCalls([CommitWork([b.fork("slow")])]).arguments
+    # As a replica does that is slow: the fork's first commit, then nothing for a while.
+    (arguments,) = CommitCalls([CommitWork([b.fork("slow-1")])]).arguments
     assert await client.fetchval(CALL, *arguments) == [Verdict.COMMITTED]
-    deletion = asyncio.ensure_future(store.delete_run(b.TENANT, b.RUN, version=2))
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    while not await client.fetchval(waiting):
+    deletion = asyncio.ensure_future(store.delete_run(b.TENANT, b.RUN, version=1))
+    while not await client.fetchval(WAITING):
         assert not deletion.done()
     await slow.commit()
-    assert await deletion
-    assert await ask.outcomes(store, [b.STEP]) == [b.outcome(b"kept")]
+    assert not await deletion
+    await client.close()
+
+
+async def test_fork_waits_for_its_parents_deletion_and_is_refused(place: Place) -> None:
+    store, client = await place.open(), await place.client()
+    await ask.must(store, b.created())
+    slow = client.transaction()
+    await slow.start()
+    await client.execute("DELETE FROM run_rows WHERE run_id = $1", b.RUN)
+    fork = asyncio.ensure_future(ask.verdicts(store, b.fork("slow-1")))
+    while not await client.fetchval(WAITING):
+        assert not fork.done()
+    await slow.commit()
+    assert await fork == [Verdict.CONFLICT]
+    await client.close()
+
+
+async def test_commit_of_a_parent_waits_for_no_fork(place: Place) -> None:
+    store, client = await place.open(), await place.client()
+    first = await ask.must(store, b.created())
+    slow = client.transaction()
+    await slow.start()
+    (arguments,) = CommitCalls([CommitWork([b.fork("slow-1")])]).arguments
+    assert await client.fetchval(CALL, *arguments) == [Verdict.COMMITTED]
+    await ask.must(store, b.step(first))
+    await slow.commit()
     await client.close()
 
 

@@ -131,7 +131,7 @@ async def test_several_commits_of_a_run_are_one_transaction(place: Place) -> Non
     store = await _open(place)
     first = b.created()
     second = b.step(first)
-    fork = b.fork("fork")
+    fork = b.fork("fork-1")
     sent = await statements_of(
         store._writer, ask.must(store, first, b.created("other"), fork, second)
     )

@@ -24,7 +24,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import RunStatus, TaskStatus
-from stepwell_drivers.sql import families, logs, pages, reads, reservations, schema, search
+from stepwell_drivers.sql import deletes, logs, pages, reads, reservations, schema, search
 from stepwell_drivers.sql.postgres import links
 from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
@@ -221,7 +221,7 @@ async def test_a_run_s_life_costs_the_same_however_many_others_there_are(
         await _life(store, f"run-{next(names)}")
 
     async def others(first: int, last: int) -> None:
-        for table in (*schema.OF_A_RUN, schema.outcomes, schema.reservations):
+        for table in (*schema.OF_A_RUN, schema.reservations):
             # Numbers that no run of this test has.
             number = {"run_key": "1000000 + at"} if "run_key" in table.c else {}
             given = number | OTHERS.get(table.name, {})
@@ -332,8 +332,7 @@ async def test_new_reads_use_an_index(place: Place) -> None:
         (search._of_status("tenant_id")._statement, "runs_ended_of_tenant"),
         (search._of_status("tenant_id", "pipeline_id")._statement, "runs_ended_of_pipeline"),
         (forks._statement, "runs_by_parent"),
-        (families._member._statement, "runs_by_family"),
-        (families._left._statement, "tombstones_of_family"),
+        (deletes._fork._statement, "runs_by_parent"),
         (reads._whole._statement, "commits_by_event"),
         (reads._open_executions._statement, "executions_open"),
         (pages._executions._statement, "executions_in_order"),

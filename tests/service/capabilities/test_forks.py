@@ -13,6 +13,7 @@ from stepwell.rpc.orchestrator import forks
 from stepwell_client import (
     Agent,
     Continue,
+    FailedPrecondition,
     Finish,
     ForkMode,
     InvalidRequest,
@@ -133,30 +134,25 @@ async def test_a_fork_from_the_middle_keeps_what_was_done_and_does_the_rest(
     assert [one async for one in served.client.runs(parent_run_id=fork.id)] == []
 
 
-async def test_results_outlive_the_parent_and_go_with_the_last_of_the_family(
-    served_everywhere: Served,
-) -> None:
+async def test_run_is_deleted_after_its_forks(served_everywhere: Served) -> None:
     served = served_everywhere
     async with working(served):
         run = await finished(served)
         fork = await run.fork(goal="later", replan=True)
         assert await fork.result() == "later: a=a, b=a"
-        await served.client.run(run.id).delete()
-        results = await fork.results()
-        assert dict(results.tasks) == {"a": "a", "b": "a"}
-        assert {one.run_id for one in results.results} == {run.id}
-        named = await served.client.run(fork.id).results(execution_ids=["task:a#1"])
-        assert [one.task_id for one in named.results] == ["a"]
         last = await fork.fork(goal="last")
         assert await last.result() == "last: a=a, b=a"
 
+    for parent, child in ((run, fork), (fork, last)):
+        with pytest.raises(FailedPrecondition, match=f"has forks.*: {child.id}; delete") as caught:
+            await served.client.run(parent.id).delete()
+        assert caught.value.reason == "RUN_HAS_FORKS"
+    results = await last.results()
+    assert {one.run_id for one in results.results} == {run.id}
+    for one in (last, fork, run):
+        await served.client.run(one.id).delete()
     with pytest.raises(RunNotFound):
         await run.fork()
-    await served.client.run(fork.id).delete()
-    of = ((await last.get()).tenant_id, run.id, ["task:a#1"])
-    assert await served.store.read_payloads(*of)
-    await served.client.run(last.id).delete()
-    assert not await served.store.read_payloads(*of)
 
 
 async def test_a_step_of_a_fork_is_handed_kept_results_that_are_sent_by_reference(
@@ -220,9 +216,9 @@ async def test_the_same_request_finds_the_same_fork_and_another_is_refused(
     assert (again.id, again.created) == (fork.id, False)
     with pytest.raises(RequestIdReused):
         await run.fork(goal="another", **options)
-    await run.cancel()
-    await served.client.run(run.id).delete()
-    assert (await run.fork(**options)).id == fork.id
+    for one in (fork, run):
+        await served.client.run(one.id).cancel()
+        await served.client.run(one.id).delete()
     for call in (
         run.fork(version=1, replan=True),
         anext(served.client.run(run.id).checkpoints()),

@@ -61,6 +61,26 @@ async def test_purge_removes_what_ended_and_nothing_else(served: Served) -> None
     assert [one.field for one in caught.value.violations] == ["statuses[0]"]
 
 
+async def test_purge_removes_forks_before_their_parents_and_no_parent_of_what_stays(
+    served: Served,
+) -> None:
+    first, other = await ended(served, succeeded=0, cancelled=2)
+    line = [first]
+    for _ in range(2):
+        fork = await served.client.run(line[-1]).fork(replan=True)
+        await fork.cancel()
+        line.append(fork.id)
+    live = await served.client.run(other).fork(replan=True)
+    for many in (1, 2, 3):
+        foretold = await served.client.purge(validate_only=True, max_runs=many)
+        assert (list(foretold.run_ids), foretold.complete) == (line[: -many - 1 : -1], many == 3)
+    one = await served.client.purge(max_runs=1)
+    assert (list(one.run_ids), one.complete) == (line[2:], False)
+    rest = await served.client.purge()
+    assert (list(rest.run_ids), rest.complete) == ([line[1], first], True)
+    assert await stored(served) == {other, live.id}
+
+
 async def test_who_removed_a_run_stands_in_the_log(served: Served) -> None:
     over = await ended(served, cancelled=3)
     with capture_logs() as lines:

@@ -213,3 +213,16 @@ def test_run_waits_for_a_worker_version_and_its_fork_for_another(terminal: Termi
     refused = terminal("run", "--plan", plan, "--worker-version", ">=blue", "--detach")
     assert refused.code != 0
     assert "worker_version.version" in refused.err
+
+
+def test_run_with_forks_is_removed_by_family_alone(terminal: Terminal) -> None:
+    plan = plan_file(terminal.folder, TASKS)
+    parent = terminal("run", "--plan", plan, "--goal", "gone", "--json").run_id
+    fork = terminal("fork", parent, "--json").run_id
+    of_fork = terminal("fork", fork, "--json").run_id
+    refused = terminal("rm", parent)
+    assert refused.code == 1
+    assert f"the run has forks, which refer to its results: {fork}" in refused.err
+    assert f"stepwell rm --family {parent}" in refused.err
+    removed = terminal("rm", "--family", parent, "--json")
+    assert removed.json == {"run_ids": [of_fork, fork, parent]}

@@ -184,7 +184,7 @@ class Client:
 
     def _fork(self) -> None:
         """Make another run of this one, as it stood at some version."""
-        fork = forks.draw(self.model, self._ledger.journals, f"{self.key[1]}-fork", self._rng)
+        fork = forks.draw(self.model, self._ledger.journals, f"fork-{self.key[1]}", self._rng)
         if fork is not None:
             self._forks += 1
             self._adopt(self, fork)

@@ -347,10 +347,11 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRun(self, request, context):
-        """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
-        with them.
+        """Removes a run that has ended, with all that belongs to it. Its forks refer to its results, so they have to be
+        removed before it.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
+        its forks first).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -513,7 +514,8 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PurgeRuns(self, request, context):
-        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first. A run goes
+        after its forks; it stays as long as one of them does.
 
         Errors: only those of any RPC.
         """

@@ -129,10 +129,11 @@ class OrchestratorStub:
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteRunRequest, _orchestrator_pb2.DeleteRunResponse]
-    """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
-    with them.
+    """Removes a run that has ended, with all that belongs to it. Its forks refer to its results, so they have to be
+    removed before it.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
+    its forks first).
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkRunRequest, _orchestrator_pb2.ForkRunResponse]
     """Starts a run from a version of another one: what was completed there is kept, by reference, and the
@@ -235,7 +236,8 @@ class OrchestratorStub:
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     PurgeRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]
-    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first. A run goes
+    after its forks; it stays as long as one of them does.
 
     Errors: only those of any RPC.
     """
@@ -358,10 +360,11 @@ class OrchestratorAsyncStub(OrchestratorStub):
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     DeleteRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteRunRequest, _orchestrator_pb2.DeleteRunResponse]  # type: ignore[assignment]
-    """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
-    with them.
+    """Removes a run that has ended, with all that belongs to it. Its forks refer to its results, so they have to be
+    removed before it.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
+    its forks first).
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkRunRequest, _orchestrator_pb2.ForkRunResponse]  # type: ignore[assignment]
     """Starts a run from a version of another one: what was completed there is kept, by reference, and the
@@ -464,7 +467,8 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     PurgeRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]  # type: ignore[assignment]
-    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first. A run goes
+    after its forks; it stays as long as one of them does.
 
     Errors: only those of any RPC.
     """
@@ -662,10 +666,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.DeleteRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.DeleteRunResponse, _abc.Awaitable[_orchestrator_pb2.DeleteRunResponse]]:
-        """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
-        with them.
+        """Removes a run that has ended, with all that belongs to it. Its forks refer to its results, so they have to be
+        removed before it.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
+        its forks first).
         """
 
     @_abc_1.abstractmethod
@@ -858,7 +863,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.PurgeRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.PurgeRunsResponse, _abc.Awaitable[_orchestrator_pb2.PurgeRunsResponse]]:
-        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
+        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first. A run goes
+        after its forks; it stays as long as one of them does.
 
         Errors: only those of any RPC.
         """

@@ -12,7 +12,7 @@
 -- in keys that runs share is noted first, and written at the end with one command for each key.
 
 local book, wake, ready, due, holders, lists, tombstones, feed = unpack(KEYS, 1, 8)
-local floor, store, channel, is_orphan, runs, commits = unpack(cmsgpack.unpack(ARGV[1]))
+local floor, store, channel, runs, commits = unpack(cmsgpack.unpack(ARGV[1]))
 local time, lines = look(book, unpack(ARGV, 2, 1 + runs))
 if time.store ~= store then
   return emptied()
@@ -228,17 +228,12 @@ local function put_question(read, is_open, body, number, members, dropped, stamp
   set(field, place .. ARGV[bodies + body])
 end
 
-local function put_birth(stamped, prefix, suffix, forks, family)
+local function put_birth(stamped, prefix, suffix, forks)
   set('birth', prefix .. stamped .. suffix)
   push(listed, 0, prefix .. stamped .. suffix)
   if forks then
     set('fork', forks .. stamped .. suffix)
     push(listed, 0, forks .. stamped .. suffix)
-  end
-  if family then
-    set('family', family)
-    told_lines[#told_lines + 1] = 'f' .. run
-    told_lines[#told_lines + 1] = family
   end
 end
 
@@ -332,9 +327,15 @@ local function knows_all(row, token, recorded)
   return recorded ~= 0 and string.match(kept[recorded[2]] or '', '^%d+') == text(recorded[1])
 end
 
-local function refusal(stored, stored_id, version, id, follows, fences, reads)
+-- Whether it creates a fork whose parent isn't there.
+local function is_orphan(rest)
+  local parent = rest and rest.birth and rest.birth[4]
+  return parent and redis.call('HEXISTS', book, parent) == 0
+end
+
+local function refusal(stored, stored_id, version, id, follows, fences, reads, rest)
   if version ~= stored + 1
-    or (stored == 0 and (is_orphan or redis.call('ZSCORE', tombstones, run))) then
+    or (stored == 0 and (is_orphan(rest) or redis.call('ZSCORE', tombstones, run))) then
     local is_again = (version == stored and id == stored_id)
       or (version >= 1 and version < stored and id == made_by(version))
     return is_again and 'C' or 'X'
@@ -407,7 +408,7 @@ for number, commit in ipairs(commits) do
   bodies = before + reads + plain
   local was = lines[3 + of] or '0 0 - - - '
   local stored, ended, stored_id = string.match(was, '^(%d+) %d+ %S+ %S+ (%S+) (.*)$')
-  local verdict = refusal(tonumber(stored), stored_id, version, id, follows, fences, reads)
+  local verdict = refusal(tonumber(stored), stored_id, version, id, follows, fences, reads, rest)
   if not verdict then
     if touched[of] then
       -- What it changes may be what one before it noted.

@@ -1,17 +1,16 @@
 --!lua flags=allow-oom
--- Take a run out of sight, if it is at this version: its deletion's stamp in the feeds, else 0 (2 for one that
--- may not be born). Deletions whose tombstones are over leave the feeds, as many as a script may take. Its rows
--- stay until `sweep` has taken its commits out of the feeds, some at a time, because there may be many;
--- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do. The
+-- Hide a run, if it is at this version and has no forks: its deletion's stamp in the feeds, else 0 (2 for one that
+-- may not be created). Deletions whose tombstones are over leave the feeds, as many as a script may take. Its rows
+-- stay until `sweep` has taken its commits out of the feeds, some at a time, because there may be many. The
 -- idempotency keys that its tasks held stand among them, for `free`.
 
 local book, wake, ready, due, holders, lists, logged, tombstones, trash, rows, index, logs, log_marks,
-  rubbish, kept, family, feed, tenant_feed, deletions = unpack(KEYS)
+  rubbish, feed, tenant_feed, deletions = unpack(KEYS)
 local run, version, tombstone_us, floor = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local line = redis.call('HGET', book, 'v' .. run)
 if not line then
   return redis.call('ZSCORE', tombstones, run) and 2 or 0
-elseif string.match(line, '^%d+') ~= version then
+elseif string.match(line, '^%d+') ~= version or has_forks(lists, run) then
   return 0
 end
 local time = look(book)
@@ -52,20 +51,19 @@ end
 for _, id in ipairs(members('a', 18)) do
   redis.call('ZREM', lists, asked_place(run, redis.call('HGET', rows, 'i:' .. id), id))
 end
-local head = redis.call('HMGET', rows, 'birth', 'fork', 'family')
+local head = redis.call('HMGET', rows, 'birth', 'fork')
 local pipeline = string.match(head[1], '^[^\1]*\1[^\1]*\1([^\1]*)')
 many('ZREM', lists, ended_places(run, line, pipeline))
 redis.call('ZREM', lists, head[1], head[2] or '')
 redis.call('ZREM', logged, run)
-redis.call('HDEL', book, 'v' .. run, 'f' .. run)
+redis.call('HDEL', book, 'v' .. run)
 redis.call('ZREMRANGEBYSCORE', tombstones, '-inf', '(' .. text(time.now))
-local has_family = head[3] or redis.call('EXISTS', family) == 1
-redis.call('ZADD', tombstones, has_family and LATEST or time.now + tombstone_us, run)
+redis.call('ZADD', tombstones, time.now + tombstone_us, run)
 local held = members('d', 2)
 if #held > 0 then
   redis.call('HSET', rows, 'held', cmsgpack.pack(held))
 end
-redis.call('RENAME', rows, has_family and kept or rubbish)
+redis.call('RENAME', rows, rubbish)
 redis.call('ZADD', trash, tonumber(version), run)
 redis.call('UNLINK', index, logs, log_marks)
 local over = redis.call('ZRANGEBYSCORE', deletions, '-inf', text(time.now - tombstone_us),

@@ -1,18 +1,17 @@
 --!lua flags=no-writes
--- Journal entries of a run, or of a deleted one whose family keeps them, in the order of writing:
--- the next number, 1 if there may be more (else 0), and entries with their values' bytes.
+-- Journal entries of a run, in the order of writing: the next number, 1 if there may be more (else
+-- 0), and entries with their values' bytes.
 --
 -- A single journal is read from its first entry to its last, through what other journals wrote
 -- between them; one call reads at most `looks_max` entries.
 
-local rows, kept = unpack(KEYS)
+local key = KEYS[1]
 local from, limit, room, looks_max = unpack(ARGV, 1, 4)
 local journal, generation, execution, version, has_values = unpack(ARGV, 5, 9)
 local AT_ONCE = 200
 from, limit, room, looks_max = tonumber(from), tonumber(limit), tonumber(room), tonumber(looks_max)
 generation, version, has_values = tonumber(generation), tonumber(version), has_values == '1'
 
-local key = redis.call('EXISTS', rows) == 1 and rows or kept
 local head = redis.call('HMGET', key, 'j', 'jf:' .. journal)
 local ending = tonumber(head[1] or 0)
 local last = ending

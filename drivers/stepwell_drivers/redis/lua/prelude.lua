@@ -13,9 +13,8 @@ end
 
 -- A partition's book is one hash, so that a commit writes it with one command: '#time', the time
 -- last written and the stamp of the last commit; '#offset' to the wall clock; '#store', the store's
--- id; 'v' and a run: its line; 'f' and a fork: its family. A run's line has its version, last
--- event, status, what it waits for, its end ('-': it hasn't ended), and the id of the commit that
--- made the version.
+-- id; 'v' and a run: its line. A run's line has its version, last event, status, what it waits for,
+-- its end ('-': it hasn't ended), and the id of the commit that made the version.
 
 -- Reads the partition's time, which never goes back: if the wall clock was set back, or another
 -- machine with an earlier clock took over, the time continues from where it was. Also returns the
@@ -117,6 +116,12 @@ local function ended_places(run, line, pipeline)
     end
   end
   return places
+end
+
+-- Whether a run has forks. They are listed by their parent, in its partition.
+local function has_forks(lists, run)
+  local first = '[' .. string.gsub(run, ':', '\2', 1) .. '\1'
+  return #redis.call('ZRANGEBYLEX', lists, first, first .. '\255', 'LIMIT', 0, 1) > 0
 end
 
 -- The list entry of an open question; `before` is the prefix of its row.

@@ -73,7 +73,7 @@ def _apart(commits: Sequence[Commit]) -> list[list[int]]:
         spec = commit.run.spec
         names = [commit.run_id]
         if commit.version == 1 and spec.parent_run_id:
-            names += [spec.parent_run_id, spec.family_id]
+            names.append(spec.parent_run_id)
         call = max(next_call.get((commit.tenant_id, name), 0) for name in names)
         if commit.version == 1:
             call = last_created = max(call, last_created)

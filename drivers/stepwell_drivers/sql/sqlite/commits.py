@@ -14,7 +14,7 @@ from stepwell.core.port import Commit, CommitResult
 from stepwell.core.records.journal import Totals
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import ExecutionStatus, Verdict
-from stepwell_drivers.sql import families, schema
+from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.batch import Batch
 from stepwell_drivers.sql.entries import SUMS, totals_of
 from stepwell_drivers.sql.sqlite.journal import write_entries
@@ -61,7 +61,7 @@ _commit_id = Query(
 )
 _tombstones = schema.tombstones.c
 _tombstone = Query(
-    select(_tombstones.expires_us, _tombstones.family_id).where(
+    select(_tombstones.expires_us).where(
         _tombstones.tenant_id == bindparam("tenant_id"), _tombstones.run_id == bindparam("run_id")
     )
 )
@@ -83,7 +83,6 @@ class Group:
         self.after: dict[RunKey, Facts] = {}
         """The facts of the runs that it has moved, for when it has been committed."""
         self._applied: dict[tuple[int, int], str] = {}
-        self._families: set[families.FamilyKey] = set()
         self._journals: list[tuple[int, Commit]] = []
         """The accepted commits that change journals."""
         self._run_key = 0
@@ -91,7 +90,6 @@ class Group:
 
     def decide(self, commits: Sequence[Commit]) -> list[CommitResult]:
         """Return the verdicts on some of its commits."""
-        self._families |= families.known(self._link, commits)
         return [
             CommitResult(verdict=self._decide(commit), now_us=self._now_us)
             for commit in self._link.in_turns(commits)
@@ -181,18 +179,15 @@ class Group:
             row = _last_key.first(self._link)
             self._run_key = row[0] if row is not None else 0
         self._run_key += 1
-        self._families |= {run, (run[0], commit.run.spec.family_id or run[1])}
         self._accept(commit, run, Facts(self._run_key, 0, "", ("", 0), {}, {}))
         return Verdict.COMMITTED
 
     def _may_be_created(self, commit: Commit, run: RunKey) -> bool:
         row = _tombstone.first(self._link, tenant_id=run[0], run_id=run[1])
-        # A tombstone with a family never expires: the run's outcomes must not become another's.
-        if row is not None and (row[0] > self._now_us or row[1]):
+        if row is not None and row[0] > self._now_us:
             return False
-        family = families.joined_by(commit)
-        parent = (commit.tenant_id, commit.run.spec.parent_run_id)
-        return family is None or not self._families.isdisjoint({family, parent})
+        parent_id = commit.run.spec.parent_run_id
+        return not parent_id or self.facts_of((run[0], parent_id)) is not None
 
     def _accept(self, commit: Commit, run: RunKey, facts: Facts) -> None:
         run_key = facts.run_key

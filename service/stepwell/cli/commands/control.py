@@ -211,17 +211,23 @@ def rm(
             help="Ids, or their beginnings.", show_default=False, autocompletion=complete_run
         ),
     ],
+    family: Annotated[
+        bool, typer.Option("--family", help="With their forks, and the forks of these.")
+    ] = False,
     on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Remove runs that have ended.
 
     With a run goes all that belongs to it: results, events, messages. A run that goes on is refused;
-    cancel it first.
+    cancel it first. So is one that has forks, which refer to its results: remove them first, or all with --family.
     """
     removed: list[str] = []
     # All ids are completed before the first run is removed: a typing error removes none.
-    for run_id in dict.fromkeys([connect.run_id(client, run) for run in runs]):
+    names = [connect.run_id(client, run) for run in runs]
+    if family:
+        names = [name for run_id in names for name in _with_forks(client, run_id)]
+    for run_id in dict.fromkeys(names):
         client.run(run_id).delete(on_behalf_of=on_behalf_of)
         removed.append(run_id)
         if not json:
@@ -229,6 +235,14 @@ def rm(
     if json:
         put_json({"run_ids": removed})
     return Exit.DONE
+
+
+def _with_forks(client: SyncClient, run_id: str) -> list[str]:
+    """Return a run, its forks, their forks and so on, each behind its own forks."""
+    names = [run_id]
+    for name in names:  # It grows.
+        names += [fork.id for fork in client.runs(parent_run_id=name)]
+    return names[::-1]
 
 
 @connected
@@ -264,7 +278,7 @@ def purge(
 ) -> int:
     """Remove runs that ended some time ago.
 
-    The oldest ends go first. Results that forks of a run have kept stay with them. A server does the
+    The oldest ends go first. A run goes after its forks; it stays as long as one of them does. A server does the
     same by itself where its settings say so: `retention` in stepwell.toml.
     """
     response = client.purge(

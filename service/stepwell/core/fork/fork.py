@@ -27,13 +27,12 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 from stepwell.core.records.step_journal import Source
-
-_ID_TAIL_CHARS = 12
+from stepwell.core.records.texts import id_ending
 
 
 def fork_id(parent_run_id: str, fresh_id: str) -> str:
-    """Return an id for a fork. It ends like the parent's id, by which drivers keep a family together."""
-    return fresh_id[:-_ID_TAIL_CHARS] + parent_run_id[-_ID_TAIL_CHARS:]
+    """Return an id for a fork, made of a fresh UUID. It ends like the parent's id, as stores want."""
+    return fresh_id.removesuffix(id_ending(fresh_id)) + id_ending(parent_run_id)
 
 
 class Base(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+_ID_ENDING_CHARS = 12
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -20,6 +21,14 @@ def storable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a text with escapes also for all control characters, as short texts require."""
     return storable(_CONTROL.sub(_escape, text))
+
+
+def id_ending(run_id: str) -> str:
+    """Return the part of a run's id in which its forks' ids agree with it: what stands behind the last `-`.
+
+    It has at most the 12 characters that the last part of a UUID has.
+    """
+    return run_id.rpartition("-")[2][-_ID_ENDING_CHARS:]
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -43,9 +43,7 @@ async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRuns
     finally:  # A call that fails or is cancelled has removed some of them.
         if removed:
             _log_removal(request.on_behalf_of, removed)
-    return pb.PurgeRunsResponse(
-        run_ids=[one.run_id for one in purged.runs], complete=purged.complete
-    )
+    return pb.PurgeRunsResponse(run_ids=purged.run_ids, complete=purged.complete)
 
 
 async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRunResponse:

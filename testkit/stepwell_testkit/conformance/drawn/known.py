@@ -53,8 +53,6 @@ class Known:
         self.tasks: dict[Key, dict[str, int]] = {}
         self.plans: dict[Key, int] = {}
         self.results: dict[Key, set[str]] = {}
-        self.families: dict[Key, str] = {}
-        """The family that each run was created in."""
         self.reserved: dict[Place, Reservation] = {}
         """The reservation of each reserved idempotency key."""
         self.held: dict[Key, set[Place]] = {}
@@ -93,7 +91,6 @@ class Known:
             return
         self.heads[key] = commit
         self.reached[key] = commit.version
-        self.families.setdefault(key, commit.run.spec.family_id or key[1])
         self.held.setdefault(key, set()).update(
             (key[0], commit.run.spec.pipeline_id, task.held_key) for task in commit.tasks
         )

@@ -28,6 +28,7 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
+from stepwell.core.records.texts import id_ending
 from stepwell_testkit.conformance.drawn.calls import Base, Change, Check, Row
 from stepwell_testkit.conformance.drawn.known import Key, Known, LeaseGrant, Sent
 from stepwell_testkit.conformance.drawn.names import (
@@ -86,9 +87,8 @@ def _creation(change: Change, key: Key, commit_id: str, known: Known) -> Commit:
         executor_id=pick(EXECUTORS, change.kind // 3),
         goal=pick(TEXTS, change.text),
     )
-    if change.parent not in {"", key[1]}:
-        family = known.families.get((key[0], change.parent), change.parent)
-        spec = replace(spec, parent_run_id=change.parent, parent_version=1, family_id=family)
+    if change.parent != key[1] and id_ending(change.parent) == id_ending(key[1]):
+        spec = replace(spec, parent_run_id=change.parent, parent_version=1)
     # Runs are listed by creation time, so no two of a program have the same.
     created_us = EPOCH_US + len(known.sent) * 1_000
     return Commit(

@@ -47,7 +47,8 @@ TASKS_WANTED: tuple[tuple[TaskPattern, ...], ...] = (
     tuple(TaskPattern(type=ROLES[1], role=role) for role in ("*", *ROLES[1:])),
 )
 QUEUES_WANTED: tuple[tuple[str, ...], ...] = (QUEUES, *((queue,) for queue in QUEUES), QUEUES[1:])
-RUNS = ("r1", "r2:/..@", "00000000-0000-4000-8000-000000000003")
+RUNS = ("r1", "r2:/..@-r1", "00000000-0000-4000-8000-000000000003")
+"""The first two may be forks of each other, by the endings of their ids."""
 WORKERS = ("worker", "worker:@")
 TIMERS = ("timer", "expiry:p", "t\x01}{")
 QUESTIONS = ("p", "q\x01")

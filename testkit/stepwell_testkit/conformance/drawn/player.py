@@ -101,11 +101,11 @@ class Player(Calls):
             if version > known.reached.get((tenant_id, run_id), version):
                 raise Differs(f"a hint of version {version} of {run_id!r}, which never was there")
         if "delete" not in left_out:
-            for key in tuple(known.heads):
-                await self.delete(known.tenants.index(key[0]), key[1], 0)
-                # One by one, because each may leave something to the others.
-                for other in known.reached:
-                    await self._read_by_key(other)
+            while known.heads:  # A run with forks stays until they are deleted.
+                for key in tuple(known.heads):
+                    await self.delete(known.tenants.index(key[0]), key[1], 0)
+                    for other in known.reached:
+                        await self._read_by_key(other)
             # Creating the run again is refused by its tombstone.
             again = [
                 Change(tenant=tenant, run=run_id, base=Base.CREATE)
@@ -137,7 +137,8 @@ class Player(Calls):
         if "delete" in self.subject.left_out:
             return True
         store = await self.subject.connection(0)
-        for key in self.known.reached:
+        # Twice: one that has forks stays until they are gone.
+        for key in (*self.known.reached, *self.known.reached):
             run = await store.get_run(*key)
             if run is not None:
                 await store.delete_run(*key, version=run.version)

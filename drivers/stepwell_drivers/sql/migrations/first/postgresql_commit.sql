@@ -7,7 +7,7 @@ CREATE TYPE stepwell_fence_0008 AS (at bigint, execution_id text, token text, re
 
 CREATE TYPE stepwell_run_0008 AS (
   at bigint, tenant_id text, run_id text, pipeline_id text, queue text, executor_id text,
-  parent_run_id text, family_id text, uuid text,
+  parent_run_id text, uuid text,
   version bigint, commit_id text, last_event bigint, status text, phase text, blocked_on text, ended_us bigint,
   state text);
 
@@ -79,7 +79,6 @@ DECLARE
   keys bigint[];
   head record;
   entry record;
-  family text;
   lost bigint[];
   ignorant bigint[];
   place bigint;
@@ -88,14 +87,12 @@ DECLARE
   more bigint;
 BEGIN
   IF new_runs IS NOT NULL THEN
-    -- Families first: a transaction that holds rows never waits for one.
-    FOR family IN
-      SELECT DISTINCT length(b.tenant_id) || ':' || b.tenant_id || coalesce(nullif(b.family_id, ''), b.parent_run_id)
-      FROM unnest(new_runs) AS b WHERE b.parent_run_id <> '' ORDER BY 1
-    LOOP
-      PERFORM pg_advisory_xact_lock_shared(
-        hashtextextended('family ' || current_schema() || ' ' || family, 0));
-    END LOOP;
+    -- The parents of forks stay: a deletion of one waits, or was first, and then it is not found below.
+    PERFORM FROM unnest(new_runs) AS b
+    JOIN run_rows AS r ON r.tenant_id = b.tenant_id AND r.run_id = b.parent_run_id
+    WHERE b.parent_run_id <> ''
+    ORDER BY r.tenant_id COLLATE "C", r.run_id COLLATE "C"
+    FOR KEY SHARE OF r;
   END IF;
   IF journal_writes IS NOT NULL THEN
     PERFORM stepwell_lock_journals_0008(
@@ -132,14 +129,9 @@ BEGIN
     FOR head IN
       SELECT b.at, NOT EXISTS (
           SELECT FROM tombstones AS t WHERE t.tenant_id = b.tenant_id AND t.run_id = b.run_id
-            AND (t.expires_us > us OR t.family_id <> '')
+            AND t.expires_us > us
         ) AND (b.parent_run_id = '' OR EXISTS (
           SELECT FROM run_rows AS r WHERE r.tenant_id = b.tenant_id AND r.run_id = b.parent_run_id
-        ) OR EXISTS (
-          SELECT FROM run_rows AS r WHERE r.tenant_id = b.tenant_id AND r.run_id = b.family_id
-        ) OR EXISTS (
-          SELECT FROM run_rows AS r WHERE r.tenant_id = b.tenant_id AND r.family_id <> ''
-            AND r.family_id = coalesce(nullif(b.family_id, ''), b.parent_run_id)
         )) AS allowed
       FROM unnest(new_runs) AS b WHERE verdicts[b.at] = 'NEW'
     LOOP
@@ -182,10 +174,10 @@ BEGIN
   IF new_runs IS NOT NULL THEN
     FOR attempt IN 1 .. 2 LOOP
       INSERT INTO run_rows (
-        run_key, tenant_id, run_id, pipeline_id, queue, executor_id, parent_run_id, family_id, uuid, version,
+        run_key, tenant_id, run_id, pipeline_id, queue, executor_id, parent_run_id, uuid, version,
         commit_id, last_event, status, phase, blocked_on, ended_us, state)
       SELECT keys[b.at], b.tenant_id, b.run_id, b.pipeline_id, b.queue, b.executor_id, b.parent_run_id,
-        b.family_id, CASE attempt WHEN 1 THEN b.uuid::uuid ELSE gen_random_uuid() END, b.version,
+        CASE attempt WHEN 1 THEN b.uuid::uuid ELSE gen_random_uuid() END, b.version,
         b.commit_id, b.last_event, b.status, b.phase, b.blocked_on, b.ended_us, b.state::json
       FROM unnest(new_runs) AS b
       WHERE keys[b.at] IS NOT NULL AND NOT EXISTS (SELECT FROM run_rows AS r WHERE r.run_key = keys[b.at])
@@ -199,7 +191,7 @@ BEGIN
     IF EXISTS (
       SELECT FROM unnest(new_runs) AS b
       JOIN tombstones AS t ON t.tenant_id = b.tenant_id AND t.run_id = b.run_id
-      WHERE keys[b.at] IS NOT NULL AND (t.expires_us > us OR t.family_id <> '')
+      WHERE keys[b.at] IS NOT NULL AND t.expires_us > us
     ) THEN
       -- Created and deleted by others in the meantime: only now can that be seen.
       written := 0;

@@ -6,7 +6,6 @@ CREATE TABLE run_rows (
   queue TEXT DEFAULT '' NOT NULL,
   executor_id TEXT DEFAULT '' NOT NULL,
   parent_run_id TEXT DEFAULT '' NOT NULL,
-  family_id TEXT DEFAULT '' NOT NULL,
   uuid TEXT NOT NULL,
   status TEXT DEFAULT '' NOT NULL,
   phase TEXT DEFAULT '' NOT NULL,
@@ -30,8 +29,6 @@ CREATE INDEX runs_by_uuid ON run_rows (uuid);
 CREATE UNIQUE INDEX runs_by_uuid_start ON run_rows (substr(uuid, 1, 23));
 
 CREATE INDEX runs_by_parent ON run_rows (tenant_id, parent_run_id, run_key) WHERE parent_run_id <> '';
-
-CREATE INDEX runs_by_family ON run_rows (tenant_id, family_id) WHERE family_id <> '';
 
 CREATE INDEX runs_ended ON run_rows (status, ended_us, tenant_id, run_id) WHERE (status = 'SUCCEEDED' OR status = 'FAILED' OR status = 'CANCELLED');
 
@@ -306,14 +303,11 @@ CREATE TABLE tombstones (
   run_key BIGINT NOT NULL,
   version BIGINT DEFAULT '0' NOT NULL,
   expires_us BIGINT DEFAULT '0' NOT NULL,
-  family_id TEXT DEFAULT '' NOT NULL,
   PRIMARY KEY (tenant_id, run_id)
 )
  WITHOUT ROWID;
 
 CREATE INDEX tombstones_by_expiry ON tombstones (expires_us);
-
-CREATE INDEX tombstones_of_family ON tombstones (tenant_id, family_id, run_key) WHERE family_id <> '';
 
 CREATE TABLE meta (
   "key" TEXT DEFAULT '' NOT NULL,

@@ -143,6 +143,7 @@ def _questions(state: State, query: QuestionQuery) -> Page[FoundQuestion]:
 
 def _ended(state: State, query: EndedQuery, now_us: int) -> Page[EndedRun]:
     until_us = now_us - query.older_ms * 1_000
+    parents = state.parents()
     found = [
         EndedRun(
             tenant_id=tenant_id,
@@ -155,6 +156,7 @@ def _ended(state: State, query: EndedQuery, now_us: int) -> Page[EndedRun]:
         if query.tenant_id in {"", tenant_id}
         and query.pipeline_id in {"", rows.run.spec.pipeline_id}
         and rows.run.ended
+        and (tenant_id, run_id) not in parents
         and rows.run.status in query.statuses
         and rows.run.ended_us <= until_us
     ]

@@ -7,7 +7,7 @@ nothing else than the first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -153,11 +153,6 @@ class Rows:
         )
 
 
-def _family(run: RunKey, row: Run) -> RunKey:
-    """Return the tenant, and the id that the family of a run goes by."""
-    return run[0], row.spec.family_id or run[1]
-
-
 class State:
     """Every run, what is ready, what comes due, and the feed."""
 
@@ -172,8 +167,6 @@ class State:
         self.timers: dict[Key, Item] = {}
         self.reserved: dict[Key, Reservation] = {}
         """Reservations by tenant, pipeline and idempotency key; nobody's are not there."""
-        self._left: dict[RunKey, tuple[RunKey, Mapping[str, Outcome]]] = {}
-        """Maps a deleted run to its family, and to the outcomes that the family still refers to."""
         self._tombstones: dict[RunKey, int] = {}
         self._order = 0
 
@@ -186,28 +179,20 @@ class State:
         ids = rows.commit_ids if rows is not None else []
         if 1 <= commit.version <= len(ids) and ids[commit.version - 1] == commit.commit_id:
             return Verdict.COMMITTED
-        tombstoned = self._tombstones.get(key, 0) > now_us or key in self._left
+        tombstoned = self._tombstones.get(key, 0) > now_us
         moved = commit.version != len(ids) + 1 or (ids and commit.follows not in ("", ids[-1]))
         if moved or tombstoned:
             return Verdict.CONFLICT
-        spec = commit.run.spec
-        if commit.version == 1 and spec.parent_run_id:
-            family = (commit.tenant_id, spec.family_id)
-            if (key[0], spec.parent_run_id) not in self.runs and not self._is_there(family):
-                return Verdict.CONFLICT
+        parent_id = commit.run.spec.parent_run_id
+        if commit.version == 1 and parent_id and (key[0], parent_id) not in self.runs:
+            return Verdict.CONFLICT
         if all(self.holds(*key, fence.execution_id, fence.token) for fence in commit.fences):
             return None
         return Verdict.LEASE_LOST
 
-    def _is_there(self, family: RunKey) -> bool:
-        """Return whether any run of a family is there."""
-        return any(_family(run, rows.run) == family for run, rows in self.runs.items())
-
-    def outcomes(self, run: RunKey) -> Mapping[str, Outcome]:
-        """Return what a run's executions left behind, or what a deleted one left to its family."""
-        if run in self.runs:
-            return self.runs[run].outcomes
-        return self._left[run][1] if run in self._left else {}
+    def parents(self) -> set[RunKey]:
+        """Return the runs that have forks."""
+        return {(key[0], rows.run.spec.parent_run_id) for key, rows in self.runs.items()}
 
     def holds(self, tenant_id: str, run_id: str, execution_id: str, token: str) -> bool:
         """Return whether the token is that of the execution's lease, expired or not."""
@@ -316,11 +301,6 @@ class State:
 
     def _delete(self, run: RunKey, now_us: int) -> None:
         rows = self.runs.pop(run)
-        family = _family(run, rows.run)
-        self._left[run] = (family, rows.outcomes)
-        if not self._is_there(family):
-            # It was the last: nobody refers to anything of theirs any more.
-            self._left = {key: left for key, left in self._left.items() if left[0] != family}
         self._tombstones[run] = now_us + TOMBSTONE_US
         for key in [key for key, one in self.reserved.items() if (key[0], one.run_id) == run]:
             del self.reserved[key]

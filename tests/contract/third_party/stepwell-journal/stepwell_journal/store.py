@@ -149,8 +149,9 @@ class JournalStore:
         return await self._alone(lambda: self._delete(tenant_id, run_id, version))
 
     async def _delete(self, tenant_id: str, run_id: str, version: int) -> bool:
-        rows = self._state.runs.get((tenant_id, run_id))
-        if rows is None or len(rows.commit_ids) != version:
+        run = (tenant_id, run_id)
+        rows = self._state.runs.get(run)
+        if rows is None or len(rows.commit_ids) != version or run in self._state.parents():
             return False
         await self._write(Deleted(self._clock.now_us(), tenant_id, run_id))
         self._hints.publish({(tenant_id, run_id): 0})
@@ -223,7 +224,7 @@ class JournalStore:
                 response=outcome.response if texts else "",
                 receipt=outcome.receipt if texts else "",
             )
-            for name, outcome in self._state.outcomes((tenant_id, run_id)).items()
+            for name, outcome in (rows.outcomes if rows is not None else {}).items()
             if texts or outcome.result is not None
         }
         if rows is not None and rows.input is not None:
