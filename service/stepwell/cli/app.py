@@ -11,14 +11,15 @@ import re
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.core
 import typer.main
 
-from stepwell.cli import connection_options
+from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.signatures import adding
 
 COMMANDS: dict[str, str] = {
     "up": "Run service, console and an agent's worker in one terminal.",
@@ -128,33 +129,28 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _options(
-    context: typer.Context,
-    target: connection_options.Target = None,
-    token_file: connection_options.TokenFile = None,
-    tls_ca: connection_options.TlsCa = None,
-    tls_cert: connection_options.TlsCert = None,
-    tls_key: connection_options.TlsKey = None,
-    tls_name: connection_options.TlsName = None,
-    insecure_allow_remote: connection_options.InsecureRemote = False,
-    _: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version."
-    ),
-) -> None:
-    given = {
-        "target": target,
-        "token_file": token_file,
-        "tls_ca": tls_ca,
-        "tls_cert": tls_cert,
-        "tls_key": tls_key,
-        "tls_name": tls_name,
-        "insecure_allow_remote": insecure_allow_remote,
-    }
+def _options(context: typer.Context, _: bool, **given: Any) -> int:
+    """Hold the options of the connection that stand before the command."""
     if any(given.values()):
         from stepwell.cli.connect import Connection  # noqa: PLC0415 - costs `--help` a lot
 
         context.obj = Connection.of(given)
+    return Exit.DONE
+
+
+_Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+]
+app.callback()(
+    adding(
+        _options,
+        _options,
+        3,
+        first={"context": typer.Context},
+        last={**CONNECTION, "_": _Version},
+    )
+)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -16,8 +16,17 @@ import typer
 from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.errors import OPTIONS, exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.text import SHORT_CHARS, short_id
-from stepwell_client import NotFound, Run, Security, StepwellClientError, SyncClient, SyncRunHandle
+from stepwell.cli.signatures import adding
+from stepwell.cli.text import SHORT_CHARS, note, short_id
+from stepwell_client import (
+    NotFound,
+    Run,
+    Security,
+    StepwellClientError,
+    SyncClient,
+    SyncRunHandle,
+    Unavailable,
+)
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,35}")
@@ -64,28 +73,11 @@ def connecting(command: Callable[..., int]) -> Callable[..., int]:
     The command gets a Connection as its first argument.
     """
 
-    @wraps(command)
     def run(context: typer.Context, **arguments: Any) -> int:
         given = {name: arguments.pop(name) for name in CONNECTION}
         return command(connection(context, given), **arguments)
 
-    # typer reads a command's options from its signature.
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    defaults = {"insecure_allow_remote": False}
-    signature = inspect.Signature(
-        [
-            inspect.Parameter("context", kind, annotation=typer.Context),
-            *own,
-            *(
-                inspect.Parameter(name, kind, default=defaults.get(name), annotation=annotation)
-                for name, annotation in CONNECTION.items()
-            ),
-        ]
-    )
-    run.__dict__["__signature__"] = signature
-    run.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
-    return run
+    return adding(run, command, 1, first={"context": typer.Context}, last=CONNECTION)
 
 
 def connected(command: Callable[..., int]) -> Callable[..., int]:
@@ -105,6 +97,18 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
             raise CliError(explain(error, address, OPTIONS), exit_of_error(error)) from error
 
     return connecting(run)
+
+
+@contextmanager
+def advising(command: str) -> Generator[None]:
+    """Note how to go on where a person interrupts, or the server is gone: the run goes on without this command."""
+    try:
+        yield
+    except (KeyboardInterrupt, Unavailable) as error:
+        note(f"the run goes on; follow it again: stepwell {command}")
+        if isinstance(error, Unavailable):
+            raise
+        raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 def run_id(client: SyncClient, text: str) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any, Protocol
-
-from rich.console import Console
+from typing import Any
 
 from stepwell.cli import describe, event_lines, results
-from stepwell.cli.connect import name_of
+from stepwell.cli.connect import advising, name_of
 from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
 from stepwell.cli.live import PROGRESS_S, LiveTree
@@ -26,34 +24,31 @@ from stepwell_client import (
     StepwellClientError,
     SyncClient,
     SyncWatch,
-    Unavailable,
 )
 from stepwell_client.enums import ENDED
 
 _WARN_AFTER_S = 2.0
 RunWatch = SyncWatch[Event, Any]
 
-_CONTINUES = "the run goes on; follow it again: stepwell watch "
 
-
-class _Display(Protocol):
-    """A way to show a run's events."""
+class _Display:
+    """A way to show a run's events. This one shows the end alone."""
 
     def during(self, client: SyncClient) -> AbstractContextManager[object]:
-        """Return a context manager around the watching."""
-        ...
+        """Return a context manager around the watching; at its end all that was reached is on the screen."""
+        del client
+        return nullcontext()
 
     def show(self, view: RunView, event: Event) -> None:
         """Show an event that was applied to the view."""
-        ...
-
-    def leave(self) -> None:
-        """Leave the state that was reached on the screen: the watching is over, or was interrupted."""
-        ...
 
     def close(self, client: SyncClient, view: RunView) -> None:
-        """Show the run's state at the end."""
-        ...
+        """Print the result to standard output, and how to go on to standard error."""
+        run, name = view.run, name_of(view.run)
+        if run.status == RunStatus.SUCCEEDED:
+            results.put(results.read(client, run), console(), name)
+        if advice := describe.advice(run, name):
+            note(advice)
 
 
 def follow(
@@ -72,26 +67,17 @@ def follow(
     lock = threading.Lock()
     with client.run(run.id).watch(progress_interval=PROGRESS_S) as watch:
         display = _display(view, lock, watch, json=json)
-        try:
-            with display.during(client), nullcontext() if json else _warning(client, run):
-                for event in _events(client, watch, view, keep=keep):
-                    if view.lacks_tasks(event):
-                        entries = list(client.run(run.id).tasks())
-                        with lock:
-                            view.add_tasks(entries)
+        on = nullcontext() if json else _warning(client, run)
+        with advising(f"watch {name_of(run)}"), display.during(client), on:
+            for event in _events(client, watch, view, keep=keep):
+                if view.lacks_tasks(event):
+                    entries = list(client.run(run.id).tasks())
                     with lock:
-                        view.apply(event)
-                    if event.number > shown_after:
-                        display.show(view, event)
-        except KeyboardInterrupt:
-            display.leave()
-            note(_CONTINUES + name_of(run))
-            return Exit.INTERRUPTED
-        except Unavailable:
-            display.leave()
-            note(_CONTINUES + name_of(run))
-            raise
-    display.leave()
+                        view.add_tasks(entries)
+                with lock:
+                    view.apply(event)
+                if event.number > shown_after:
+                    display.show(view, event)
     display.close(client, view)
     return exit_of_status(view.run.status)
 
@@ -140,20 +126,13 @@ def _display(view: RunView, lock: threading.Lock, watch: RunWatch, *, json: bool
         return _JsonLines()
     out = console()
     if not out.is_terminal:
-        return _Lines(out)
+        return _Lines()
     runtime = SystemRuntime()
     return _Tree(out, view, lock, runtime, lambda: runtime.monotonic() - watch.cursor.received_at)
 
 
-class _JsonLines:
+class _JsonLines(_Display):
     """`{"event": …}` for each event, and `{"run": …, "result": …}` as the last line."""
-
-    def during(self, client: SyncClient) -> AbstractContextManager[object]:
-        del client
-        return nullcontext()
-
-    def leave(self) -> None:
-        pass  # All of it was printed.
 
     def show(self, view: RunView, event: Event) -> None:
         del view
@@ -167,41 +146,13 @@ class _JsonLines:
         put_json(last, compact=True)
 
 
-class _Lines:
+class _Lines(_Display):
     """A line for each event."""
-
-    def __init__(self, out: Console) -> None:
-        self._out = out
-
-    def during(self, client: SyncClient) -> AbstractContextManager[object]:
-        del client
-        return nullcontext()
-
-    def leave(self) -> None:
-        pass  # All of it was printed.
 
     def show(self, view: RunView, event: Event) -> None:
         if text := event_lines.line(view, event):
             print(text, flush=True)
 
-    def close(self, client: SyncClient, view: RunView) -> None:
-        _print_end(client, view, self._out)
 
-
-class _Tree(LiveTree):
-    """The tree, drawn again and again in its place."""
-
-    def show(self, view: RunView, event: Event) -> None:
-        pass  # The next drawing shows it.
-
-    def close(self, client: SyncClient, view: RunView) -> None:
-        _print_end(client, view, self.out)
-
-
-def _print_end(client: SyncClient, view: RunView, out: Console) -> None:
-    """Print the result to standard output, and how to go on to standard error."""
-    run, name = view.run, name_of(view.run)
-    if run.status == RunStatus.SUCCEEDED:
-        results.put(results.read(client, run), out, name)
-    if advice := describe.advice(run, name):
-        note(advice)
+class _Tree(LiveTree, _Display):
+    """The tree, drawn again and again in its place: the next drawing shows an event."""

@@ -86,7 +86,7 @@ class LiveTree:
 
     @contextmanager
     def during(self, client: SyncClient) -> Generator[None]:
-        """Draw while the block lasts; then the place is empty again."""
+        """Draw while the block lasts; then the tree stays on the screen."""
         live = Live(
             console=self.out,
             get_renderable=self.render,
@@ -105,6 +105,7 @@ class LiveTree:
                     yield
             finally:
                 left.set()
+                self.leave()
 
     def _read(self, entries: Iterable[LogEntry]) -> None:
         # The watch of the events tells of a server that is gone.

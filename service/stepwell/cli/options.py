@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -146,3 +146,16 @@ LogFormat = Annotated[
     str | None,
     typer.Option("--log-format", metavar="FORMAT", help="console or json. [console]"),
 ]
+LISTEN: dict[str, Any] = {
+    "host": Host,
+    "port": Port,
+    "socket": Socket,
+    "tls_cert": ServerTlsCert,
+    "tls_key": ServerTlsKey,
+    "tls_client_ca": TlsClientCa,
+    "insecure_allow_remote": InsecureAllowRemote,
+    "token_file": ServerTokenFile,
+    "log_level": LogLevel,
+    "log_format": LogFormat,
+}
+"""The options of every command that serves, by the names of the settings."""

@@ -12,10 +12,8 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from stepwell.cli.exits import Exit
 from stepwell.cli.json_output import jsonable
 from stepwell.cli.text import json_safe
-from stepwell_client import SyncRunHandle
 
 PIPE_COLUMNS = 200
 """The width of lines that no terminal shows."""
@@ -96,15 +94,6 @@ def _least_width(rows: Table, rest: Column) -> int:
         else max(cell_len(str(cell)) for cell in (one.header, *one.cells)) + _GAP
         for one in rows.columns
     )
-
-
-def report(run: SyncRunHandle, sentence: str, *, json: bool) -> Exit:
-    """Print a command's response as JSON, or what it did as a sentence."""
-    if json:
-        put_json(run.response)
-    else:
-        print(sentence)
-    return Exit.DONE
 
 
 def put_json(value: object, *, compact: bool = False) -> None:

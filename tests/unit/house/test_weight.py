@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_386,
-    "clients/python/stepwell_client": 8_319,
+    "clients/python/stepwell_client": 8_320,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_378,
     "drivers/stepwell_drivers/redis": 3_285,
@@ -29,7 +29,7 @@ BUDGET = {
     "scripts": 1_934,
     "service/stepwell": 295,
     "service/stepwell/app": 643,
-    "service/stepwell/cli": 5_611,
+    "service/stepwell/cli": 5_544,
     "service/stepwell/console": 920,
     "service/stepwell/core": 6_343,
     "service/stepwell/embedded": 1_564,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -10,9 +11,19 @@ from stepwell.cli import arguments, connect, options
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import put_json, report
+from stepwell.cli.signatures import adding
+from stepwell.cli.terminal import put_json
 from stepwell.cli.text import count, note, short_id
-from stepwell_client import Done, ExecutionStatus, Failure, NotDone, RunStatus, SyncClient
+from stepwell_client import (
+    Done,
+    ExecutionStatus,
+    Failure,
+    NotDone,
+    RunStatus,
+    SyncClient,
+    SyncRunHandle,
+)
+from stepwell_client.internal import CommandOptions
 
 EXAMPLES = {
     "pause": "stepwell pause 3f2a9c1e --reason 'wait for the new model'",
@@ -26,66 +37,77 @@ EXAMPLES = {
 }
 
 
-@connected
+def steering(command: Callable[..., str]) -> Callable[..., int]:
+    """Return a command that changes a run, with the options of each such command.
+
+    The command gets the run's handle and what goes with its call, makes the call, and returns a sentence about it.
+    """
+
+    def run(client: SyncClient, run: str, *, json: bool, **arguments: Any) -> int:
+        said = CommandOptions(
+            reason=arguments.pop("reason"), on_behalf_of=arguments.pop("on_behalf_of")
+        )
+        steered = connect.handle(client, run)
+        sentence = command(steered, said, **arguments)
+        if json:
+            put_json(steered.response)
+        else:
+            print(sentence)
+        return Exit.DONE
+
+    first = {"client": SyncClient, "run": options.Run}
+    last = {"reason": options.Reason, "on_behalf_of": options.For, "json": options.Json}
+    return connected(adding(run, cast("Callable[..., int]", command), 2, first=first, last=last))
+
+
+@steering
 def pause(
-    client: SyncClient,
-    run: options.Run,
-    reason: options.Reason = "",
-    on_behalf_of: options.For = "",
-    json: options.Json = False,
-) -> int:
+    run: SyncRunHandle,
+    said: CommandOptions,
+) -> str:
     """Pause a run; work in flight may end.
 
     It goes on with `stepwell resume`.
     """
-    handle = connect.handle(client, run)
-    handle.pause(reason=reason, on_behalf_of=on_behalf_of)
-    state = "is paused" if handle.changed else "was paused already"
-    return report(handle, f"run {short_id(handle.id)} {state}", json=json)
+    run.pause(**said)
+    state = "is paused" if run.changed else "was paused already"
+    return f"run {short_id(run.id)} {state}"
 
 
-@connected
+@steering
 def cancel(
-    client: SyncClient,
-    run: options.Run,
-    reason: options.Reason = "",
-    on_behalf_of: options.For = "",
-    json: options.Json = False,
-) -> int:
+    run: SyncRunHandle,
+    said: CommandOptions,
+) -> str:
     """Cancel a run for good.
 
     Its workers are told to stop. A cancelled run can't be resumed.
     """
-    handle = connect.handle(client, run)
-    handle.cancel(reason=reason, on_behalf_of=on_behalf_of)
-    state = "is cancelled" if handle.changed else "was cancelled already"
-    return report(handle, f"run {short_id(handle.id)} {state}", json=json)
+    run.cancel(**said)
+    state = "is cancelled" if run.changed else "was cancelled already"
+    return f"run {short_id(run.id)} {state}"
 
 
-@connected
+@steering
 def stop(
-    client: SyncClient,
-    run: options.Run,
-    reason: options.Reason = "",
-    on_behalf_of: options.For = "",
-    json: options.Json = False,
-) -> int:
+    run: SyncRunHandle,
+    said: CommandOptions,
+) -> str:
     """End a run after the iteration in progress.
 
     What is planned is done, and the run comes to its result as after its last iteration. To end it at
     once, without a result: `stepwell cancel`.
     """
-    handle = connect.handle(client, run)
-    now = handle.stop(reason=reason, on_behalf_of=on_behalf_of)
-    state = "ends" if handle.changed else "was to end already"
-    name, iteration = short_id(handle.id), now.iteration
-    return report(handle, f"run {name} {state} after iteration {iteration}", json=json)
+    now = run.stop(**said)
+    state = "ends" if run.changed else "was to end already"
+    name, iteration = short_id(run.id), now.iteration
+    return f"run {name} {state} after iteration {iteration}"
 
 
-@connected
+@steering
 def retry(
-    client: SyncClient,
-    run: options.Run,
+    run: SyncRunHandle,
+    said: CommandOptions,
     task: options.Task,
     fresh: Annotated[
         bool,
@@ -93,47 +115,39 @@ def retry(
             "--fresh", help="Make the calls of its journal again, but those that run only once."
         ),
     ] = False,
-    reason: options.Reason = "",
-    on_behalf_of: options.For = "",
-    json: options.Json = False,
-) -> int:
+) -> str:
     """Run a task again that failed or was skipped.
 
     What was skipped because of it runs again, too. A task that waits for its next attempt runs now. A
     run that has failed goes on with `stepwell resume`.
     """
-    handle = connect.handle(client, run)
-    handle.retry_task(task, fresh=fresh, reason=reason, on_behalf_of=on_behalf_of)
-    state = "runs again" if handle.changed else "was asked to run again before"
-    return report(handle, f"task {task} of run {short_id(handle.id)} {state}", json=json)
+    run.retry_task(task, fresh=fresh, **said)
+    state = "runs again" if run.changed else "was asked to run again before"
+    return f"task {task} of run {short_id(run.id)} {state}"
 
 
-@connected
+@steering
 def skip(
-    client: SyncClient,
-    run: options.Run,
+    run: SyncRunHandle,
+    said: CommandOptions,
     task: options.Task,
     dependents: Annotated[
         bool, typer.Option("--dependents", help="Skip what depends on it, too, at any distance.")
     ] = False,
-    reason: options.Reason = "",
-    on_behalf_of: options.For = "",
-    json: options.Json = False,
-) -> int:
+) -> str:
     """Skip a task, whatever it is doing.
 
     Its worker is told to let it go. What depends on it goes on and is shown that it was skipped.
     """
-    handle = connect.handle(client, run)
-    handle.skip_task(task, skip_dependents=dependents, reason=reason, on_behalf_of=on_behalf_of)
-    state = "is skipped" if handle.changed else "was skipped already"
-    return report(handle, f"task {task} of run {short_id(handle.id)} {state}", json=json)
+    run.skip_task(task, skip_dependents=dependents, **said)
+    state = "is skipped" if run.changed else "was skipped already"
+    return f"task {task} of run {short_id(run.id)} {state}"
 
 
-@connected
+@steering
 def resolve(
-    client: SyncClient,
-    run: options.Run,
+    run: SyncRunHandle,
+    said: CommandOptions,
     execution: Annotated[
         str,
         typer.Argument(
@@ -161,10 +175,7 @@ def resolve(
             show_default=False,
         ),
     ] = "",
-    reason: options.Reason = "",
-    on_behalf_of: options.For = "",
-    json: options.Json = False,
-) -> int:
+) -> str:
     """Say what became of a task whose outcome is unknown.
 
     A task that may run only once was lost while it ran. With --done it is completed, with --not-done it
@@ -183,20 +194,17 @@ def resolve(
         resolution = Done(arguments.payload(result, "--result"))
     if failed is not None:
         resolution = Failure(failed, kind="RESOLVED_AS_FAILED")
-    run_id = connect.run_id(client, run)
-    execution_id = _execution_id(client, run_id, execution)
-    handle = client.run(run_id)
-    handle.resolve(execution_id, resolution, call=call, reason=reason, on_behalf_of=on_behalf_of)
-    state = "is settled" if handle.changed else "was settled already"
-    sentence = f"{execution_id} of run {short_id(handle.id)} {state}"
-    return report(handle, sentence, json=json)
+    execution_id = _execution_id(run, execution)
+    run.resolve(execution_id, resolution, call=call, **said)
+    state = "is settled" if run.changed else "was settled already"
+    return f"{execution_id} of run {short_id(run.id)} {state}"
 
 
-def _execution_id(client: SyncClient, run_id: str, name: str) -> str:
+def _execution_id(run: SyncRunHandle, name: str) -> str:
     """Return an execution's id; a task's name stands for its execution with an unknown outcome."""
     if "#" in name:
         return name
-    for one in client.run(run_id).executions(task_id=name):
+    for one in run.executions(task_id=name):
         if one.status == ExecutionStatus.UNKNOWN_OUTCOME:
             return one.id
     raise CliError(f"task {name!r} of this run has no execution whose outcome is unknown")

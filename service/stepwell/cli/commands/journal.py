@@ -8,15 +8,14 @@ import typer
 
 from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
-from stepwell.cli.connect import connected
+from stepwell.cli.connect import advising, connected
 from stepwell.cli.exits import Exit
 from stepwell.cli.log_lines import call_lines
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import note, short_id
-from stepwell_client import SyncClient, Unavailable
+from stepwell_client import SyncClient
 
 EXAMPLES = {"journal": "stepwell journal 3f2a9c1e fetch --follow"}
-_CONTINUES = "the run goes on; follow it again: stepwell journal --follow "
 
 
 @connected
@@ -52,21 +51,16 @@ def journal(
     """
     run_id = connect.run_id(client, run)
     found = False
-    try:
-        for entry in client.run(run_id).journal(
-            task_id=task, execution_id=execution, values=values, follow=follow
-        ):
+    entries = client.run(run_id).journal(
+        task_id=task, execution_id=execution, values=values, follow=follow
+    )
+    with advising(f"journal --follow {short_id(run_id)}"):
+        for entry in entries:
             found = True
             if json:
                 put_json({"entry": entry}, compact=True)
             else:
                 print("\n".join(call_lines(entry, values=values)), flush=True)
-    except KeyboardInterrupt:
-        note(_CONTINUES + short_id(run_id))
-        return Exit.INTERRUPTED
-    except Unavailable:
-        note(_CONTINUES + short_id(run_id))
-        raise
     if not json and not found:
         note("nothing is recorded; steps make calls with ctx.call(…)")
     return Exit.DONE

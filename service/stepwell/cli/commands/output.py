@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 
 from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
-from stepwell.cli.connect import connected
+from stepwell.cli.connect import advising, connected
 from stepwell.cli.exits import Exit
 from stepwell.cli.log_lines import log_head, log_text, message_head
 from stepwell.cli.terminal import put_json
 from stepwell.cli.text import lines, note, short_id
-from stepwell_client import LogEntry, LogKind, SyncClient, Unavailable
+from stepwell_client import LogEntry, LogKind, SyncClient
 
 EXAMPLES = {
     "logs": "stepwell logs 3f2a9c1e --task fetch --follow",
     "messages": "stepwell messages 3f2a9c1e ask",
 }
-_CONTINUES = "the run goes on; follow its log again: stepwell logs --follow "
 
 
 @connected
@@ -48,24 +47,13 @@ def logs(
     """
     run_id = connect.run_id(client, run)
     printer = _LogPrinter()
-    try:
-        with client.run(run_id).logs(
-            follow=follow, task_id=task, execution_id=execution
-        ) as entries:
-            for entry in entries:
-                if json:
-                    put_json({"entry": entry}, compact=True)
-                else:
-                    printer.put(entry)
-    except KeyboardInterrupt:
-        printer.end()
-        note(_CONTINUES + short_id(run_id))
-        return Exit.INTERRUPTED
-    except Unavailable:
-        printer.end()
-        note(_CONTINUES + short_id(run_id))
-        raise
-    printer.end()
+    reading = client.run(run_id).logs(follow=follow, task_id=task, execution_id=execution)
+    with advising(f"logs --follow {short_id(run_id)}"), printer, reading as entries:
+        for entry in entries:
+            if json:
+                put_json({"entry": entry}, compact=True)
+            else:
+                printer.put(entry)
     if not json and not printer.used:
         connect.check_task(client, run_id, task)
         note("nothing was written; steps write with ctx.log(…) and ctx.stream(…)")
@@ -91,6 +79,12 @@ class _LogPrinter:
             self.end()
             sys.stdout.write(f"{log_head(entry)}{log_text(entry)}\n")
         sys.stdout.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def end(self) -> None:
         """End a line of chunks."""

@@ -12,14 +12,16 @@ from rich.text import Text
 
 from stepwell.cli import connect, options
 from stepwell.cli.arguments import read
+from stepwell.cli.commands.control import steering
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import put_json, put_rows, report, table
+from stepwell.cli.terminal import put_json, put_rows, table
 from stepwell.cli.text import ago, micros, note, one_line, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Payload, Question, QuestionKind, SyncClient
+from stepwell_client import Payload, Question, QuestionKind, SyncClient, SyncRunHandle
 from stepwell_client.enums import QuestionStatus
+from stepwell_client.internal import CommandOptions
 
 EXAMPLES = {
     "questions": "stepwell questions",
@@ -103,10 +105,10 @@ def _expiry(question: Question, now_us: int) -> str:
     return f"{when}: {question.on_expiry.name}"
 
 
-@connected
+@steering
 def answer(
-    client: SyncClient,
-    run: options.Run,
+    run: SyncRunHandle,
+    said: CommandOptions,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -128,10 +130,7 @@ def answer(
     replan: Annotated[
         bool, typer.Option("--replan", help="Have the run plan again before it goes on.")
     ] = False,
-    reason: options.Reason = "",
-    on_behalf_of: options.For = "",
-    json: options.Json = False,
-) -> int:
+) -> str:
     """Answer what a run asks.
 
     `stepwell questions` shows what is asked. With --replan the planner is shown the reason.
@@ -142,10 +141,10 @@ def answer(
     positional = list(words or ())
     if len(positional) > 1 + (not any(flags)):
         raise CliError("too many words: an answer of several words is one in quotes")
-    run_id = connect.run_id(client, run)
-    asked = list(client.run(run_id).questions())
+    name = short_id(run.id)
+    asked = list(run.questions())
     text = None if any(flags) or not positional else positional.pop()
-    question = _chosen(asked, positional[0] if positional else "", connect.short([run_id])[run_id])
+    question = _chosen(asked, positional[0] if positional else "", name)
     if json_file is not None:
         value = _parsed(json_file)
     elif any(flags):
@@ -154,17 +153,8 @@ def answer(
         raise CliError("what is the answer? Give a VALUE, --yes, --no, --choice or --json-file")
     else:
         value = _value(question, text)
-    handle = client.run(run_id)
-    handle.answer(
-        question.id,
-        value,
-        replan=replan,
-        reason=reason,
-        on_behalf_of=on_behalf_of,
-    )
-    then = "; it plans again" if replan else ""
-    name = short_id(run_id)
-    return report(handle, f"run {name} has its answer to {question.id}{then}", json=json)
+    run.answer(question.id, value, replan=replan, **said)
+    return f"run {name} has its answer to {question.id}{'; it plans again' if replan else ''}"
 
 
 def _chosen(asked: list[Question], wanted: str, run: str) -> Question:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from stepwell.cli import options, serving
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.signatures import adding
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.rpc import logs
@@ -21,6 +22,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.store.migrate import SchemaVersions, migrate_store
 from stepwell.store.opener import mask_url
 
+_Settings = dict[str, dict[str, Any]]
 EXAMPLES = {
     "serve": "stepwell serve --store sqlite:///stepwell.db --metrics-port 9464",
     "store": "stepwell store --driver sqlite:///stepwell.db --port 7879, and beside it: "
@@ -29,7 +31,22 @@ EXAMPLES = {
 }
 
 
+def _listening(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command that serves, with the options of each such command. It gets their settings first."""
+
+    def run(**arguments: Any) -> int:
+        given = {name: arguments.pop(name) for name in options.LISTEN}
+        given["insecure_allow_remote"] = given["insecure_allow_remote"] or None
+        auth = {"token_file": given.pop("token_file")}
+        log = {"level": given.pop("log_level"), "format": given.pop("log_format")}
+        return command({"grpc": given, "auth": auth, "log": log}, **arguments)
+
+    return adding(run, command, 1, last=options.LISTEN)
+
+
+@_listening
 def serve(
+    listen: _Settings,
     store: Annotated[
         str | None,
         typer.Option(
@@ -40,13 +57,6 @@ def serve(
             "SQLite file in ~/.local/state/stepwell.",
         ),
     ] = None,
-    host: options.Host = None,
-    port: options.Port = None,
-    socket: options.Socket = None,
-    tls_cert: options.ServerTlsCert = None,
-    tls_key: options.ServerTlsKey = None,
-    tls_client_ca: options.TlsClientCa = None,
-    insecure_allow_remote: options.InsecureAllowRemote = False,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -70,91 +80,42 @@ def serve(
             help="With --console: its port on loopback. [7880, or the next one that is free]",
         ),
     ] = None,
-    token_file: options.ServerTokenFile = None,
-    log_level: options.LogLevel = None,
-    log_format: options.LogFormat = None,
 ) -> int:
     """Run the service: workers and clients connect to it.
 
     Settings come from flags, then from STEPWELL_… variables (STEPWELL_GRPC__PORT), then from
     stepwell.toml. SIGTERM or Ctrl-C drains; a second one quits at once.
     """
-    flags = _flags(store, token_file, log_level, log_format)
-    listen = _listen(host, port, socket, tls_cert, tls_key, tls_client_ca, insecure_allow_remote)
     shown = {"enabled": console or None, "port": console_port}
-    wanted = serving.settings(
-        {**flags, "grpc": listen, "console": shown, "metrics": {"port": metrics_port}}
-    )
+    own = {"store": {"url": store}, "console": shown, "metrics": {"port": metrics_port}}
+    wanted = serving.settings({**listen, **own})
     return serving.serve(wanted, Server, "stepwell", has_console=True)
 
 
+@_listening
 def store(
+    listen: _Settings,
     driver: Annotated[
         str | None,
         typer.Option(
             "--driver", "-d", metavar="URL", help="The store: sqlite:///file, memory:// …"
         ),
     ] = None,
-    host: options.Host = None,
-    port: options.Port = None,
-    socket: options.Socket = None,
-    tls_cert: options.ServerTlsCert = None,
-    tls_key: options.ServerTlsKey = None,
-    tls_client_ca: options.TlsClientCa = None,
-    insecure_allow_remote: options.InsecureAllowRemote = False,
-    token_file: options.ServerTokenFile = None,
-    log_level: options.LogLevel = None,
-    log_format: options.LogFormat = None,
 ) -> int:
     """Offer a store to services on other machines.
 
     It keeps the state and runs no loop: services connect to it with --store grpcs://host:port. SIGTERM
     or Ctrl-C drains; a second one quits at once.
     """
-    flags = _flags(driver, token_file, log_level, log_format)
-    listen = _listen(host, port, socket, tls_cert, tls_key, tls_client_ca, insecure_allow_remote)
     make = partial(
         Server,
         services=(make_service,),
         receive_bytes_max=STORE_MESSAGE_BYTES_MAX,
         executes=False,
     )
-    return serving.serve(serving.settings({**flags, "grpc": listen}), make, "stepwell store")
-
-
-def _flags(
-    url: str | None,
-    token_file: Path | None,
-    log_level: str | None,
-    log_format: str | None,
-) -> dict[str, dict[str, Any]]:
-    """Return the settings that both servers have flags for."""
-    return {
-        "store": {"url": url},
-        "auth": {"token_file": token_file},
-        "log": {"level": log_level, "format": log_format},
-    }
-
-
-def _listen(
-    host: str | None,
-    port: int | None,
-    socket: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_client_ca: Path | None,
-    insecure_allow_remote: bool,
-) -> dict[str, Any]:
-    """Return the settings of where and how both servers listen."""
-    return {
-        "host": host,
-        "port": port,
-        "socket": socket,
-        "tls_cert": tls_cert,
-        "tls_key": tls_key,
-        "tls_client_ca": tls_client_ca,
-        "insecure_allow_remote": insecure_allow_remote or None,
-    }
+    return serving.serve(
+        serving.settings({**listen, "store": {"url": driver}}), make, "stepwell store"
+    )
 
 
 def migrate(
