@@ -7,7 +7,6 @@ watchers saw, and a full dump of the store (`history.py`). A failure prints the 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,10 +17,8 @@ import pytest
 from stepwell.core.records.states import EventType
 from stepwell_client import Plan, Retry, RunStatus, Task
 from tests.chaos.load.follower import Follower
-from tests.chaos.load.manual_worker import ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, met, waited, wide
 from tests.chaos.world.cluster import NAMES, POLL_MS, Cluster, cluster_on
-from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 
 SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
@@ -102,32 +99,6 @@ async def test_E10_without_any_hint_watchers_lag_by_no_more_than_a_poll(
     print(f"{len(lags)} events, lag at most {max(lags):.2f} s")
     # The poll, and what a busy machine takes for the rest; without it they would never come.
     assert max(lags) <= POLL_MS / 1_000 + 4.0, "E10"
-
-
-async def test_S8_late_and_repeated_outcomes_are_refused_by_every_replica(
-    cluster: Cluster, rnd: Random
-) -> None:
-    await cluster.start()
-    manual, sleeper = (
-        ManualWorker(cluster, rnd),
-        ManualWorker(cluster, rnd, asleep=True, name="sleeper"),
-    )
-    async with cluster.client() as client, sleeper:
-        runs = [(await client.start("late", plan=wide(4))).id for _ in range(3)]
-        async with asyncio.timeout(PATIENCE_S):
-            while not sleeper.unsettled:  # noqa: ASYNC110 - it has no event to wait for
-                await asyncio.sleep(0.05)
-        # Not before: it would leave nothing to a sleeper whose stream comes late.
-        async with manual:
-            # The sleeper lives on and is connected; its lease runs out all the same.
-            await ended(client, runs)
-            await sleeper.report_late()
-            await manual.report_late()
-    findings = await checked(cluster, acknowledged=manual.acknowledged)
-    met(findings.seen, "lease lost", "acknowledged outcome checked")
-    assert sleeper.refused
-    assert manual.refused >= len(NAMES) * len(manual.acknowledged)
-    assert not sleeper.acknowledged
 
 
 @pytest.mark.proof

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from stepwell.config import AuthSettings, GrpcSettings, Settings, StoreSettings
 from stepwell.rpc.server import Server
+from tests.docs.shell import Shell
 
 
 @pytest.fixture
@@ -25,4 +26,11 @@ async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     async with Server(settings) as made:
         monkeypatch.setenv("STEPWELL_TARGET", made.addresses[0])
         monkeypatch.setenv("STEPWELL_TOKEN_FILE", str(token_file))
+        yield made
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    """Yield a shell in an empty folder; what it started ends with it."""
+    with Shell(tmp_path) as made:
         yield made

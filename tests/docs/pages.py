@@ -36,6 +36,12 @@ def blocks(page: Path, language: str) -> list[Block]:
     ]
 
 
+def block(page: Path, language: str, mark: str) -> str:
+    """Return the text of the only block of a language that has something in it."""
+    (found,) = [one.text for one in blocks(page, language) if mark in one.text]
+    return found
+
+
 def compiled(page: Path, block: Block) -> CodeType:
     """Return a Python block as code whose tracebacks name the page and its lines."""
     return compile("\n" * (block.line - 1) + block.text, str(page), "exec")

@@ -6,28 +6,17 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
+from functools import partial
 
 from stepwell.config import ConsoleSettings
-from tests.docs.pages import TOP, blocks
+from tests.docs.pages import TOP, block
 from tests.docs.shell import Shell, stepwell_commands
 from tests.support.backends.required import missing
 
 PAGE = TOP / "docs" / "console.md"
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path) as made:
-        yield made
-
-
-def _block(language: str, mark: str) -> str:
-    (found,) = [block.text for block in blocks(PAGE, language) if mark in block.text]
-    return found
+_block = partial(block, PAGE)
 
 
 def _console(shell: Shell) -> str:

@@ -6,9 +6,8 @@ import re
 import shlex
 import signal
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
+from functools import partial
 from urllib.request import urlopen
 
 import pytest
@@ -17,23 +16,14 @@ from stepwell.cli.app import COMMANDS
 from stepwell.cli.exits import Exit
 from stepwell_client import PermissionDenied, SyncClient, Task
 from stepwell_client.v1 import types_pb2
-from tests.docs.pages import TOP, blocks
+from tests.docs.pages import TOP, block, blocks
 from tests.docs.shell import Shell, stepwell_commands, stop
 
 PAGE = TOP / "docs" / "operating.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(tmp_path) as made:
-        yield made
-
-
-def _block(language: str, mark: str) -> str:
-    """Return the block of a language that has something in it."""
-    (found,) = [block.text for block in blocks(PAGE, language) if mark in block.text]
-    return found
+_block = partial(block, PAGE)
 
 
 def test_settings_in_a_file_a_token_of_ones_own_and_metrics(shell: Shell) -> None:
@@ -134,6 +124,6 @@ def test_a_backup_of_a_running_server_is_a_store(shell: Shell) -> None:
 def test_exit_codes_and_commands_are_those_that_there_are() -> None:
     section = TEXT.partition("## Exit codes")[2].partition("## ")[0]
     assert [int(code) for code in re.findall(r"^\| (\d+) ", section, re.MULTILINE)] == list(Exit)
-    for block in blocks(PAGE, "sh"):
-        for command in stepwell_commands(block.text):
+    for shown in blocks(PAGE, "sh"):
+        for command in stepwell_commands(shown.text):
             assert command.split()[1] in COMMANDS

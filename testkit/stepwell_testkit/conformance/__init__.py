@@ -16,40 +16,12 @@ groups of `groups.py`. The suite needs pytest and pytest-asyncio, and names no d
 
 from __future__ import annotations
 
+from pkgutil import iter_modules
+
 import pytest
 
 # Before the cases are imported, so that failing assertions show their values here, too.
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{module}"
-        for module in (
-            "ask",
-            "checkpoints",
-            "claims",
-            "commits",
-            "ended",
-            "events",
-            "forks",
-            "fidelity",
-            "questions",
-            "itself",
-            "journal_commits",
-            "journal_reads",
-            "journal_writes",
-            "leases",
-            "loads",
-            "logs",
-            "operations",
-            "programs",
-            "reads",
-            "reservations",
-            "resends",
-            "runs",
-            "tenants",
-            "timers",
-        )
-    )
-)
+pytest.register_assert_rewrite(*(f"{__name__}.{one.name}" for one in iter_modules(__path__)))
 
 from stepwell_testkit.conformance.checkpoints import TestCheckpoints  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.claims import TestHolds, TestReady  # noqa: E402 - after the rewriting

@@ -1,8 +1,4 @@
-"""A worker that no kill reaches: it speaks the Worker service by hand and keeps what was acknowledged.
-
-It reports each step once more after it was acknowledged, at another replica: that must be refused. It
-can also lie down on a lease until it is lost, and then report all the same.
-"""
+"""A worker that no kill reaches: it speaks the Worker service by hand and keeps what was acknowledged."""
 
 from __future__ import annotations
 
@@ -25,19 +21,11 @@ MANUAL = "by-hand"
 class ManualWorker:
     """One worker with one place."""
 
-    def __init__(
-        self, cluster: Cluster, rnd: Random, *, asleep: bool = False, name: str = "hand"
-    ) -> None:
+    def __init__(self, cluster: Cluster, rnd: Random) -> None:
         self._cluster = cluster
         self._rnd = rnd
-        self._name = name
-        self._asleep = asleep
-        """It takes a step, gives no sign of life, and reports nothing by itself."""
         self.unsettled: dict[str, worker_pb2.Outcome] = {}
         self.acknowledged: list[Acknowledged] = []
-        self.settled: list[worker_pb2.Outcome] = []
-        self.refused = 0
-        """Outcomes that came too late or a second time, each refused."""
 
     async def work(self) -> None:
         """Serve until cancelled, now at this replica and now at that one."""
@@ -56,19 +44,19 @@ class ManualWorker:
     async def _serve(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
         held = [one.lease for one in self.unsettled.values()]
         hello = worker_pb2.Hello(
-            worker_id=self._name,
+            worker_id="hand",
             instance_id="only",
             kinds=[types_pb2.STEP_KIND_TASK],
             queues=["default", MANUAL],
             held=held,
         )
-        again = () if self._asleep else self.unsettled.values()
+        again = self.unsettled.values()
         await call.write(worker_pb2.WorkRequest(hello=hello, credits=1, outcomes=again))
         while isinstance(response := await call.read(), worker_pb2.WorkResponse):
             for ack in response.acks:
                 self._settle(ack)
             outcomes = [self._do(assignment) for assignment in response.assignments]
-            if outcomes and not self._asleep:
+            if outcomes:
                 # Slow enough to leave the other workers their share.
                 await asyncio.sleep(0.03)
                 await call.write(worker_pb2.WorkRequest(outcomes=outcomes, credits=len(outcomes)))
@@ -90,32 +78,12 @@ class ManualWorker:
         if outcome is None:
             return
         assert ack.status != worker_pb2.ACK_STATUS_REJECTED, ack
+        # What is refused was committed, perhaps, when the answer was lost with its replica; or the lease was.
         if ack.status == worker_pb2.ACK_STATUS_ACCEPTED:
-            self.settled.append(outcome)
-            data = outcome.completed.result.data
+            lease, data = outcome.lease, outcome.completed.result.data
             self.acknowledged.append(
-                Acknowledged(
-                    outcome.lease.run_id, outcome.lease.execution_id, outcome.lease.token, data
-                )
+                Acknowledged(lease.run_id, lease.execution_id, lease.token, data)
             )
-        else:
-            # Committed, perhaps, when the answer was lost with its replica; or the lease was.
-            self.refused += 1
-
-    async def report_late(self) -> None:
-        """Report everything once more, or for the first time, at every replica: all is refused."""
-        late = [*self.settled, *self.unsettled.values()]
-        assert late, "there is nothing to report"
-        for name in self._cluster.names:
-            async with grpc.aio.insecure_channel(self._cluster.target(name)) as channel:
-                request = worker_pb2.ReportOutcomesRequest(outcomes=late)
-                for outcome in request.outcomes:
-                    outcome.completed.result.data = b'"something else"'
-                stub = worker_pb2_grpc.WorkerStub(channel)
-                response = await stub.ReportOutcomes(request, metadata=self._cluster.metadata)
-                for ack in response.acks:
-                    assert ack.status == worker_pb2.ACK_STATUS_LEASE_LOST, f"S8: {name}: {ack}"
-                    self.refused += 1
 
     async def __aenter__(self) -> ManualWorker:
         self._task = asyncio.create_task(self.work())

@@ -27,6 +27,7 @@ from stepwell.core.loop.signals import (
     LeaseExpired,
     NeedsAnswer,
     Planned,
+    Reflected,
     Result,
     Signal,
     Sleep,
@@ -59,6 +60,7 @@ from stepwell.core.records.model import (
 from stepwell.core.records.states import (
     OPEN,
     SETTLED,
+    Decision,
     ExecutionStatus,
     StepKind,
 )
@@ -379,6 +381,18 @@ def started(*plan: TaskSpec | str, **spec: Any) -> World:
     world = World()
     whole = [task(each) if isinstance(each, str) else each for each in plan]
     assert world.start(plan=whole, **spec).status == "ACCEPTED"
+    return world
+
+
+def at_step(kind: StepKind) -> World:
+    """Return a run whose step of this kind is offered."""
+    world = World()
+    world.start()
+    if kind is not StepKind.PLAN:
+        world.deliver("plan:1#1", Planned(tasks=tasks("a")))
+        world.complete("a")
+    if kind is StepKind.SYNTHESIZE:
+        world.deliver("reflect:1#1", Reflected(decision=Decision.FINISH))
     return world
 
 

@@ -34,6 +34,7 @@ from tests.unit.core.loop_world import (
     AT_ONCE,
     ONCE,
     World,
+    at_step,
     committed,
     planned,
     started,
@@ -192,13 +193,7 @@ def test_a_commit_that_needs_messages_of_entries_asks_for_them() -> None:
 
 @pytest.mark.parametrize("kind", [StepKind.PLAN, StepKind.REFLECT, StepKind.SYNTHESIZE])
 def test_a_step_of_the_run_has_a_journal_until_another_begins(kind: StepKind) -> None:
-    world = World()
-    world.start()
-    if kind is not StepKind.PLAN:
-        world.deliver("plan:1#1", Planned(tasks=tasks("a")))
-        world.complete("a")
-    if kind is StepKind.SYNTHESIZE:
-        world.deliver("reflect:1#1", Reflected(decision=Decision.FINISH))
+    world = at_step(kind)
     step = f"{kind.lower()}:1#1"
     world.record(step, usage=SEVEN)
     world.expire(step)

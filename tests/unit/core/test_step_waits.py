@@ -7,16 +7,14 @@ import pytest
 from stepwell.core.loop.signals import (
     Cancel,
     NeedsAnswer,
-    Planned,
-    Reflected,
     Resume,
     Sleep,
     Stop,
     TimerDue,
 )
-from stepwell.core.records.states import Decision, ExpiryAction, StepKind
+from stepwell.core.records.states import ExpiryAction, StepKind
 from stepwell.core.records.step_journal import Wait
-from tests.unit.core.loop_world import World, tasks
+from tests.unit.core.loop_world import World, at_step
 
 MINUTE = Sleep(remaining_ms=60_000)
 NOW = NeedsAnswer(prompt="now?")
@@ -24,18 +22,6 @@ NOW = NeedsAnswer(prompt="now?")
 
 def open_questions(world: World) -> dict[str, str]:
     return {one.call: one.question_id for one in world.state.questions.values()}
-
-
-def at_step(kind: StepKind) -> World:
-    """Return a run whose step of this kind is offered."""
-    world = World()
-    world.start()
-    if kind is not StepKind.PLAN:
-        world.deliver("plan:1#1", Planned(tasks=tasks("a")))
-        world.complete("a")
-    if kind is StepKind.SYNTHESIZE:
-        world.deliver("reflect:1#1", Reflected(decision=Decision.FINISH))
-    return world
 
 
 JOURNALS = {

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from stepwell.core.loop.signals import (
     Cancel,
     Delivery,
-    Planned,
-    Reflected,
     Resolve,
     Resume,
     SkipTask,
@@ -18,8 +16,8 @@ from stepwell.core.loop.signals import (
 from stepwell.core.port import JournalWrite
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Failure, RetryPolicy, Usage
-from stepwell.core.records.states import Decision, Effect, Finding, JournalMark, StepKind
-from tests.unit.core.loop_world import ONCE, YES, World, started, task, tasks
+from stepwell.core.records.states import Effect, Finding, JournalMark, StepKind
+from tests.unit.core.loop_world import ONCE, YES, World, at_step, started, task
 
 UNKNOWN = UnknownCall(call="charge", reason="begun by attempt 1")
 BEGUN = JournalWrite(
@@ -61,13 +59,7 @@ def test_a_step_with_an_unknown_call_waits_for_a_person_and_spends_no_attempt() 
 
 @pytest.mark.parametrize("kind", [StepKind.PLAN, StepKind.REFLECT, StepKind.SYNTHESIZE])
 def test_any_kind_of_step_may_have_an_unknown_call(kind: StepKind) -> None:
-    world = World()
-    world.start()
-    if kind is not StepKind.PLAN:
-        world.deliver("plan:1#1", Planned(tasks=tasks("a")))
-        world.complete("a")
-    if kind is StepKind.SYNTHESIZE:
-        world.deliver("reflect:1#1", Reflected(decision=Decision.FINISH))
+    world = at_step(kind)
     step = f"{kind.lower()}:1"
     world.deliver(f"{step}#1", UNKNOWN)
     assert (world.run.blocked_on, world.ready()) == ("UNKNOWN_OUTCOME", [])

@@ -11,6 +11,7 @@ import pytest
 
 from stepwell.core.loop.signals import Released
 from stepwell.core.loop.transition import Reply
+from stepwell.core.port import Assignment
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.recorded import Kept, RecordAnswer
@@ -63,59 +64,71 @@ class Costs(Counter[str]):
         self[f"store {method}"] += 1
 
 
-async def test_outcomes_that_come_together_cost_as_much_as_one(
-    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    costs = Costs(monkeypatch)
-    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
-    worker = FakeWorker(executor)
-    await worker.attach(credits=2 * RUNS)
+@pytest.fixture
+def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
+    return Costs(monkeypatch)
+
+
+@pytest.fixture
+async def worker(world: ExecutorWorld, costs: Costs) -> FakeWorker:
+    return FakeWorker(world.executor(Rigged(world.store, costs.call), poll_ms=600_000))
+
+
+async def leased(world: ExecutorWorld, worker: FakeWorker) -> list[Assignment]:
+    """Start all runs, and return their first steps."""
     for run_id in IDS:
-        await world.start(executor, CHAIN, run_id=run_id)
+        await world.start(worker.executor, CHAIN, run_id=run_id)
     got = [await worker.next() for _ in IDS]
-    await executor.quiet()
-    replies: list[Reply | Exception] = []
-    answered = asyncio.Event()
+    await worker.executor.quiet()
+    return got
 
-    def answer(reply: Reply | Exception) -> None:
-        replies.append(reply)
-        if len(replies) == RUNS:
-            answered.set()
 
+class Answers(list[Any]):
+    """Notes answers until each run has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all = asyncio.Event()
+
+    def __call__(self, answer: object) -> None:
+        self.append(answer)
+        if len(self) == RUNS:
+            self.all.set()
+
+
+async def test_outcomes_that_come_together_cost_as_much_as_one(
+    world: ExecutorWorld, costs: Costs, worker: FakeWorker
+) -> None:
+    await worker.attach(credits=2 * RUNS)
+    got, replies = await leased(world, worker), Answers()
     costs.clear()
     for one in got:
-        executor.pass_on(TENANT, one.run.run_id, delivery(one), answer)
-    await answered.wait()
+        worker.executor.pass_on(TENANT, one.run.run_id, delivery(one), replies)
+    await replies.all.wait()
     assert costs == {**COSTS, "future": 1}, "the one future is this test's own"
     assert replies == [Reply()] * RUNS
     assert {(await worker.next()).execution.task_id for _ in IDS} == {"b"}
 
 
 async def test_starts_that_come_together_cost_as_much_as_one(
-    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+    world: ExecutorWorld, costs: Costs, worker: FakeWorker
 ) -> None:
-    costs = Costs(monkeypatch)
-    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
-    worker = FakeWorker(executor)
     await worker.attach(credits=RUNS)
     costs.clear()
-    await asyncio.gather(*(world.start(executor, CHAIN, run_id=run_id) for run_id in IDS))
+    await asyncio.gather(*(world.start(worker.executor, CHAIN, run_id=run_id) for run_id in IDS))
     del costs["future"], costs["store claim"]  # The callers' futures; the claim for the new worker.
     assert costs == COSTS
     assert {(await worker.next()).execution.task_id for _ in IDS} == {"a"}
 
 
 async def test_step_that_no_worker_is_free_for_is_claimed_once_one_is(
-    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+    world: ExecutorWorld, costs: Costs, worker: FakeWorker
 ) -> None:
-    costs = Costs(monkeypatch)
-    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
-    worker = FakeWorker(executor)
     await worker.attach(credits=0)
     await _rest()
     costs.clear()
     for run_id in IDS:
-        await world.start(executor, CHAIN, run_id=run_id)
+        await world.start(worker.executor, CHAIN, run_id=run_id)
     await _rest()
     assert costs["store claim"] == 0
     worker.credit()
@@ -130,29 +143,15 @@ async def _rest() -> None:
 
 
 async def test_entries_that_come_together_cost_as_much_as_one(
-    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+    world: ExecutorWorld, costs: Costs, worker: FakeWorker
 ) -> None:
-    costs = Costs(monkeypatch)
-    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
-    worker = FakeWorker(executor)
     await worker.attach(credits=RUNS)
-    for run_id in IDS:
-        await world.start(executor, CHAIN, run_id=run_id)
-    got = [await worker.next() for _ in IDS]
-    await executor.quiet()
-    answers: list[RecordAnswer | Exception] = []
-    answered = asyncio.Event()
-
-    def answer(reply: RecordAnswer | Exception) -> None:
-        answers.append(reply)
-        if len(answers) == RUNS:
-            answered.set()
-
+    got, answers = await leased(world, worker), Answers()
     costs.clear()
     for one in got:
         name = (one.run.run_id, one.execution.execution_id, one.token)
-        executor.record(TENANT, NewEntries(*name, [Entry(key="k")]), answer)
-    await answered.wait()
+        worker.executor.record(TENANT, NewEntries(*name, [Entry(key="k")]), answers)
+    await answers.all.wait()
     assert costs == {"task recorder": 1, "store write_journal": 1, "future": 1}, (
         "the future is this test's"
     )
@@ -160,15 +159,12 @@ async def test_entries_that_come_together_cost_as_much_as_one(
 
 
 async def test_step_without_entries_reads_no_journal(
-    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+    world: ExecutorWorld, costs: Costs, worker: FakeWorker
 ) -> None:
-    costs = Costs(monkeypatch)
-    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
-    worker = FakeWorker(executor)
     await worker.attach(credits=RUNS)
-    await world.start(executor, CHAIN)
+    await world.start(worker.executor, CHAIN)
     first = await worker.next()
-    await executor.quiet()
+    await worker.executor.quiet()
     costs.clear()
     await worker.deliver(first, Released())
     assert (await worker.next()).journal is None
