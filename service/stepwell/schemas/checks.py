@@ -72,13 +72,7 @@ async def answer_violations(question: Question, answer: Payload) -> Violations:
 
 
 async def question_violations(question: NeedsAnswer) -> Violations:
-    """Return the faults of a question, as paths from `needs_answer`."""
-    violations = check_question(question)
-    return violations if isinstance(violations, tuple) else await violations
-
-
-def check_question(question: NeedsAnswer) -> Violations | asyncio.Future[Violations]:
-    """Return the faults of a question, or a future of them if the check is large.
+    """Return the faults of a question, as paths from `needs_answer`.
 
     A schema is checked once and then remembered as valid.
     """
@@ -93,7 +87,9 @@ def check_question(question: NeedsAnswer) -> Violations | asyncio.Future[Violati
         return _schema(text, effort)
 
     violations = _check_at_once(check, len(text), has_schema=True)
-    return _check_in_thread(check, "needs_answer.schema") if violations is None else violations
+    return (
+        await _check_in_thread(check, "needs_answer.schema") if violations is None else violations
+    )
 
 
 def _schema(text: str, effort: Effort) -> Violations:

@@ -12,7 +12,7 @@ from stepwell.core.loop.signals import NeedsAnswer
 from stepwell.core.records.limits import VIOLATIONS_MAX
 from stepwell.core.records.model import Payload, Question
 from stepwell.core.records.states import QuestionKind
-from stepwell.schemas import answer_violations, check_question, question_violations
+from stepwell.schemas import answer_violations, question_violations
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.patterns import PatternError, check_pattern, matches
 
@@ -131,10 +131,10 @@ async def test_unsupported_schema_is_refused_with_a_reason(schema: Any, why: str
 
 async def test_a_sound_schema_is_looked_at_once() -> None:
     question = NeedsAnswer(prompt="?", schema=json.dumps({"enum": list(range(1_500))}))
-    first = check_question(question)
-    assert not isinstance(first, tuple)
-    assert await first == ()
-    assert check_question(question) == ()
+    assert await question_violations(question) == ()
+    with pytest.raises(StopIteration) as at_once:
+        question_violations(question).send(None)
+    assert at_once.value.value == ()
 
 
 # --- no check takes long -------------------------------------------------------------------------------

@@ -1,15 +1,14 @@
 """Passes outcomes and begins of a worker to the loop, and the loop's replies back as acknowledgements.
 
 An item that breaks a limit fails its own execution, through the loop like any failure; the rest of
-its message, and the stream, continue. This is the hot path: nothing here waits, makes a task or
-reads twice.
+its message, and the stream, continue. This is the hot path: only long plans and questions make
+a task, and nothing is read twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -22,7 +21,7 @@ from stepwell.core.records.cuts import cut_failure
 from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor
-from stepwell.schemas import check_question
+from stepwell.schemas import question_violations
 from stepwell.wire.faults import Faults
 from stepwell.wire.plans import Item, is_long, read_item, read_long_item
 from stepwell.wire.records import fill
@@ -105,13 +104,33 @@ class Intake:
             # The execution is unknown, so none can be failed.
             rejected = waiting.receipt(pb.ACK_STATUS_REJECTED, failure)
             asyncio.get_running_loop().call_soon(answered, rejected)
-        elif isinstance(delivery, Delivery) and isinstance(
-            delivery.result, NeedsAnswer | Suspended
-        ):
-            pass_on = partial(self._executor.pass_on, self._tenant_id, item.lease.run_id)
-            _ask(delivery, _questions(delivery.result), pass_on, waiting)
+        elif isinstance(delivery, Delivery) and (asked := _questions(delivery.result)):
+            asking = self._ask(item.lease.run_id, delivery, asked, waiting)
+            self._runtime.spawn(asking, name="questions")
         else:
             self._executor.pass_on(self._tenant_id, item.lease.run_id, delivery, waiting.answer)
+
+    async def _ask(
+        self,
+        run_id: str,
+        delivery: Delivery,
+        questions: Sequence[NeedsAnswer],
+        waiting: _Waiting,
+    ) -> None:
+        """Deliver questions, or the failure of an attempt if one of them is invalid."""
+        try:
+            for question in questions:
+                if faults := await question_violations(question):
+                    failure = _failure_of(
+                        [errors.Violation(one.field, one.description) for one in faults]
+                    )
+                    delivery = replace(delivery, result=Failed(failure=failure))
+                    waiting = waiting._replace(failure=failure)
+                    break
+        except Exception as error:  # noqa: BLE001 - the worker waits for an answer
+            waiting.answer(error)
+        else:
+            self._executor.pass_on(self._tenant_id, run_id, delivery, waiting.answer)
 
 
 class _Waiting(NamedTuple):
@@ -148,43 +167,10 @@ class _Waiting(NamedTuple):
         return self.receipt(pb.ACK_STATUS_REJECTED, failure)
 
 
-def _questions(result: NeedsAnswer | Suspended) -> tuple[NeedsAnswer, ...]:
-    if isinstance(result, NeedsAnswer):
-        return (result,)
-    return tuple(one.wait for one in result.waits if isinstance(one.wait, NeedsAnswer))
-
-
-def _ask(
-    delivery: Delivery,
-    questions: tuple[NeedsAnswer, ...],
-    pass_on: Callable[[Delivery, Callable[[Reply | Exception], None]], None],
-    waiting: _Waiting,
-) -> None:
-    """Deliver questions, or a failure of the attempt if one of them is invalid."""
-
-    def settle(faults: Sequence[Violation]) -> None:
-        if not faults and len(questions) > 1:
-            _ask(delivery, questions[1:], pass_on, waiting)
-            return
-        if not faults:
-            pass_on(delivery, waiting.answer)
-            return
-        failure = _failure_of([errors.Violation(one.field, one.description) for one in faults])
-        failed = replace(delivery, result=Failed(failure=failure))
-        pass_on(failed, waiting._replace(failure=failure).answer)
-
-    def checked(done: asyncio.Future[tuple[Violation, ...]]) -> None:
-        error = done.exception()
-        if error is None:
-            settle(done.result())
-        else:
-            waiting.answer(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-
-    faults = check_question(questions[0]) if questions else ()
-    if isinstance(faults, tuple):
-        settle(faults)
-    else:
-        faults.add_done_callback(checked)
+def _questions(result: object) -> Sequence[NeedsAnswer]:
+    if isinstance(result, Suspended):
+        return [one.wait for one in result.waits if isinstance(one.wait, NeedsAnswer)]
+    return [result] if isinstance(result, NeedsAnswer) else ()
 
 
 def _failed(item: Item, faults: Faults) -> tuple[Delivery | None, Failure]:
