@@ -14,7 +14,7 @@ from stepwell.app.runs import read_run
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
-from stepwell.core.port import INPUT_KEY, JournalQuery, Presence, PresenceQuery, Store
+from stepwell.core.port import INPUT_KEY, JournalQuery, Presence, PresenceQuery, Store, every_row
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.journal import StoredEntry
@@ -118,7 +118,6 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
 
 async def _at_most_once(store: Store, tenant_id: str, source: Source) -> Sequence[StoredEntry]:
     """Return the entries of AT_MOST_ONCE calls in a journal."""
-    found: list[StoredEntry] = []
     query = JournalQuery(
         tenant_id=tenant_id,
         run_id=source.run_id,
@@ -128,12 +127,7 @@ async def _at_most_once(store: Store, tenant_id: str, source: Source) -> Sequenc
         version=source.version,
         names_only=True,
     )
-    while True:
-        page = await store.page(query)
-        found.extend(page.items)
-        if not page.items:
-            return found
-        query = replace(query, cursor=page.cursor)
+    return [one async for one in every_row(store, query)]
 
 
 def _warning(kept: int, changed: Sequence[str]) -> str:

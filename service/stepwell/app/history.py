@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from msgspec.structs import replace
-
-from stepwell.core.port import ExecutionQuery, Runtime, Store
+from stepwell.core.port import ExecutionQuery, Runtime, Store, every_row
 from stepwell.core.records.checkpoints import rows_of
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.events import Event
@@ -109,16 +107,10 @@ class History:
 
     async def _attempts(self, run: Run, task: Task) -> list[Execution]:
         """Return the stored attempts at a task as of its state then."""
-        found: list[Execution] = []
         query = ExecutionQuery(
             tenant_id=run.spec.tenant_id, run_id=run.spec.run_id, task_id=task.task_id
         )
-        while True:
-            page = await self._store.page(query)
-            found += page.items
-            if not page.cursor:
-                break
-            query = replace(query, cursor=page.cursor)
+        found = [one async for one in every_row(self._store, query)]
         # Attempt numbers only grow.
         return [one for one in found if one.kind is StepKind.TASK and one.attempt <= task.attempts]
 

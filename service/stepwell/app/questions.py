@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 from stepwell.app.commands import accepted, decide
 from stepwell.core.loop.questions import NOT_OPEN
 from stepwell.core.loop.signals import Answer
-from stepwell.core.port import QuestionQuery, Store
+from stepwell.core.port import QuestionQuery, Store, every_row
 from stepwell.core.records.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -84,15 +84,9 @@ async def give_answer(
 
 async def open_questions(store: Store, tenant_id: str, run_id: str) -> tuple[Question, ...]:
     """Return the questions of a run that wait for an answer, oldest first."""
-    questions: list[Question] = []
-    cursor = ""
-    while True:
-        query = QuestionQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor)
-        page = await store.page(query)
-        questions.extend(one.question for one in page.items)
-        cursor = page.cursor
-        if not cursor:
-            return tuple(one for one in questions if one.status is QuestionStatus.OPEN)
+    query = QuestionQuery(tenant_id=tenant_id, run_id=run_id)
+    questions = [one.question async for one in every_row(store, query)]
+    return tuple(one for one in questions if one.status is QuestionStatus.OPEN)
 
 
 async def _read_question(store: Store, tenant_id: str, run_id: str, question_id: str) -> Question:

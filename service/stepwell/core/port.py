@@ -21,8 +21,10 @@ them. No caller's clock decides what is due.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
@@ -977,6 +979,17 @@ class Assignment(Record, frozen=True, kw_only=True):
     """The first part of the step's journal, or None if it is empty."""
     tries_from: int = 0
     """Tries in the journal count from this attempt on."""
+
+
+async def every_row(store: Store, query: Query[R]) -> AsyncIterator[R]:
+    """Yield the rows that a query asks for, page after page."""
+    while True:
+        page = await store.page(query)
+        for one in page.items:
+            yield one
+        if not page.items or not page.cursor:
+            return
+        query = replace(query, cursor=page.cursor)
 
 
 class Principal(NamedTuple):

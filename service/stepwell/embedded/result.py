@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from stepwell.core.port import Store, TaskQuery
+from stepwell.core.port import Store, TaskQuery, every_row
 from stepwell.core.records import limits, model
 from stepwell.wire.records import to_message
 from stepwell_client import Payload, Run, RunStatus, TaskStatus, decode
@@ -101,18 +101,8 @@ class RunCancelled(RunFailed):
 async def read_result(store: Store, run: model.Run) -> RunResult:
     """Return the result of a run and of its tasks."""
     tenant_id, run_id = run.spec.tenant_id, run.spec.run_id
-    tasks: list[model.Task] = []
-    page = await store.page(
-        TaskQuery(tenant_id=tenant_id, run_id=run_id, limit=limits.PAGE_SIZE_MAX)
-    )
-    tasks.extend(page.items)
-    while page.cursor:
-        page = await store.page(
-            TaskQuery(
-                tenant_id=tenant_id, run_id=run_id, cursor=page.cursor, limit=limits.PAGE_SIZE_MAX
-            )
-        )
-        tasks.extend(page.items)
+    query = TaskQuery(tenant_id=tenant_id, run_id=run_id, limit=limits.PAGE_SIZE_MAX)
+    tasks = [one async for one in every_row(store, query)]
     keys: dict[str, list[str]] = {run_id: [run.result_id] if run.result_id else []}
     for task in tasks:
         if task.result_id:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from stepwell.core.port import Assignment, MessageQuery, Principal, Runtime
+from stepwell.core.port import Assignment, MessageQuery, Principal, Runtime, every_row
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.engine.executor import Executor
 from stepwell.rpc.caller import set_caller
@@ -82,21 +82,15 @@ class InProcessTransport:
 
     async def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
         """Yield the messages of a task."""
-        cursor = ""
-        while True:
-            query = MessageQuery(
-                tenant_id=self._principal.tenant_id,
-                run_id=run_id,
-                task_id=task_id,
-                cursor=cursor,
-                limit=_MESSAGES_AT_ONCE,
-            )
-            page = await self.ask(self._executor.store.page(query))
-            for message in page.items:
+        tenant_id = self._principal.tenant_id
+        query = MessageQuery(
+            tenant_id=tenant_id, run_id=run_id, task_id=task_id, limit=_MESSAGES_AT_ONCE
+        )
+        try:
+            async for message in every_row(self._executor.store, query):
                 yield to_message(message)
-            cursor = page.cursor
-            if not cursor:
-                return
+        except StepwellError as error:
+            raise _error_of(error) from error
 
     async def _call(
         self, method: Callable[..., Awaitable[Any]], request: Any, seconds: float

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.signals import AppendMessages
 from stepwell.core.loop.transition import Reply, ReplyStatus
-from stepwell.core.port import LogQuery, OpenExecution, Runtime, Store
+from stepwell.core.port import LogQuery, OpenExecution, Runtime, Store, every_row
 from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound
 from stepwell.core.records.model import LogEntry, Message, Record
@@ -138,21 +138,9 @@ class Appender:
         return share
 
     async def _count(self, key: RunKey, execution_id: str) -> _Share:
-        used, cursor = 0, ""
-        while used <= limits.LOG_BYTES_PER_EXECUTION_MAX:
-            page = await self._store.page(
-                LogQuery(
-                    tenant_id=key[0],
-                    run_id=key[1],
-                    execution_id=execution_id,
-                    cursor=cursor,
-                    limit=_PAGE,
-                )
-            )
-            used += sum(ENTRY_BYTES + len(entry.text.encode()) for entry in page.items)
-            cursor = page.cursor
-            if len(page.items) < _PAGE:
-                break
+        query = LogQuery(tenant_id=key[0], run_id=key[1], execution_id=execution_id, limit=_PAGE)
+        entries = every_row(self._store, query)
+        used = sum([ENTRY_BYTES + len(entry.text.encode()) async for entry in entries])
         return _Share(used, cut=used > limits.LOG_BYTES_PER_EXECUTION_MAX)
 
 

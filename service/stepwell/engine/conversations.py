@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from stepwell.core.port import Assignment, MessageQuery, Store
+from stepwell.core.port import Assignment, MessageQuery, Store, every_row
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import text_bytes
 from stepwell.core.records.model import Message
@@ -35,21 +35,13 @@ async def read_newest(
     out.
     """
     kept: deque[Message] = deque()
-    size, cursor = 0, ""
-    while True:
-        page = await store.page(
-            MessageQuery(
-                tenant_id=tenant_id, run_id=run_id, task_id=task_id, cursor=cursor, limit=_PAGE
-            )
-        )
-        for message in page.items:
-            kept.append(message)
-            size += size_of(message)
-            while size > limits.INLINE_MESSAGES_BYTES_MAX:
-                size -= size_of(kept.popleft())
-        cursor = page.cursor
-        if not cursor:
-            break
+    size = 0
+    query = MessageQuery(tenant_id=tenant_id, run_id=run_id, task_id=task_id, limit=_PAGE)
+    async for message in every_row(store, query):
+        kept.append(message)
+        size += size_of(message)
+        while size > limits.INLINE_MESSAGES_BYTES_MAX:
+            size -= size_of(kept.popleft())
     return _tail(tuple(kept), count)
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import HeldEntry, JournalPage, JournalQuery, JournalWrite, Page, Store
+from stepwell.core.port import (
+    HeldEntry,
+    JournalPage,
+    JournalQuery,
+    JournalWrite,
+    Page,
+    Store,
+    every_row,
+)
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
 from stepwell.core.records.errors import InvalidArgument, Violation
@@ -179,7 +187,7 @@ async def entries_of(
         names_only=True,
     )
     found: dict[str, list[JournalWrite]] = {call: [] for call in calls}
-    async for one in _all(store, query):
+    async for one in every_row(store, query):
         if (held := found.get(one.entry.key)) is not None:
             held.append(
                 JournalWrite(journal=one.journal, generation=one.generation, entry=one.entry)
@@ -213,14 +221,4 @@ async def messages_of(
         execution_id=execution_id,
         names_only=True,
     )
-    return tuple([each async for one in _all(store, query) for each in one.entry.messages])
-
-
-async def _all(store: Store, query: JournalQuery) -> AsyncIterator[StoredEntry]:
-    while True:
-        page = await store.page(query)
-        if not page.items:
-            return
-        for one in page.items:
-            yield one
-        query = replace(query, cursor=page.cursor)
+    return tuple([each async for one in every_row(store, query) for each in one.entry.messages])

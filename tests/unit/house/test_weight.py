@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 643,
     "service/stepwell/cli": 5_544,
     "service/stepwell/console": 920,
-    "service/stepwell/core": 6_343,
+    "service/stepwell/core": 6_352,
     "service/stepwell/embedded": 1_564,
     "service/stepwell/engine": 3_747,
     "service/stepwell/rpc": 4_107,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stepwell.app.runs import read_run
-from stepwell.core.port import TaskQuery
+from stepwell.core.port import TaskQuery, every_row
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure, Payload, Task
@@ -104,24 +104,14 @@ class _Results:
     async def _tasks(self, names: Iterable[str], *, by_task: bool) -> dict[str, Task]:
         missing = set(names)
         tasks: dict[str, Task] = {}
-        cursor = ""
-        while missing:
-            page = await self._store.page(
-                TaskQuery(
-                    tenant_id=self._run[0],
-                    run_id=self._run[1],
-                    cursor=cursor,
-                    limit=limits.PAGE_SIZE_MAX,
-                )
-            )
-            for task in page.items:
-                name = task.task_id if by_task else task.result_id
-                if name in missing and (not by_task or task.status in SETTLED):
-                    # A later plan may redefine a task, whose later row is then the current one.
-                    tasks[name] = task
-            cursor = page.cursor
-            if not cursor:
-                break
+        if not missing:
+            return tasks
+        query = TaskQuery(tenant_id=self._run[0], run_id=self._run[1], limit=limits.PAGE_SIZE_MAX)
+        async for task in every_row(self._store, query):
+            name = task.task_id if by_task else task.result_id
+            if name in missing and (not by_task or task.status in SETTLED):
+                # A later plan may redefine a task, whose later row is then the current one.
+                tasks[name] = task
         return tasks
 
 
