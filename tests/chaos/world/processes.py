@@ -69,10 +69,6 @@ class Place:
         if self.worker is not None:
             self.worker.kill()
 
-    def open_gate(self, name: str) -> None:
-        """Let the agent pass."""
-        (self.folder / "gates" / name).touch()
-
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()[-4_000:]
 
