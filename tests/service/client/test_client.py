@@ -99,39 +99,6 @@ async def test_missing_plan_differs_from_an_empty_one(server: FakeServer, client
     assert [request.HasField("plan") for request in server.runs.requests] == [False, True]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [lambda client: client.start("a"), lambda client: client.run(RUN_ID).cancel()],
-    ids=["start", "cancel"],
-)
-async def test_a_command_is_repeated_with_the_same_request_id(
-    server: FakeServer, client: Client, command: Callable[[Client], Awaitable[Any]]
-) -> None:
-    run = a_run(types_pb2.RUN_STATUS_PAUSED)
-    server.runs.answers |= {
-        "StartRunRequest": Script(LOST, LOST, orchestrator_pb2.StartRunResponse(run=run)),
-        "CancelRunRequest": Script(LOST, LOST, orchestrator_pb2.CancelRunResponse(run=run)),
-    }
-
-    await command(client)
-
-    first, second, third = [request.request_id for request in server.runs.requests]
-    assert first == second == third != ""
-
-
-async def test_a_deletion_is_not_repeated(server: FakeServer, client: Client) -> None:
-    server.runs.answers["DeleteRunRequest"] = Script(LOST)
-
-    with pytest.raises(Unavailable) as caught:
-        await client.run(RUN_ID).delete()
-
-    assert len(server.runs.requests) == 1
-    assert (caught.value.status, caught.value.reason) == (
-        grpc.StatusCode.UNAVAILABLE,
-        "UNAVAILABLE",
-    )
-
-
 async def test_a_server_that_is_not_there_is_unavailable_soon() -> None:
     async with Client("127.0.0.1:1", token="", runtime=FastRuntime()) as client:
         with pytest.raises(Unavailable):

@@ -97,6 +97,7 @@ async def test_an_outage_is_logged_within_two_seconds_and_then_rarely(
 
 
 COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
+    "StartRun": lambda client: client.start(),
     "ForkRun": lambda client: client.run(RUN_ID).fork(),
     "ResumeRun": lambda client: client.run(RUN_ID).resume(),
     "PauseRun": lambda client: client.run(RUN_ID).pause(),

@@ -13,7 +13,6 @@ import pytest
 from stepwell_client import (
     RunStatus,
     SyncClient,
-    Unavailable,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.client.fakes import FastRuntime, a_run, events, watch_end
@@ -78,15 +77,6 @@ def test_a_call_is_repeated_while_the_server_is_unavailable(rig: Rig) -> None:
     rig.answer("GetRun", orchestrator_pb2.GetRunResponse(run=run))
 
     assert got.result(PATIENCE_S).status == RunStatus.PAUSED
-
-
-def test_it_gives_up_after_five_attempts(rig: Rig) -> None:
-    got = rig.do(lambda client: client.run(RUN_ID).get())
-    for _ in range(5):
-        rig.answer("GetRun", code=grpc.StatusCode.UNAVAILABLE)
-
-    with pytest.raises(Unavailable, match="said the server"):
-        got.result(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("scripted_server")
