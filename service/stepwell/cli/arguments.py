@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from google.protobuf import json_format
 
 from stepwell.cli.exits import CliError
-from stepwell.cli.json_output import document
+from stepwell.cli.view.json_output import document
 from stepwell_client import Budget
 from stepwell_client.v1 import types_pb2
 

@@ -17,7 +17,7 @@ from stepwell.cli.connection_options import CONNECTION
 from stepwell.cli.errors import OPTIONS, exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.signatures import adding
-from stepwell.cli.text import SHORT_CHARS, note, short_id
+from stepwell.cli.view.text import SHORT_CHARS, note, short_id
 from stepwell_client import (
     NotFound,
     Run,

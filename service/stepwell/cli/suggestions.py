@@ -6,10 +6,11 @@ from itertools import islice
 
 import typer
 
-from stepwell.cli import connect, describe
+from stepwell.cli import connect
 from stepwell.cli.connect import Connection
 from stepwell.cli.connection_options import CONNECTION
-from stepwell.cli.text import one_line
+from stepwell.cli.view import describe
+from stepwell.cli.view.text import one_line
 from stepwell_client import SyncClient
 
 ITEMS_MAX = 50

@@ -179,7 +179,7 @@ def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
 
 
 def test_worker_that_connects_in_time_is_not_missed(terminal: Terminal) -> None:
-    from stepwell.cli.follow import missing_worker
+    from stepwell.cli.view.follow import missing_worker
     from stepwell_client import SyncClient
 
     plan = plan_file(terminal.folder, [{"id": "ask", "type": "ask"}])
@@ -425,7 +425,7 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
 
 
 def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
-    from stepwell.cli import task_rows
+    from stepwell.cli.view import task_rows
     from stepwell_client import Run, RunTask, RunView, Task, TaskStatus
 
     view = RunView(Run(iteration=1))
@@ -453,7 +453,7 @@ def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
 
 
 def test_json_that_is_printed_is_safe_to_look_at() -> None:
-    from stepwell.cli import text
+    from stepwell.cli.view import text
 
     said = json.dumps({"a": "\x9b31m\u202e"}, ensure_ascii=False)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cli.supervisor import keep_running
+from stepwell.cli.process.supervisor import keep_running
 from stepwell_testkit.runtime import ManualRuntime
 from tests.service.cli.world import Terminal, end, read_until
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stepwell.cli.certificates import Made, make
-from stepwell.cli.serving import running
+from stepwell.cli.process.serving import running
 from stepwell.config import AuthSettings, ConsoleSettings, GrpcSettings, SettingsRefused
 from stepwell.console.serving import Place, serving_server
 from stepwell.rpc.server import Server

@@ -8,7 +8,7 @@ import pytest
 
 from stepwell.cli import app, arguments
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.serving import loop_factory as serving_loop
+from stepwell.cli.process.serving import loop_factory as serving_loop
 from stepwell_client import Budget
 
 

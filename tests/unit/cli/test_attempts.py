@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.cli import describe
-from stepwell.cli.event_lines import line
+from stepwell.cli.view import describe
+from stepwell.cli.view.event_lines import line
 from stepwell_client import (
     Event,
     EventType,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stepwell.cli.commands.connected import queue_rows, worker_rows
-from stepwell.cli.terminal import put_rows
+from stepwell.cli.view.terminal import put_rows
 from stepwell_client import ConnectedWorker, StepKind
 from stepwell_client.records import Queue, TaskPattern
 

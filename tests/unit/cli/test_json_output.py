@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stepwell.cli import app
-from stepwell.cli.json_output import document, json_value
+from stepwell.cli.view.json_output import document, json_value
 from stepwell_client import Payload
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from stepwell.cli.live import LiveTree
+from stepwell.cli.view.live import LiveTree
 from stepwell_client import (
     BlockedKind,
     ConnectedWorker,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli.terminal import put_rows, table
+from stepwell.cli.view.terminal import put_rows, table
 
 QUESTION = "which of these many words is the one that was meant, and why not another one?"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.cli import describe
+from stepwell.cli.view import describe
 from stepwell_client import Question, Run, RunStatus, RunTask, RunView
 from stepwell_client.enums import PauseReason, WaitKind
 from stepwell_client.records import Wait

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import put, put_json, table
-from stepwell.cli.text import micros, short_id, span, span_us
+from stepwell.cli.view import describe
+from stepwell.cli.view.terminal import put, put_json, table
+from stepwell.cli.view.text import micros, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Budget, Run, SyncClient
 

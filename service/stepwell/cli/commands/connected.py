@@ -11,8 +11,8 @@ from rich.table import Table
 from stepwell.cli import options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import put_json, put_rows, table
-from stepwell.cli.text import ago, micros, note, one_line
+from stepwell.cli.view.terminal import put_json, put_rows, table
+from stepwell.cli.view.text import ago, micros, note, one_line
 from stepwell.runtime import SystemRuntime
 from stepwell_client import ConnectedWorker, StepKind, SyncClient
 from stepwell_client.records import Queue, TaskPattern

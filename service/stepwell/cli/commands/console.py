@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import typer
 
-from stepwell.cli import browser, serving, signals
 from stepwell.cli.connect import Connection, connecting
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.text import note
+from stepwell.cli.process import browser, serving, signals
+from stepwell.cli.view.text import note
 from stepwell.config import ConsoleSettings, LogSettings, SettingsRefused
 from stepwell.console.forward import ForwardingBackend
 from stepwell.console.serving import PROOF_HEADER, Place, proof_of

@@ -12,8 +12,8 @@ from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.signatures import adding
-from stepwell.cli.terminal import put_json
-from stepwell.cli.text import count, note, short_id
+from stepwell.cli.view.terminal import put_json
+from stepwell.cli.view.text import count, note, short_id
 from stepwell_client import (
     Done,
     ExecutionStatus,

@@ -7,13 +7,14 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
-from stepwell.cli import connect, describe, options, results
+from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.json_output import json_text
-from stepwell.cli.terminal import put, put_json, table
-from stepwell.cli.text import micros, one_line, span
+from stepwell.cli.view import describe, results
+from stepwell.cli.view.json_output import json_text
+from stepwell.cli.view.terminal import put, put_json, table
+from stepwell.cli.view.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Result, Run, RunStatus, RunTask, SyncClient
 from stepwell_client.v1 import types_pb2

@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli import arguments, connect, options
 from stepwell.cli.commands.start import detached
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.follow import follow
-from stepwell.cli.terminal import put_json
-from stepwell.cli.text import count, note, one_line, short_id
+from stepwell.cli.view import describe
+from stepwell.cli.view.follow import follow
+from stepwell.cli.view.terminal import put_json
+from stepwell.cli.view.text import count, note, one_line, short_id
 from stepwell_client import ForkCheck, ForkMode, Run, SyncClient, SyncRunHandle
 from stepwell_client.errors import ForkIncompatible
 from stepwell_client.internal import ForkOptions

@@ -12,7 +12,7 @@ from stepwell.cli import options
 from stepwell.cli.connect import Connection, connecting
 from stepwell.cli.errors import explain
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import put_json
+from stepwell.cli.view.terminal import put_json
 from stepwell_client import StepwellClientError, internal
 
 EXAMPLES = {"health": "stepwell health --target unix:/run/stepwell/stepwell.sock"}

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import put_json, put_rows, table
-from stepwell.cli.text import count, micros, moment, note, one_line, short_id
+from stepwell.cli.view import describe
+from stepwell.cli.view.terminal import put_json, put_rows, table
+from stepwell.cli.view.text import count, micros, moment, note, one_line, short_id
 from stepwell_client import Checkpoint, PlanRevision, SyncClient
 from stepwell_client.v1 import types_pb2
 

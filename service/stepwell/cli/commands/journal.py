@@ -10,9 +10,9 @@ from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import advising, connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.log_lines import call_lines
-from stepwell.cli.terminal import put_json
-from stepwell.cli.text import note, short_id
+from stepwell.cli.view.log_lines import call_lines
+from stepwell.cli.view.terminal import put_json
+from stepwell.cli.view.text import note, short_id
 from stepwell_client import SyncClient
 
 EXAMPLES = {"journal": "stepwell journal 3f2a9c1e fetch --follow"}

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import put_json, put_rows, table
-from stepwell.cli.text import ago, micros, note, one_line, short_id, span
+from stepwell.cli.view import describe
+from stepwell.cli.view.terminal import put_json, put_rows, table
+from stepwell.cli.view.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, Execution, ExecutionStatus, Run, RunStatus, SyncClient
 

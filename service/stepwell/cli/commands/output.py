@@ -11,9 +11,9 @@ from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import advising, connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.log_lines import log_head, log_text, message_head
-from stepwell.cli.terminal import put_json
-from stepwell.cli.text import lines, note, short_id
+from stepwell.cli.view.log_lines import log_head, log_text, message_head
+from stepwell.cli.view.terminal import put_json
+from stepwell.cli.view.text import lines, note, short_id
 from stepwell_client import LogEntry, LogKind, SyncClient
 
 EXAMPLES = {

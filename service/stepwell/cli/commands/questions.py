@@ -16,8 +16,8 @@ from stepwell.cli.commands.control import steering
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import put_json, put_rows, table
-from stepwell.cli.text import ago, micros, note, one_line, short_id, span, span_us
+from stepwell.cli.view.terminal import put_json, put_rows, table
+from stepwell.cli.view.text import ago, micros, note, one_line, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Payload, Question, QuestionKind, SyncClient, SyncRunHandle
 from stepwell_client.enums import QuestionStatus

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli import options, serving
+from stepwell.cli import options
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.process import serving
 from stepwell.cli.signatures import adding
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX

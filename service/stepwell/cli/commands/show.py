@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import connect, describe, options, results, task_page, task_tree
+from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.terminal import console, put, put_json
-from stepwell.cli.text import lines, micros, moment, note, one_line, short_id
+from stepwell.cli.view import describe, results, task_page, task_tree
+from stepwell.cli.view.terminal import console, put, put_json
+from stepwell.cli.view.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Question, Run, RunStatus, RunView, SyncClient
 

@@ -11,9 +11,9 @@ import typer
 from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.follow import follow
-from stepwell.cli.terminal import put_json
-from stepwell.cli.text import micros, note, short_id
+from stepwell.cli.view.follow import follow
+from stepwell.cli.view.terminal import put_json
+from stepwell.cli.view.text import micros, note, short_id
 from stepwell_client import StepKind, SyncClient, SyncRunHandle
 from stepwell_client.internal import StartOptions
 

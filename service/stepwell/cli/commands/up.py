@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.cli import options, serving
-from stepwell.cli.supervisor import keep_running
-from stepwell.cli.text import note
+from stepwell.cli import options
+from stepwell.cli.process import serving
+from stepwell.cli.process.supervisor import keep_running
+from stepwell.cli.view.text import note
 from stepwell.config import Settings
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime

@@ -13,10 +13,11 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import connect, options, signals
+from stepwell.cli import connect, options
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.text import note
+from stepwell.cli.process import signals
+from stepwell.cli.view.text import note
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Agent, Client, StepwellClientError, Worker
 

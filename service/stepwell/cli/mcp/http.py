@@ -20,8 +20,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stepwell.cli import signals
 from stepwell.cli.exits import CliError
+from stepwell.cli.process import signals
 from stepwell.core.records.errors import Unauthenticated
 from stepwell.rpc.auth import bearer_token
 from stepwell_client.internal import is_local

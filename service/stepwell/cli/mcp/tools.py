@@ -15,10 +15,11 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from stepwell.cli import arguments, describe, results
+from stepwell.cli import arguments
 from stepwell.cli.errors import explain, stands_still
 from stepwell.cli.exits import CliError
-from stepwell.cli.json_output import Bounds, document, json_text
+from stepwell.cli.view import describe, results
+from stepwell.cli.view.json_output import Bounds, document, json_text
 from stepwell_client import (
     Client,
     Event,

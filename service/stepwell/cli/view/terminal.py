@@ -12,8 +12,8 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from stepwell.cli.json_output import jsonable
-from stepwell.cli.text import json_safe
+from stepwell.cli.view.json_output import jsonable
+from stepwell.cli.view.text import json_safe
 
 PIPE_COLUMNS = 200
 """The width of lines that no terminal shows."""

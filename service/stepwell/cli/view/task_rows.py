@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from stepwell.cli import describe
-from stepwell.cli.describe import Sign
-from stepwell.cli.text import count, micros, one_line, short_id, span, span_us
+from stepwell.cli.view import describe
+from stepwell.cli.view.describe import Sign
+from stepwell.cli.view.text import count, micros, one_line, short_id, span, span_us
 from stepwell_client import Execution, ExecutionStatus, RunTask, RunView, StepKind, TaskStatus
 
 _INDENT_MAX = 5

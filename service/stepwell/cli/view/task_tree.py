@@ -8,9 +8,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import describe
-from stepwell.cli.task_rows import NO_REPORTS, Reports, chosen, rows
-from stepwell.cli.text import US, count, micros, one_line, short_id, span
+from stepwell.cli.view import describe
+from stepwell.cli.view.task_rows import NO_REPORTS, Reports, chosen, rows
+from stepwell.cli.view.text import US, count, micros, one_line, short_id, span
 from stepwell_client import BlockedKind, ExecutionStatus, RunView, TaskStatus
 from stepwell_client.enums import ENDED, QuestionStatus
 

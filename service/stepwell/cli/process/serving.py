@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, cast
 
-from stepwell.cli import signals
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.text import note
+from stepwell.cli.process import signals
+from stepwell.cli.view.text import note
 from stepwell.config import Settings, SettingsRefused, load
 from stepwell.core.records.errors import StoreError, StoreRefused
 from stepwell.rpc import logs

@@ -12,7 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from stepwell.cli.text import lines
+from stepwell.cli.view.text import lines
 from stepwell_client import Payload
 from stepwell_client.errors import DecodeError
 from stepwell_client.internal import read_record

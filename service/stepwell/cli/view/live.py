@@ -11,10 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from stepwell.cli import task_tree
-from stepwell.cli.step_workers import ASK_EVERY_S, Holders, at_work
-from stepwell.cli.task_rows import Reports
-from stepwell.cli.text import US, one_line, span
+from stepwell.cli.view import task_tree
+from stepwell.cli.view.step_workers import ASK_EVERY_S, Holders, at_work
+from stepwell.cli.view.task_rows import Reports
+from stepwell.cli.view.text import US, one_line, span
 from stepwell.core.port import Runtime
 from stepwell_client import LogEntry, LogKind, RunView, StepwellClientError, SyncClient
 from stepwell_client.enums import ENDED

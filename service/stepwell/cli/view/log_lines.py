@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepwell.cli.describe import failure
-from stepwell.cli.text import count, lines, micros, moment, one_line, span, span_us
+from stepwell.cli.view.describe import failure
+from stepwell.cli.view.text import count, lines, micros, moment, one_line, span, span_us
 from stepwell_client import JournalEntry, LogEntry, LogKind, Message
 from stepwell_client.enums import JournalMark
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from stepwell.cli.json_output import json_text, json_value
-from stepwell.cli.text import one_line
+from stepwell.cli.view.json_output import json_text, json_value
+from stepwell.cli.view.text import one_line
 from stepwell_client import ConnectedWorker, ExecutionStatus, RunView
 from stepwell_client.records import HeldStep
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
-from stepwell.cli import describe, results
 from stepwell.cli.exits import CliError
-from stepwell.cli.log_lines import call_lines, log_head, log_text, message_head
-from stepwell.cli.terminal import console
-from stepwell.cli.text import count, lines, micros, one_line, short_id, span
+from stepwell.cli.view import describe, results
+from stepwell.cli.view.log_lines import call_lines, log_head, log_text, message_head
+from stepwell.cli.view.terminal import console
+from stepwell.cli.view.text import count, lines, micros, one_line, short_id, span
 from stepwell_client import (
     Effect,
     Execution,

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from stepwell.cli.exits import Exit
-from stepwell.cli.text import note
+from stepwell.cli.view.text import note
 from stepwell.core.port import Runtime
 
 PAUSE_MIN_S = 1.0

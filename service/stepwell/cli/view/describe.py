@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import NamedTuple
 
-from stepwell.cli.text import count, micros, one_line, short_id, span
+from stepwell.cli.view.text import count, micros, one_line, short_id, span
 from stepwell_client import (
     BlockedKind,
     Execution,

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from stepwell.cli.json_output import json_text, json_value
-from stepwell.cli.text import count, json_safe, lines, one_line
+from stepwell.cli.view.json_output import json_text, json_value
+from stepwell.cli.view.text import count, json_safe, lines, one_line
 from stepwell_client import Payload, Result, Run, SyncClient, TaskStatus
 from stepwell_client.errors import DecodeError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stepwell.cli import describe
-from stepwell.cli.text import count, lines, micros, one_line, short_id, span, span_us
+from stepwell.cli.view import describe
+from stepwell.cli.view.text import count, lines, micros, one_line, short_id, span, span_us
 from stepwell_client import Event, EventType, RunView, StepKind
 
 _SUBJECT_CHARS = 28

@@ -7,13 +7,13 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from stepwell.cli import describe, event_lines, results
 from stepwell.cli.connect import advising, name_of
 from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
-from stepwell.cli.live import PROGRESS_S, LiveTree
-from stepwell.cli.terminal import console, put_json
-from stepwell.cli.text import note
+from stepwell.cli.view import describe, event_lines, results
+from stepwell.cli.view.live import PROGRESS_S, LiveTree
+from stepwell.cli.view.terminal import console, put_json
+from stepwell.cli.view.text import note
 from stepwell.runtime import SystemRuntime
 from stepwell_client import (
     BlockedKind,
