@@ -29,7 +29,7 @@ BUDGET = {
     "scripts": 1_934,
     "service/stepwell": 295,
     "service/stepwell/app": 643,
-    "service/stepwell/cli": 5_544,
+    "service/stepwell/cli": 5_555,
     "service/stepwell/console": 920,
     "service/stepwell/core": 6_352,
     "service/stepwell/embedded": 1_564,
