@@ -7,6 +7,7 @@ reason only.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -130,6 +131,16 @@ def test_each_record_of_a_step_is_encoded_once(monkeypatch: pytest.MonkeyPatch) 
     assert encoded == ENCODED
 
 
+async def sent(store: SqlStore, call: Awaitable[object]) -> list[str]:
+    """Return the beginnings of the statements that SQLite is sent meanwhile."""
+    assert isinstance(store._writer, Writer)
+    found: list[str] = []
+    store._writer._driver.set_trace_callback(found.append)
+    await call
+    store._writer._driver.set_trace_callback(None)
+    return [" ".join(sql.replace(" OR IGNORE", "").split()[:3]) for sql in found]
+
+
 async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) -> None:
     *before, step = steps(10)
     for commit in before:
@@ -137,13 +148,7 @@ async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) ->
     if isinstance(place, Place):
         assert len(await statements_of(store._writer, ask.must(store, step))) == 1
         return
-    assert isinstance(store._writer, Writer)
-    sent: list[str] = []
-    store._writer._driver.set_trace_callback(sent.append)
-    await ask.must(store, step)
-    store._writer._driver.set_trace_callback(None)
-    begun = [" ".join(sql.replace(" OR IGNORE", "").split()[:3]) for sql in sent]
-    assert begun == SQLITE_STATEMENTS
+    assert await sent(store, ask.must(store, step)) == SQLITE_STATEMENTS
 
 
 async def test_a_recorded_entry_is_few_statements(place: File | Place, store: SqlStore) -> None:
@@ -153,12 +158,7 @@ async def test_a_recorded_entry_is_few_statements(place: File | Place, store: Sq
     if isinstance(place, Place):
         assert len(await statements_of(store._writer, store.write_journal([one]))) == 1
         return
-    assert isinstance(store._writer, Writer)
-    sent: list[str] = []
-    store._writer._driver.set_trace_callback(sent.append)
-    await store.write_journal([one])
-    store._writer._driver.set_trace_callback(None)
-    assert [" ".join(sql.split()[:3]) for sql in sent] == RECORD_STATEMENTS
+    assert await sent(store, store.write_journal([one])) == RECORD_STATEMENTS
 
 
 async def test_the_same_entry_again_writes_nothing(tmp_path: Path) -> None:
@@ -166,15 +166,9 @@ async def test_the_same_entry_again_writes_nothing(tmp_path: Path) -> None:
     await ask.must(store, b.created_leased())
     again = b.recording(b.entry("one"))
     await store.write_journal([again])
-    assert isinstance(store._writer, Writer)
-    sent: list[str] = []
-    store._writer._driver.set_trace_callback(sent.append)
-    await store.write_journal([again, b.recording()])
-    store._writer._driver.set_trace_callback(None)
+    reading = [sql for sql in RECORD_STATEMENTS if not sql.startswith("INSERT")]
+    assert await sent(store, store.write_journal([again, b.recording()])) == reading
     await store.close()
-    assert [" ".join(sql.split()[:3]) for sql in sent] == [
-        sql for sql in RECORD_STATEMENTS if not sql.startswith("INSERT")
-    ]
 
 
 async def test_a_file_grows_little_by_an_entry(tmp_path: Path) -> None:
