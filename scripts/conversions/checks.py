@@ -248,7 +248,7 @@ def _required(field: FieldDescriptor, limit: Limit | None) -> Limit:
 
 
 def _absent(field: FieldDescriptor, limit: Limit | None) -> str:
-    """Return the fault of a field that is absent or zero; empty: it may be."""
+    """Return the fault of a field that is absent or zero, or "" if it may be absent."""
     optional = field.has_presence and field.message_type is None
     return f"absent; limit: {limit.wording}" if limit and limit.required and not optional else ""
 

@@ -20,7 +20,7 @@ _PAYLOAD = "stepwell.v1.Payload"
 
 
 def limit_of(field: FieldDescriptor) -> Limit | None:
-    """Return the limit that the protocol gives a field; None: it gives none."""
+    """Return the limit that the protocol gives a field, or None."""
     options = cast("Any", field.GetOptions())
     if not options.HasExtension(limits_pb2.limit):
         return None

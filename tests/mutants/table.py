@@ -3,8 +3,8 @@
 A bug that more than one proof finds is here only where its invariant has no other: the programs of
 calls, and cases of the conformance suite, find most of what can be wrong in a driver.
 
-None of them names a private part of the service: what lies between the ports may be written anew without
-any change here. There is no switch for them in the service, either.
+No mutant names a private part of the service, so what lies between the ports can be rewritten
+without a change here. The service has no switch for mutants.
 """
 
 from __future__ import annotations

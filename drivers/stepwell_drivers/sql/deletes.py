@@ -69,8 +69,8 @@ _forget_deletion = Query(
 def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
     """Remove a run, if it is at the version and has no forks, and name the deletion in the feed.
 
-    In Postgres its row is locked first, and a commit that creates a fork locks it, too: so either that commit finds
-    no parent, or the fork is found here.
+    In Postgres its row is locked first, and a commit that creates a fork locks it, too: either that
+    commit finds no parent, or the fork is found here.
     """
     run = (work.tenant_id, work.run_id)
     key = {"tenant_id": work.tenant_id, "run_id": work.run_id}

@@ -178,7 +178,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _expected(error: Exception) -> tuple[str, int] | None:
-    """Return the message and exit code of an error that is no bug; None: it is one."""
+    """Return the message and exit code of an expected error, or None for a bug."""
     if isinstance(error, typer.Abort):
         return "interrupted", Exit.INTERRUPTED
     if isinstance(error, CliError):
@@ -218,7 +218,7 @@ def _as_json(error: Exception, message: str, code: int) -> str:
 
 
 def _unwritten(error: Exception) -> tuple[str, int] | None:
-    """Return the message for standard output that takes no more; None: the error is another one."""
+    """Return the message for standard output that was closed, or None for another error."""
     if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
         return None
     if error.filename is not None:

@@ -56,7 +56,7 @@ _PARTS = {
 
 
 def budget(items: Iterable[str]) -> Budget | None:
-    """Return the budget of any number of `--budget PART=VALUE`; None: there is none."""
+    """Return the budget of any number of `--budget PART=VALUE`, or None."""
     made: dict[str, Any] = {}
     for item in items:
         part, _, value = item.partition("=")

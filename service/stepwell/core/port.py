@@ -773,7 +773,7 @@ class Store(Protocol):
         ...
 
     async def get_run(self, tenant_id: str, run_id: str) -> Run | None:
-        """Return the run's row as of the last commit; None: there is no such run."""
+        """Return the run's row as of the last commit, or None if there is no such run."""
         ...
 
     async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
@@ -795,21 +795,21 @@ class Store(Protocol):
         ...
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
-        """Return one plan revision; None: there is none."""
+        """Return one plan revision, or None if there is none."""
         ...
 
     async def read_base(self, tenant_id: str, run_id: str, *, version: int) -> Checkpoint | None:
-        """Return the last checkpoint up to this version that has a base, with it; None: there is none."""
+        """Return the last checkpoint up to this version that has a base, with its base, or None if there is none."""
         ...
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int
     ) -> EventPage | None:
-        """Return the events numbered above `after`; None: there is no such run.
+        """Return the events numbered above `after`, or None if there is no such run.
 
         At least one whole commit where there is one; stops before the commit that would take it
-        over `limit` events. Never a part of a commit, but for the rest of one
-        that `after` lies within. `after` beyond the last: an empty page.
+        over `limit` events. Never a part of a commit, but for the rest of one that `after` lies
+        within. `after` beyond the last: an empty page.
         """
         ...
 

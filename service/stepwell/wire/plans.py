@@ -66,7 +66,7 @@ def is_long(item: Item) -> bool:
 
 
 def read_item(item: Item, faults: Faults) -> Delivery | Begin | None:
-    """Return what an item delivers to the loop; None: it has faults, and they are added.
+    """Return what an item delivers to the loop, or None after adding its faults.
 
     A plan is taken out of the message.
     """

@@ -87,7 +87,7 @@ def fill_recorded(
 
 
 def fill_state(state: Kept | Failure, message: worker_pb2.EntryState) -> None:
-    """Put what became of one entry into its message."""
+    """Put the result of one entry into its message."""
     if isinstance(state, Failure):
         message.status = worker_pb2.ENTRY_STATUS_REJECTED
         fill_failure(state, message.failure)
@@ -101,5 +101,5 @@ def fill_state(state: Kept | Failure, message: worker_pb2.EntryState) -> None:
 
 
 def fill_failure(failure: Failure, message: types_pb2.Failure) -> None:
-    """Put the failure of an entry, or of a recording, into its message, cut: so a thousand find room in one."""
+    """Put the failure of an entry, or of a recording, into its message, cut so that a thousand fit into one message."""
     fill(cut_failure(failure, limits.ENTRY_FAILURE_BYTES_MAX), message)

@@ -60,9 +60,9 @@ class TestCheckpoints(Cases):
             store = await open_store.reopen(store)
 
     @promises(
-        "read_base", "Return the last checkpoint up to this version that has a base, with it;"
+        "read_base", "Return the last checkpoint up to this version that has a base, with its base"
     )
-    @promises("read_base", "None: there is none.")
+    @promises("read_base", "or None if there is none.")
     async def test_S3_base_is_the_last_one_up_to_the_version(
         self, store: Store, open_store: StoreFactory
     ) -> None:

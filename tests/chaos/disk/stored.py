@@ -1,6 +1,6 @@
 """The contents of a disk, which differ from what programs see until a sync.
 
-A program sees each write at once; the disk surely has it after a sync. Between the two nobody knows: at a
+A program sees each write at once; the disk surely has it after a sync. Between the two it is undefined: at a
 power cut each block of a file may be as any write since the last sync left it, and the file as long as it
 was after any of them; or, where it is asked for, all up to some moment is there and nothing behind it. A
 folder's changes reach the disk in their order, as a journal brings them there.

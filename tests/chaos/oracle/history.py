@@ -81,7 +81,7 @@ class Log:
             self.looks[entry.look.run_id].append((entry.at, entry.look))
 
     def is_open(self, commit_id: str) -> bool:
-        """Tell whether it was sent and nobody knows: it may be in the store or not."""
+        """Tell whether a commit was sent and has no answer: it may be in the store or not."""
         return self._unanswered[commit_id] > 0
 
     def verdicts(self, one: Sent) -> set[Verdict]:

@@ -99,7 +99,7 @@ class Calls:
         return None
 
     def last_message(self) -> tuple[Message, ...]:
-        """Return a message for the end of the step; none where nobody knows whether the one before it was kept."""
+        """Return a message for the end of the step; none if the one before it may have been kept."""
         if self._last is not None and self._last.messages:
             return ()
         return self._messages()

@@ -295,14 +295,15 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchRuns(self, request, context):
-        """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to, and the id
-        of each that was deleted.
+        """Streams the changes of all runs of the tenant: a snapshot of each run that was committed to,
+        and the id of each that was deleted.
 
         Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-        version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
-        its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
-        whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-        was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
+        version or a newer one. The order between runs is unspecified. A deletion comes after all
+        snapshots of its run. A deleted run has nothing left that a filter could look at: each watch is
+        told of all deletions, whatever its filters, and ignores ids that it doesn't know. A deletion
+        is kept for an hour at least: who was away for longer lists the runs again. End-of-file without
+        WatchEnd means reconnect with the last `resume_token`.
 
         Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
@@ -425,12 +426,11 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResolveExecution(self, request, context):
-        """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+        """Tells the outcome of an AT_MOST_ONCE task whose outcome is unknown.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
-        execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-        (REQUEST_ID_REUSED),
-        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+        execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first),
+        ALREADY_EXISTS (REQUEST_ID_REUSED), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -93,14 +93,15 @@ class OrchestratorStub:
     `oldest` of ErrorInfo is the number of the oldest one that is).
     """
     WatchRuns: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.WatchRunsRequest, _orchestrator_pb2.WatchRunsResponse]
-    """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to, and the id
-    of each that was deleted.
+    """Streams the changes of all runs of the tenant: a snapshot of each run that was committed to,
+    and the id of each that was deleted.
 
     Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-    version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
-    its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
-    whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
+    version or a newer one. The order between runs is unspecified. A deletion comes after all
+    snapshots of its run. A deleted run has nothing left that a filter could look at: each watch is
+    told of all deletions, whatever its filters, and ignores ids that it doesn't know. A deletion
+    is kept for an hour at least: who was away for longer lists the runs again. End-of-file without
+    WatchEnd means reconnect with the last `resume_token`.
 
     Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
@@ -179,12 +180,11 @@ class OrchestratorStub:
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ResolveExecution: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ResolveExecutionRequest, _orchestrator_pb2.ResolveExecutionResponse]
-    """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+    """Tells the outcome of an AT_MOST_ONCE task whose outcome is unknown.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
-    execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-    (REQUEST_ID_REUSED),
-    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+    execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first),
+    ALREADY_EXISTS (REQUEST_ID_REUSED), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     RetryTask: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.RetryTaskRequest, _orchestrator_pb2.RetryTaskResponse]
     """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
@@ -324,14 +324,15 @@ class OrchestratorAsyncStub(OrchestratorStub):
     `oldest` of ErrorInfo is the number of the oldest one that is).
     """
     WatchRuns: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.WatchRunsRequest, _orchestrator_pb2.WatchRunsResponse]  # type: ignore[assignment]
-    """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to, and the id
-    of each that was deleted.
+    """Streams the changes of all runs of the tenant: a snapshot of each run that was committed to,
+    and the id of each that was deleted.
 
     Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-    version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
-    its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
-    whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
+    version or a newer one. The order between runs is unspecified. A deletion comes after all
+    snapshots of its run. A deleted run has nothing left that a filter could look at: each watch is
+    told of all deletions, whatever its filters, and ignores ids that it doesn't know. A deletion
+    is kept for an hour at least: who was away for longer lists the runs again. End-of-file without
+    WatchEnd means reconnect with the last `resume_token`.
 
     Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
@@ -410,12 +411,11 @@ class OrchestratorAsyncStub(OrchestratorStub):
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ResolveExecution: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ResolveExecutionRequest, _orchestrator_pb2.ResolveExecutionResponse]  # type: ignore[assignment]
-    """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+    """Tells the outcome of an AT_MOST_ONCE task whose outcome is unknown.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
-    execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-    (REQUEST_ID_REUSED),
-    ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+    execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first),
+    ALREADY_EXISTS (REQUEST_ID_REUSED), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     RetryTask: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.RetryTaskRequest, _orchestrator_pb2.RetryTaskResponse]  # type: ignore[assignment]
     """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
@@ -606,14 +606,15 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.WatchRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_orchestrator_pb2.WatchRunsResponse], _abc.AsyncIterator[_orchestrator_pb2.WatchRunsResponse]]:
-        """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to, and the id
-        of each that was deleted.
+        """Streams the changes of all runs of the tenant: a snapshot of each run that was committed to,
+        and the id of each that was deleted.
 
         Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-        version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
-        its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
-        whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
-        was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last `resume_token`.
+        version or a newer one. The order between runs is unspecified. A deletion comes after all
+        snapshots of its run. A deleted run has nothing left that a filter could look at: each watch is
+        told of all deletions, whatever its filters, and ignores ids that it doesn't know. A deletion
+        is kept for an hour at least: who was away for longer lists the runs again. End-of-file without
+        WatchEnd means reconnect with the last `resume_token`.
 
         Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
@@ -758,12 +759,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.ResolveExecutionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.ResolveExecutionResponse, _abc.Awaitable[_orchestrator_pb2.ResolveExecutionResponse]]:
-        """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+        """Tells the outcome of an AT_MOST_ONCE task whose outcome is unknown.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
-        execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
-        (REQUEST_ID_REUSED),
-        ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+        execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first),
+        ALREADY_EXISTS (REQUEST_ID_REUSED), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod

@@ -430,7 +430,7 @@ end
 if has_written then
   write_shared()
 end
--- Who waits for replicas waits for what this connection wrote: so it always writes.
+-- This always writes, because WAIT waits only for what its own connection wrote.
 many('HSET', book, told(time, told_lines))
 local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
 return table.concat(verdicts) .. ' ' .. text(now) .. ' ' .. text(time.stamp) .. ' ' .. (heard[2] or -1)

@@ -37,7 +37,7 @@ class _Group(NamedTuple):
 
 
 class CommitCalls:
-    """Commits as calls: several only where a run has more than one commit, or a fork is born with its parent."""
+    """Commits as calls: several only where a run has more than one commit, or a fork is created with its parent."""
 
     sql = CALL
 
@@ -85,8 +85,8 @@ def _apart(commits: Sequence[Commit]) -> list[list[int]]:
 
 
 def _group(commits: Sequence[Commit], places: Sequence[int]) -> _Group:
-    # The runs in the order of their names, in which they are locked: so no two groups wait for each other. The rows in
-    # the order given: so new runs are born in it.
+    # Runs are locked in the order of their names, because then no two groups wait for each other.
+    # New rows are created in the order of the commits.
     named = sorted(places, key=lambda place: (commits[place].tenant_id, commits[place].run_id))
     numbers = {place: at for at, place in enumerate(named, 1)}
     heads = [_head(commits[place]) for place in named]

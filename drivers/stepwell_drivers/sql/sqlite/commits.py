@@ -125,7 +125,7 @@ class Group:
         return Verdict.COMMITTED
 
     def facts_of(self, run: RunKey) -> Facts | None:
-        """Return a run's facts as the group has left them; None: there is no such run."""
+        """Return a run's facts as the group has left them, or None if there is no such run."""
         facts = self.after.get(run)
         if facts is not None:
             return facts
@@ -141,7 +141,7 @@ class Group:
         return facts
 
     def token_of(self, facts: Facts, execution_id: str) -> str:
-        """Return the token of an execution's lease; empty: it has none."""
+        """Return the token of an execution's lease, or "" if it has none."""
         token = facts.tokens.get(execution_id)
         if token is None:
             row = _token.first(self._link, run_key=facts.run_key, execution_id=execution_id)

@@ -176,10 +176,11 @@ def resolve(
         ),
     ] = "",
 ) -> str:
-    """Say what became of a task whose outcome is unknown.
+    """Tell the outcome of a task whose outcome is unknown.
 
-    A task that may run only once was lost while it ran. With --done it is completed, with --not-done it
-    is run again. Of a call within a step, the result is the call's value, and the step goes on.
+    A task that may run only once was lost while it ran. With --done it is completed, with
+    --not-done it is run again. Of a call within a step, the result is the call's value, and the
+    step goes on.
     """
     if done is None:
         raise CliError("say --done or --not-done: whether its effect took place")

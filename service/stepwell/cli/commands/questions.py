@@ -161,7 +161,7 @@ def _chosen(asked: list[Question], wanted: str, run: str) -> Question:
     """Return the question with this id or task id; without one, the only one that is open."""
     is_open = [one for one in asked if one.status == QuestionStatus.OPEN]
     if wanted:
-        # Closed ones too, newest first: the service reports what became of them.
+        # Closed questions too, newest first: the service reports how they ended.
         for one in (*is_open, *reversed(asked)):
             if wanted in (one.id, one.task_id):
                 return one

@@ -78,7 +78,7 @@ def refuse_insecure(listen: Listen) -> None:
     """Refuse to listen in clear text where other machines can reach it.
 
     Raises:
-        CliError: it would, or nobody knows by which names it is called.
+        CliError: other machines could reach it, or it has no known names.
     """
     if (listen.cert is None) != (listen.key is None):
         raise CliError("--http-cert and --http-key go together")

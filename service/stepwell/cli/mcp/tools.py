@@ -302,7 +302,7 @@ def _run(run: Run) -> Answer:
 
 
 def _answered(run: RunHandle) -> Answer:
-    """Return what came of a start, a fork or a command; its run as in other answers."""
+    """Return the result of a start, a fork or a command; its run as in other answers."""
     response = run.response
     assert response is not None
     flags = [one for one in ("created", "changed") if hasattr(response, one)]

@@ -92,7 +92,7 @@ def _begin_to_collect_garbage() -> None:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's loop factory where the extra is installed; None: asyncio's own."""
+    """Return uvloop's loop factory if the extra is installed, or None for asyncio's own."""
     try:
         uvloop = import_module("uvloop")
     except ModuleNotFoundError:

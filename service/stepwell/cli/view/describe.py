@@ -73,7 +73,7 @@ def status(run: Run) -> str:
 
 
 def failure(one: FailureRecord | None) -> str:
-    """Return a failure in one line; empty: there is none."""
+    """Return a failure in one line, or ""."""
     if one is None:
         return ""
     return one_line(": ".join(part for part in (one.kind, one.message) if part))
@@ -96,13 +96,13 @@ def took_us(run: Run, now_us: int) -> int:
 
 
 def caller(actor: str, on_behalf_of: str) -> str:
-    """Return who sent a command, and for whom; empty: nobody is known."""
+    """Return the sender of a command, and the name on whose behalf it was sent, or ""."""
     name = one_line(actor)
     return f"{name} for {one_line(on_behalf_of)}" if name and on_behalf_of else name
 
 
 def parent(run: Run) -> str:
-    """Return the run and version that a run was forked from; empty: it is no fork."""
+    """Return the run and version that a run was forked from, or ""."""
     return (
         f"{short_id(run.parent_run_id)} at version {run.parent_version}"
         if run.parent_run_id
@@ -111,7 +111,7 @@ def parent(run: Run) -> str:
 
 
 def attempts(run: Run) -> str:
-    """Return the number of attempts by their end; empty: none has ended. Those that were handed back are none."""
+    """Return the number of attempts by their end, or "" if none has ended. Handed-back attempts don't count."""
     counted = [
         (one.name.replace("_", " "), getattr(run.attempts, one.name))
         for one in fields(AttemptCounts)
@@ -145,7 +145,7 @@ def tasks(run: Run) -> str:
 
 
 def spent(usage: Usage) -> str:
-    """Return the tokens and the cost that were used up; empty: none."""
+    """Return the used tokens and cost, or ""."""
     parts: list[str] = []
     if usage.input_tokens or usage.output_tokens:
         parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
@@ -160,9 +160,10 @@ def cost(amount_micros: int) -> str:
 
 
 def blocked(run: Run, *, exact: bool) -> str:
-    """Return what the run waits for and who can help; empty: nothing.
+    """Return what the run waits for and who can help, or "".
 
-    `exact`: the run comes from the service; from events alone a busy worker looks like an absent one.
+    `exact` says that the run comes from the service; events alone don't distinguish a busy worker
+    from an absent one.
     """
     kind, queue = run.blocked_on, run.queue
     if run.status in ENDED:
@@ -229,7 +230,7 @@ def deduplicated(source: str) -> str:
 
 
 def has_key(run_id: str) -> str:
-    """Return a phrase about a task whose idempotency key another run has; empty: not known which."""
+    """Return a phrase about a task whose idempotency key another run has; `run_id` is "" if that run is unknown."""
     if not run_id:
         return "the store can't say who has the task's idempotency key"
     return f"run {short_id(run_id)} has the same task under way (idempotency key)"
@@ -261,7 +262,7 @@ def ending(view: RunView, took: str) -> str:
 
 
 def advice(run: Run, name: str) -> str:
-    """Return the command that goes on from here; empty: there is none."""
+    """Return the command that continues from here, or ""."""
     if run.pause_reason == PauseReason.BUDGET_EXHAUSTED:
         others = "(or --tokens-out, --cost, --tasks, --iterations, --wall)"
         return f"raise a limit: stepwell budget {name} --tokens-in N {others}"

@@ -16,7 +16,7 @@ Formatter = Callable[[RunView, Event], str]
 
 
 def line(view: RunView, event: Event) -> str:
-    """Return the line for an event that was just applied to the view; empty: it has none."""
+    """Return the line for an event that was just applied to the view, or "" if it has none."""
     formatter = _FORMATTERS.get(event.type)
     text = formatter(view, event) if formatter is not None else ""
     if not text:
@@ -42,7 +42,7 @@ def _trace(event: Event) -> list[str]:
 
 
 def _caller(event: Event) -> str:
-    """Return who sent the command that made an event; empty: none did."""
+    """Return the sender of the command that made an event, or ""."""
     name = describe.caller(event.actor, event.on_behalf_of)
     return f" (by {name})" if name else ""
 

@@ -102,7 +102,7 @@ def _warning(client: SyncClient, run: Run) -> Generator[None]:
 
 
 def missing_worker(client: SyncClient, run_id: str) -> str:
-    """Return which worker the run waits for and how to start one; empty: it has one, or has ended."""
+    """Return which worker the run waits for and how to start one, or "" if it has one, or has ended."""
     run = client.run(run_id).get()
     is_missing = run.status not in ENDED and run.blocked_on == BlockedKind.WORKER
     return describe.blocked(run, exact=True) if is_missing else ""

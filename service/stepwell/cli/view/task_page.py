@@ -59,7 +59,7 @@ def read(client: SyncClient, run_id: str, name: str, *, whole: bool) -> TaskPage
     entry = None
     for one in client.run(run_id).tasks(full_specs=True):
         if one.id == name:
-            entry = one  # The last: a later plan may have defined it anew.
+            entry = one  # The last one, because a later plan may have redefined it.
     of_task = client.run(run_id).executions(task_id=name if entry is not None else "")
     executions = [one for one in of_task if entry is not None or one.id == name]
     if entry is None and not executions:

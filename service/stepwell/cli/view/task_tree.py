@@ -119,7 +119,7 @@ def _bar(view: RunView, *, fancy: bool) -> Text:
 
 
 def _question(view: RunView) -> str:
-    """Return the question that the run waits for; empty: it waits for none that is known here."""
+    """Return the question that the run waits for, or "" if none is known here."""
     if view.run.blocked_on != BlockedKind.QUESTION:
         return ""
     is_open = [one for one in view.questions.values() if one.status == QuestionStatus.OPEN]

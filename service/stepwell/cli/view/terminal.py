@@ -82,7 +82,7 @@ def put_rows(rows: Table, *spare: str, out: Console | None = None) -> None:
 
 
 def _keep(rows: Table, columns: Sequence[Column]) -> None:
-    """Leave these columns in the table, numbered anew: rich finds the last one by its number."""
+    """Keep these columns in the table and renumber them, because rich finds the last one by its number."""
     rows.columns = [replace(one, _index=number) for number, one in enumerate(columns)]
 
 
