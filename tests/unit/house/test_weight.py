@@ -46,13 +46,13 @@ BUDGET = {
     "tests/bench": 222,
     "tests/chaos": 7_569,
     "tests/contract": 6_274,
-    "tests/docs": 1_753,
+    "tests/docs": 1_760,
     "tests/frameworks": 2_774,
     "tests/mutants": 1_091,
     "tests/service": 11_891,
     "tests/simulation": 4_992,
     "tests/support": 2_745,
-    "tests/unit": 14_567,
+    "tests/unit": 14_582,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

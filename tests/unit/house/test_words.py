@@ -1,4 +1,4 @@
-"""Plain words: how a docstring begins, which names are refused, how long a test's name may be."""
+"""Plain words: in docstrings, in comments and in names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.unit.house.source import Module, findings, modules
+from tests.unit.house.source import TOP, Module, findings, modules
 
 RIDDLES = frozenset(
     {"Of", "By", "Who", "Those", "Whoever", "Whatever", "What", "Where", "How", "Whether"}
@@ -36,6 +36,26 @@ REFUSED = {
     "teeth": "mutants",
     "told": "what was sent, or known",
 }
+# What a sentence may not have → what it says instead.
+POOR = {
+    re.compile(pattern): better
+    for pattern, better in {
+        r"\banew\b": "again, or what is new",
+        r"\bbesides(?=[,.;]|$)": "also, or what else",
+        r"\bborn\b": "created",
+        r"\b(?:bury|buried|graves?|nursery|teeth)\b": "the field's word",
+        r"\bfor ever\b": "without limit, or without end",
+        r"\b(?:became|becomes?|came|comes) of\b": "the outcome, or the result",
+        r"[Nn]obody knows\b": "is unknown",
+        r": so [a-z]": "because, so that, or two sentences",
+        r"^(?:Return|Yield)\w* [^.]*; (?:None|False|True|empty): ": "or None, or None if …",
+        r"(?:^|[.] )[^.:;]*(?:;[^.:;│]*){3}": "two sentences: there are three semicolons in this one",
+    }.items()
+}
+# How a comment begins, by the end of a file's name.
+MARKS = {".lua": "--", ".sql": "--", ".proto": "//", ".ts": "//", ".tsx": "//"}
+WRITTEN = ("drivers", "proto", "console/src", "console/tests")
+GENERATED = "console/src/gen/"
 # Verbs that say too little; a function's name begins with none of them.
 VAGUE = {
     "look": "read, check, scan",
@@ -66,6 +86,28 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield after.lineno, text.strip()
                 case _:
                     pass
+
+
+def comments(text: str, mark: str) -> Iterator[tuple[int, str]]:
+    """Yield blocks of comments that begin with a mark, with their lines; a mark within a string may be one."""
+    block: list[str] = []
+    for line, code in enumerate([*text.splitlines(), ""], 1):
+        before, found, words = code.partition(mark)
+        if block and (before.strip() or not found):
+            yield line - len(block), " ".join(block)
+            block = []
+        if found and before.strip():
+            yield line, words.strip()
+        elif found:
+            block.append(words.strip())
+
+
+def poor_sentences(texts: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the texts with something that makes a reader read twice."""
+    for line, text in texts:
+        for pattern, better in POOR.items():
+            if found := pattern.search(" ".join(text.split())):
+                yield line, f"{found[0][-40:]!r}; better: {better}"
 
 
 def riddles(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -111,10 +153,25 @@ def poor_words(module: Module) -> Iterator[tuple[int, str]]:
     """Yield every poor word of a module."""
     yield from riddles(module.tree)
     yield from poor_names(module.tree)
+    if not module.path.endswith("house/test_words.py"):
+        yield from poor_sentences(docstrings(module.tree))
+        yield from poor_sentences(comments(module.text, "# "))
 
 
 def test_words_are_plain() -> None:
     assert findings(poor_words, modules()) == []
+
+
+@pytest.mark.parametrize("folder", WRITTEN)
+def test_comments_of_other_languages_are_plain(folder: str) -> None:
+    found = [
+        f"{name}:{line}: {wrong}"
+        for path in sorted((TOP / folder).rglob("*.*"))
+        if (mark := MARKS.get(path.suffix))
+        and not (name := path.relative_to(TOP).as_posix()).startswith(GENERATED)
+        for line, wrong in poor_sentences(comments(path.read_text(encoding="utf-8"), mark))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(
@@ -128,6 +185,9 @@ def test_words_are_plain() -> None:
         "def f(born): ...",
         "def f(self): self.bells = 1",
         f"def test_{'x' * 71}(): ...",
+        "x = 1  # It is made anew.",
+        '"""Return the run; None: there is none."""',
+        "# One; two; three;\n# four.",
     ],
 )
 def test_poor_word_is_caught(source: str) -> None:
