@@ -23,6 +23,20 @@ async def test_a_command_that_expects_another_version_does_nothing(client: Clien
     assert (await client.ask("GetRun", run_id=run_id)).run.version == paused.run.version
 
 
+async def test_a_deletion_is_checked_alone_or_expects_a_version(client: Client) -> None:
+    run_id = (await client.ask("StartRun", goal="g")).run.spec.run_id
+    error = await refusal(client.ask("DeleteRun", run_id=run_id, validate_only=True))
+    assert error.reason == "RUN_NOT_ENDED"
+    version = (await client.ask("CancelRun", run_id=run_id)).run.version
+
+    await client.ask("DeleteRun", run_id=run_id, validate_only=True)
+    error = await refusal(client.ask("DeleteRun", run_id=run_id, expected_version=version + 1))
+    assert (error.code, error.reason) == (grpc.StatusCode.ABORTED, "VERSION_CHANGED")
+    assert (await client.ask("GetRun", run_id=run_id)).run.version == version
+    await client.ask("DeleteRun", run_id=run_id, expected_version=version)
+    assert (await refusal(client.ask("GetRun", run_id=run_id))).reason == "RUN_NOT_FOUND"
+
+
 @pytest.mark.parametrize(
     ("method", "fields"),
     [

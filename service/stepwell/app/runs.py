@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from stepwell.core.port import RunQuery, Store
-from stepwell.core.records.errors import FailedPrecondition, RunNotFound, StoreUnavailable
+from stepwell.core.records.errors import (
+    FailedPrecondition,
+    RunNotFound,
+    StoreUnavailable,
+    VersionChanged,
+    version_changed,
+)
 from stepwell.core.records.model import Run
 from stepwell.engine.executor import Executor
 
@@ -24,20 +30,33 @@ async def read_run(store: Store, tenant_id: str, run_id: str) -> Run:
     return run
 
 
-async def delete_run(executor: Executor, tenant_id: str, run_id: str) -> None:
-    """Remove an ended run.
+async def delete_run(
+    executor: Executor,
+    tenant_id: str,
+    run_id: str,
+    *,
+    expected_version: int = 0,
+    validate_only: bool = False,
+) -> None:
+    """Remove an ended run, at this version unless it is 0; with `validate_only` check that alone.
 
     Raises:
         FailedPrecondition: it has not ended (RUN_NOT_ENDED), or has forks (RUN_HAS_FORKS).
         RunNotFound: the tenant has no run with this id.
         StoreUnavailable: it was resumed and ended repeatedly meanwhile.
+        VersionChanged: it is at another version than the expected one.
     """
     for _ in range(_DELETE_ATTEMPTS_MAX):
         run = await read_run(executor.store, tenant_id, run_id)
+        if expected_version not in (0, run.version):
+            raise VersionChanged(version_changed(expected_version, run.version))
         if not run.ended:
             raise FailedPrecondition(
                 f"the run is {run.status.lower()}; cancel it first", reason="RUN_NOT_ENDED"
             )
+        if validate_only:
+            await _check_has_no_forks(executor.store, tenant_id, run_id)
+            return
         if await executor.store.delete_run(tenant_id, run_id, version=run.version):
             executor.forget(tenant_id, run_id)
             return

@@ -6042,6 +6042,9 @@ def check_DeleteRunRequest(m: orchestrator_pb2.DeleteRunRequest, p: str, f: Faul
     v = m.on_behalf_of
     if v:
         if v and (len(v) > 128 or not is_name(v)): f.add(p + 'on_behalf_of', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.expected_version
+    if v:
+        if v < 0: f.add(p + 'expected_version', f'{v}; limit: 0 or more')
     return None
 
 

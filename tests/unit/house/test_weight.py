@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_386,
-    "clients/python/stepwell_client": 8_320,
+    "clients/python/stepwell_client": 8_327,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_378,
     "drivers/stepwell_drivers/redis": 3_285,
@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 643,
     "service/stepwell/cli": 5_555,
     "service/stepwell/console": 920,
-    "service/stepwell/core": 6_352,
+    "service/stepwell/core": 6_354,
     "service/stepwell/embedded": 1_564,
     "service/stepwell/engine": 3_747,
     "service/stepwell/rpc": 4_107,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 11_891,
     "tests/simulation": 4_992,
     "tests/support": 2_745,
-    "tests/unit": 14_582,
+    "tests/unit": 14_584,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

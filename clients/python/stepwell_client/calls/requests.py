@@ -91,19 +91,24 @@ class ForkOptions(TypedDict, total=False):
     """Identifies the request: repeated, it returns the same fork. Generated if left out."""
 
 
-class CommandOptions(TypedDict, total=False):
-    """Options of every command to a run."""
+class DeleteOptions(TypedDict, total=False):
+    """Options of a deletion, and of every command to a run."""
 
-    reason: str
-    """The reason, for people, which events and the run keep."""
     on_behalf_of: str
     """A name, for people, besides the caller's own, which comes from the credential."""
-    request_id: str
-    """Identifies the request: repeated, it finds what the first has done. Generated if left out."""
     expected_version: int
     """Change the run only at this version, or else raise VersionChanged. 0: at any version."""
     validate_only: bool
     """Check everything and change nothing."""
+
+
+class CommandOptions(DeleteOptions, total=False):
+    """Options of every command to a run."""
+
+    reason: str
+    """The reason, for people, which events and the run keep."""
+    request_id: str
+    """Identifies the request: repeated, it finds what the first has done. Generated if left out."""
 
 
 class ListOptions(TypedDict, total=False):

@@ -17,13 +17,14 @@ from stepwell_client.calls.cursors import LogCursor, LogOptions, RunCursor, Watc
 from stepwell_client.calls.options import takes
 from stepwell_client.calls.requests import (
     CommandOptions,
+    DeleteOptions,
     ForkOptions,
     Resolution,
     fork_request,
     resolve_request,
 )
 from stepwell_client.calls.streams import Watch
-from stepwell_client.enums import BlockedKind, QuestionStatus, RunStatus
+from stepwell_client.enums import QuestionStatus, RunStatus
 from stepwell_client.errors import RunFailed, ServerError, Unavailable
 from stepwell_client.link.outages import Notices
 from stepwell_client.records.history import Event, JournalEntry, LogEntry, Message, Question
@@ -312,7 +313,7 @@ class RunHandle:
             if response.ended or (until is not None and now() >= until):
                 return run
             waited += span
-            if (why := _standstill(run)) and notices.due(waited):
+            if (why := run.standstill) and notices.due(waited):
                 _log.warning("run %s %s", self.id, why)
 
     async def next_question(self) -> Question | None:
@@ -462,10 +463,11 @@ class RunHandle:
         request = pb.AnswerQuestionRequest(question_id=question_id, answer=answer, replan=replan)
         return await self._command("AnswerQuestion", request, options)
 
-    async def delete(self, *, on_behalf_of: str = "") -> None:
-        """Remove the run, which must have ended, with all its data."""
+    @takes(DeleteOptions)
+    async def delete(self, **options: Unpack[DeleteOptions]) -> None:
+        """Remove the run, which must have ended and have no forks, with all its data."""
         # Not repeated, because the second answer would be NOT_FOUND, whoever removed the run.
-        request = pb.DeleteRunRequest(run_id=self.id, on_behalf_of=on_behalf_of)
+        request = pb.DeleteRunRequest(run_id=self.id, **options)
         await self.caller.call("DeleteRun", request, repeat=False)
 
     @takes(ForkOptions)
@@ -482,18 +484,3 @@ class RunHandle:
         """Return what a fork would keep and run again, or why it doesn't fit; start nothing."""
         request = fork_request(self.id, options, "", validate_only=True)
         return read(await self.caller.call("ForkRun", request), ForkCheck)
-
-
-def _standstill(run: Run) -> str:
-    """Return what a run waits for that needs somebody to act, and what to do; empty if nothing."""
-    if run.status == RunStatus.PAUSED:
-        return f"is paused{f': {run.reason}' if run.reason else ''}; resume it, or stop waiting"
-    if run.blocked_on == BlockedKind.QUESTION:
-        return "waits for an answer; `questions` has the question, `answer` answers it"
-    if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
-        return "waits for somebody to `resolve` an execution whose outcome is unknown"
-    if run.blocked_on == BlockedKind.KEY:
-        return f"waits for an idempotency key that run {run.blocked_run_id or '(not known)'!r} has"
-    if run.blocked_on == BlockedKind.WORKER:
-        return f"waits for a worker of queue {run.queue!r}; none is connected"
-    return ""

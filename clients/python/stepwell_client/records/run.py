@@ -144,6 +144,24 @@ class Run(Record):
         """True if the run has ended."""
         return self.status in ENDED
 
+    @property
+    def standstill(self) -> str:
+        """The thing that it waits for and that needs somebody to act, with what to do; empty: none."""
+        if self.status == RunStatus.PAUSED:
+            return (
+                f"is paused{f': {self.reason}' if self.reason else ''}; resume it, or stop waiting"
+            )
+        if self.blocked_on == BlockedKind.QUESTION:
+            return "waits for an answer; `questions` has the question, `answer` answers it"
+        if self.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
+            return "waits for somebody to `resolve` an execution whose outcome is unknown"
+        if self.blocked_on == BlockedKind.KEY:
+            key_of = self.blocked_run_id or "(not known)"
+            return f"waits for an idempotency key that run {key_of!r} has"
+        if self.blocked_on == BlockedKind.WORKER:
+            return f"waits for a worker of queue {self.queue!r}; none is connected"
+        return ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunTask(Record):

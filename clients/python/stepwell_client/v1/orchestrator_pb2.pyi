@@ -443,12 +443,16 @@ class CancelRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class DeleteRunRequest(_message.Message):
-    __slots__ = ("run_id", "on_behalf_of")
+    __slots__ = ("run_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     on_behalf_of: str
-    def __init__(self, run_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
 
 class DeleteRunResponse(_message.Message):
     __slots__ = ()

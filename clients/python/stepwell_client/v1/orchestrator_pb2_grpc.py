@@ -352,7 +352,7 @@ class OrchestratorServicer(object):
         removed before it.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
-        its forks first).
+        its forks first), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -134,7 +134,7 @@ class OrchestratorStub:
     removed before it.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
-    its forks first).
+    its forks first), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ForkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkRunRequest, _orchestrator_pb2.ForkRunResponse]
     """Starts a run from a version of another one: what was completed there is kept, by reference, and the
@@ -365,7 +365,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
     removed before it.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
-    its forks first).
+    its forks first), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
     ForkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkRunRequest, _orchestrator_pb2.ForkRunResponse]  # type: ignore[assignment]
     """Starts a run from a version of another one: what was completed there is kept, by reference, and the
@@ -671,7 +671,7 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         removed before it.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_HAS_FORKS: remove
-        its forks first).
+        its forks first), ABORTED (VERSION_CHANGED: it is not at `expected_version`).
         """
 
     @_abc_1.abstractmethod

@@ -52,7 +52,7 @@ from stepwell.core.loop.signals import (
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
-from stepwell.core.records.errors import VersionChanged
+from stepwell.core.records.errors import VersionChanged, version_changed
 from stepwell.core.records.model import RequestRecord, Run
 
 
@@ -120,7 +120,7 @@ def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
     if expected and expected != version:
         return refused(
             VersionChanged.reason,
-            f"expected_version: is {expected}, and the run is at version {version}; read it again",
+            version_changed(expected, version),
         )
     match command:
         case Cancel():

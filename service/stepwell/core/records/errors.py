@@ -99,6 +99,11 @@ class VersionChanged(StepwellError):
     reason = "VERSION_CHANGED"
 
 
+def version_changed(expected: int, version: int) -> str:
+    """Return the message of a VersionChanged, with the version that the run is at."""
+    return f"expected_version: is {expected}, and the run is at version {version}; read it again"
+
+
 class Misfit(NamedTuple):
     """One incompatibility of a fork with its parent."""
 

@@ -48,8 +48,15 @@ async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRuns
 
 async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRunResponse:
     """Remove an ended run."""
-    await runs.delete_run(parts.executor, tenant(), request.run_id)
-    _log_removal(request.on_behalf_of, [request.run_id])
+    await runs.delete_run(
+        parts.executor,
+        tenant(),
+        request.run_id,
+        expected_version=request.expected_version,
+        validate_only=request.validate_only,
+    )
+    if not request.validate_only:
+        _log_removal(request.on_behalf_of, [request.run_id])
     return pb.DeleteRunResponse()
 
 

@@ -164,6 +164,9 @@ class StoreServicer(object):
 
     def Renew(self, request, context):
         """Moves the deadlines of leases. Changes no version and makes no event.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -182,6 +185,9 @@ class StoreServicer(object):
 
     def PutPresence(self, request, context):
         """Says that workers are connected.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,6 +195,9 @@ class StoreServicer(object):
 
     def AppendLogs(self, request, context):
         """Appends to a run's log, apart from its commits. For a run that isn't there: nothing.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -196,6 +205,9 @@ class StoreServicer(object):
 
     def RemoveLogs(self, request, context):
         """Removes log entries: those of one kind that an execution wrote, or old ones of any run.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +215,9 @@ class StoreServicer(object):
 
     def DeleteRun(self, request, context):
         """Removes a run with all that belongs to it, if it is at the version given.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -210,6 +225,9 @@ class StoreServicer(object):
 
     def Claim(self, request, context):
         """Returns what may be done now, and holds it from everyone for a moment. Changes no run.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -217,6 +235,8 @@ class StoreServicer(object):
 
     def GetRun(self, request, context):
         """Returns a run's row as of its last commit.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -224,6 +244,8 @@ class StoreServicer(object):
 
     def Load(self, request, context):
         """Returns the rows that the loop needs, all of one version.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -231,6 +253,8 @@ class StoreServicer(object):
 
     def ReadPayloads(self, request, context):
         """Returns what is stored under keys: a run's input, and what its executions left behind.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -238,6 +262,8 @@ class StoreServicer(object):
 
     def ReadPlan(self, request, context):
         """Returns one plan revision.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -245,6 +271,8 @@ class StoreServicer(object):
 
     def ReadBase(self, request, context):
         """Returns the last checkpoint up to a version that has a base, with it.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -252,6 +280,8 @@ class StoreServicer(object):
 
     def ReadEvents(self, request, context):
         """Returns events, whole commits at a time.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -260,7 +290,7 @@ class StoreServicer(object):
     def Page(self, request, context):
         """Returns the rows that a query asks for, a page at a time.
 
-        Errors: INVALID_ARGUMENT (the cursor is none of this store's).
+        Errors: INVALID_ARGUMENT (the cursor is none of this store's), UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -268,6 +298,8 @@ class StoreServicer(object):
 
     def ReadQuestions(self, request, context):
         """Returns questions by their ids, whatever their status.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -285,6 +317,8 @@ class StoreServicer(object):
     def Subscribe(self, request, context):
         """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
         empty and says that hints are sent from now on.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -292,6 +326,8 @@ class StoreServicer(object):
 
     def Describe(self, request, context):
         """Says what this store is and what it promises.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -55,7 +55,11 @@ class StoreStub:
     or may not have been; send the same ones again).
     """
     Renew: _grpc.UnaryUnaryMultiCallable[_store_pb2.RenewRequest, _store_pb2.RenewResponse]
-    """Moves the deadlines of leases. Changes no version and makes no event."""
+    """Moves the deadlines of leases. Changes no version and makes no event.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     WriteJournal: _grpc.UnaryUnaryMultiCallable[_store_pb2.WriteJournalRequest, _store_pb2.WriteJournalResponse]
     """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
     makes no event.
@@ -64,34 +68,75 @@ class StoreStub:
     or may not have been; send the same ones again).
     """
     PutPresence: _grpc.UnaryUnaryMultiCallable[_store_pb2.PutPresenceRequest, _store_pb2.PutPresenceResponse]
-    """Says that workers are connected."""
+    """Says that workers are connected.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     AppendLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.AppendLogsRequest, _store_pb2.AppendLogsResponse]
-    """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
+    """Appends to a run's log, apart from its commits. For a run that isn't there: nothing.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     RemoveLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.RemoveLogsRequest, _store_pb2.RemoveLogsResponse]
-    """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
+    """Removes log entries: those of one kind that an execution wrote, or old ones of any run.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_store_pb2.DeleteRunRequest, _store_pb2.DeleteRunResponse]
-    """Removes a run with all that belongs to it, if it is at the version given."""
+    """Removes a run with all that belongs to it, if it is at the version given.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     Claim: _grpc.UnaryUnaryMultiCallable[_store_pb2.ClaimRequest, _store_pb2.ClaimResponse]
-    """Returns what may be done now, and holds it from everyone for a moment. Changes no run."""
+    """Returns what may be done now, and holds it from everyone for a moment. Changes no run.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     GetRun: _grpc.UnaryUnaryMultiCallable[_store_pb2.GetRunRequest, _store_pb2.GetRunResponse]
-    """Returns a run's row as of its last commit."""
+    """Returns a run's row as of its last commit.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     Load: _grpc.UnaryUnaryMultiCallable[_store_pb2.LoadRequest, _store_pb2.LoadResponse]
-    """Returns the rows that the loop needs, all of one version."""
+    """Returns the rows that the loop needs, all of one version.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadPayloads: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadPayloadsRequest, _store_pb2.ReadPayloadsResponse]
-    """Returns what is stored under keys: a run's input, and what its executions left behind."""
+    """Returns what is stored under keys: a run's input, and what its executions left behind.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadPlan: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadPlanRequest, _store_pb2.ReadPlanResponse]
-    """Returns one plan revision."""
+    """Returns one plan revision.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadBase: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadBaseRequest, _store_pb2.ReadBaseResponse]
-    """Returns the last checkpoint up to a version that has a base, with it."""
+    """Returns the last checkpoint up to a version that has a base, with it.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadEvents: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadEventsRequest, _store_pb2.ReadEventsResponse]
-    """Returns events, whole commits at a time."""
+    """Returns events, whole commits at a time.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     Page: _grpc.UnaryUnaryMultiCallable[_store_pb2.PageRequest, _store_pb2.PageResponse]
     """Returns the rows that a query asks for, a page at a time.
 
-    Errors: INVALID_ARGUMENT (the cursor is none of this store's).
+    Errors: INVALID_ARGUMENT (the cursor is none of this store's), UNAVAILABLE (STORE_UNAVAILABLE; ask again).
     """
     ReadQuestions: _grpc.UnaryUnaryMultiCallable[_store_pb2.ReadQuestionsRequest, _store_pb2.ReadQuestionsResponse]
-    """Returns questions by their ids, whatever their status."""
+    """Returns questions by their ids, whatever their status.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     SwapKeys: _grpc.UnaryUnaryMultiCallable[_store_pb2.SwapKeysRequest, _store_pb2.SwapKeysResponse]
     """Compares and swaps the reservations of idempotency keys, each by itself.
 
@@ -100,9 +145,14 @@ class StoreStub:
     Subscribe: _grpc.UnaryStreamMultiCallable[_store_pb2.SubscribeRequest, _store_pb2.SubscribeResponse]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
     """
     Describe: _grpc.UnaryUnaryMultiCallable[_store_pb2.DescribeRequest, _store_pb2.DescribeResponse]
-    """Says what this store is and what it promises."""
+    """Says what this store is and what it promises.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
 
 @_typing.type_check_only
 class StoreAsyncStub(StoreStub):
@@ -125,7 +175,11 @@ class StoreAsyncStub(StoreStub):
     or may not have been; send the same ones again).
     """
     Renew: _aio.UnaryUnaryMultiCallable[_store_pb2.RenewRequest, _store_pb2.RenewResponse]  # type: ignore[assignment]
-    """Moves the deadlines of leases. Changes no version and makes no event."""
+    """Moves the deadlines of leases. Changes no version and makes no event.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     WriteJournal: _aio.UnaryUnaryMultiCallable[_store_pb2.WriteJournalRequest, _store_pb2.WriteJournalResponse]  # type: ignore[assignment]
     """Keeps journal entries under leases, and makes all that were kept durable together. Changes no version and
     makes no event.
@@ -134,34 +188,75 @@ class StoreAsyncStub(StoreStub):
     or may not have been; send the same ones again).
     """
     PutPresence: _aio.UnaryUnaryMultiCallable[_store_pb2.PutPresenceRequest, _store_pb2.PutPresenceResponse]  # type: ignore[assignment]
-    """Says that workers are connected."""
+    """Says that workers are connected.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     AppendLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.AppendLogsRequest, _store_pb2.AppendLogsResponse]  # type: ignore[assignment]
-    """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
+    """Appends to a run's log, apart from its commits. For a run that isn't there: nothing.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     RemoveLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.RemoveLogsRequest, _store_pb2.RemoveLogsResponse]  # type: ignore[assignment]
-    """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
+    """Removes log entries: those of one kind that an execution wrote, or old ones of any run.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     DeleteRun: _aio.UnaryUnaryMultiCallable[_store_pb2.DeleteRunRequest, _store_pb2.DeleteRunResponse]  # type: ignore[assignment]
-    """Removes a run with all that belongs to it, if it is at the version given."""
+    """Removes a run with all that belongs to it, if it is at the version given.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     Claim: _aio.UnaryUnaryMultiCallable[_store_pb2.ClaimRequest, _store_pb2.ClaimResponse]  # type: ignore[assignment]
-    """Returns what may be done now, and holds it from everyone for a moment. Changes no run."""
+    """Returns what may be done now, and holds it from everyone for a moment. Changes no run.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+    again).
+    """
     GetRun: _aio.UnaryUnaryMultiCallable[_store_pb2.GetRunRequest, _store_pb2.GetRunResponse]  # type: ignore[assignment]
-    """Returns a run's row as of its last commit."""
+    """Returns a run's row as of its last commit.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     Load: _aio.UnaryUnaryMultiCallable[_store_pb2.LoadRequest, _store_pb2.LoadResponse]  # type: ignore[assignment]
-    """Returns the rows that the loop needs, all of one version."""
+    """Returns the rows that the loop needs, all of one version.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadPayloads: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadPayloadsRequest, _store_pb2.ReadPayloadsResponse]  # type: ignore[assignment]
-    """Returns what is stored under keys: a run's input, and what its executions left behind."""
+    """Returns what is stored under keys: a run's input, and what its executions left behind.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadPlan: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadPlanRequest, _store_pb2.ReadPlanResponse]  # type: ignore[assignment]
-    """Returns one plan revision."""
+    """Returns one plan revision.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadBase: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadBaseRequest, _store_pb2.ReadBaseResponse]  # type: ignore[assignment]
-    """Returns the last checkpoint up to a version that has a base, with it."""
+    """Returns the last checkpoint up to a version that has a base, with it.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     ReadEvents: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadEventsRequest, _store_pb2.ReadEventsResponse]  # type: ignore[assignment]
-    """Returns events, whole commits at a time."""
+    """Returns events, whole commits at a time.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     Page: _aio.UnaryUnaryMultiCallable[_store_pb2.PageRequest, _store_pb2.PageResponse]  # type: ignore[assignment]
     """Returns the rows that a query asks for, a page at a time.
 
-    Errors: INVALID_ARGUMENT (the cursor is none of this store's).
+    Errors: INVALID_ARGUMENT (the cursor is none of this store's), UNAVAILABLE (STORE_UNAVAILABLE; ask again).
     """
     ReadQuestions: _aio.UnaryUnaryMultiCallable[_store_pb2.ReadQuestionsRequest, _store_pb2.ReadQuestionsResponse]  # type: ignore[assignment]
-    """Returns questions by their ids, whatever their status."""
+    """Returns questions by their ids, whatever their status.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
     SwapKeys: _aio.UnaryUnaryMultiCallable[_store_pb2.SwapKeysRequest, _store_pb2.SwapKeysResponse]  # type: ignore[assignment]
     """Compares and swaps the reservations of idempotency keys, each by itself.
 
@@ -170,9 +265,14 @@ class StoreAsyncStub(StoreStub):
     Subscribe: _aio.UnaryStreamMultiCallable[_store_pb2.SubscribeRequest, _store_pb2.SubscribeResponse]  # type: ignore[assignment]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
     """
     Describe: _aio.UnaryUnaryMultiCallable[_store_pb2.DescribeRequest, _store_pb2.DescribeResponse]  # type: ignore[assignment]
-    """Says what this store is and what it promises."""
+    """Says what this store is and what it promises.
+
+    Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+    """
 
 class StoreServicer(metaclass=_abc_1.ABCMeta):
     """For executors. Needs the `store` scope. It compares versions and tokens, stamps times, keeps rows and
@@ -204,7 +304,11 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.RenewRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.RenewResponse, _abc.Awaitable[_store_pb2.RenewResponse]]:
-        """Moves the deadlines of leases. Changes no version and makes no event."""
+        """Moves the deadlines of leases. Changes no version and makes no event.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
+        """
 
     @_abc_1.abstractmethod
     def WriteJournal(
@@ -225,7 +329,11 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.PutPresenceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.PutPresenceResponse, _abc.Awaitable[_store_pb2.PutPresenceResponse]]:
-        """Says that workers are connected."""
+        """Says that workers are connected.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
+        """
 
     @_abc_1.abstractmethod
     def AppendLogs(
@@ -233,7 +341,11 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.AppendLogsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.AppendLogsResponse, _abc.Awaitable[_store_pb2.AppendLogsResponse]]:
-        """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
+        """Appends to a run's log, apart from its commits. For a run that isn't there: nothing.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
+        """
 
     @_abc_1.abstractmethod
     def RemoveLogs(
@@ -241,7 +353,11 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.RemoveLogsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.RemoveLogsResponse, _abc.Awaitable[_store_pb2.RemoveLogsResponse]]:
-        """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
+        """Removes log entries: those of one kind that an execution wrote, or old ones of any run.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
+        """
 
     @_abc_1.abstractmethod
     def DeleteRun(
@@ -249,7 +365,11 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.DeleteRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.DeleteRunResponse, _abc.Awaitable[_store_pb2.DeleteRunResponse]]:
-        """Removes a run with all that belongs to it, if it is at the version given."""
+        """Removes a run with all that belongs to it, if it is at the version given.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
+        """
 
     @_abc_1.abstractmethod
     def Claim(
@@ -257,7 +377,11 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.ClaimRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.ClaimResponse, _abc.Awaitable[_store_pb2.ClaimResponse]]:
-        """Returns what may be done now, and holds it from everyone for a moment. Changes no run."""
+        """Returns what may be done now, and holds it from everyone for a moment. Changes no run.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE: nothing was done; OUTCOME_UNKNOWN: it may or may not have been; send the same
+        again).
+        """
 
     @_abc_1.abstractmethod
     def GetRun(
@@ -265,7 +389,10 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.GetRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.GetRunResponse, _abc.Awaitable[_store_pb2.GetRunResponse]]:
-        """Returns a run's row as of its last commit."""
+        """Returns a run's row as of its last commit.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
     @_abc_1.abstractmethod
     def Load(
@@ -273,7 +400,10 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.LoadRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.LoadResponse, _abc.Awaitable[_store_pb2.LoadResponse]]:
-        """Returns the rows that the loop needs, all of one version."""
+        """Returns the rows that the loop needs, all of one version.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
     @_abc_1.abstractmethod
     def ReadPayloads(
@@ -281,7 +411,10 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.ReadPayloadsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.ReadPayloadsResponse, _abc.Awaitable[_store_pb2.ReadPayloadsResponse]]:
-        """Returns what is stored under keys: a run's input, and what its executions left behind."""
+        """Returns what is stored under keys: a run's input, and what its executions left behind.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
     @_abc_1.abstractmethod
     def ReadPlan(
@@ -289,7 +422,10 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.ReadPlanRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.ReadPlanResponse, _abc.Awaitable[_store_pb2.ReadPlanResponse]]:
-        """Returns one plan revision."""
+        """Returns one plan revision.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
     @_abc_1.abstractmethod
     def ReadBase(
@@ -297,7 +433,10 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.ReadBaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.ReadBaseResponse, _abc.Awaitable[_store_pb2.ReadBaseResponse]]:
-        """Returns the last checkpoint up to a version that has a base, with it."""
+        """Returns the last checkpoint up to a version that has a base, with it.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
     @_abc_1.abstractmethod
     def ReadEvents(
@@ -305,7 +444,10 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.ReadEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.ReadEventsResponse, _abc.Awaitable[_store_pb2.ReadEventsResponse]]:
-        """Returns events, whole commits at a time."""
+        """Returns events, whole commits at a time.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
     @_abc_1.abstractmethod
     def Page(
@@ -315,7 +457,7 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_store_pb2.PageResponse, _abc.Awaitable[_store_pb2.PageResponse]]:
         """Returns the rows that a query asks for, a page at a time.
 
-        Errors: INVALID_ARGUMENT (the cursor is none of this store's).
+        Errors: INVALID_ARGUMENT (the cursor is none of this store's), UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
 
     @_abc_1.abstractmethod
@@ -324,7 +466,10 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.ReadQuestionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.ReadQuestionsResponse, _abc.Awaitable[_store_pb2.ReadQuestionsResponse]]:
-        """Returns questions by their ids, whatever their status."""
+        """Returns questions by their ids, whatever their status.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
     @_abc_1.abstractmethod
     def SwapKeys(
@@ -345,6 +490,8 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_store_pb2.SubscribeResponse], _abc.AsyncIterator[_store_pb2.SubscribeResponse]]:
         """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
         empty and says that hints are sent from now on.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
         """
 
     @_abc_1.abstractmethod
@@ -353,6 +500,9 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.DescribeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.DescribeResponse, _abc.Awaitable[_store_pb2.DescribeResponse]]:
-        """Says what this store is and what it promises."""
+        """Says what this store is and what it promises.
+
+        Errors: UNAVAILABLE (STORE_UNAVAILABLE; ask again).
+        """
 
 def add_StoreServicer_to_server(servicer: StoreServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
