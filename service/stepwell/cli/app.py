@@ -41,7 +41,7 @@ COMMANDS: dict[str, str] = {
     "answer": "Answer what a run asks.",
     "stop": "End a run after the iteration in progress.",
     "cancel": "Cancel a run for good.",
-    "resolve": "Say what became of a task whose outcome is unknown.",
+    "resolve": "Tell the outcome of a task whose outcome is unknown.",
     "retry": "Run a task again that failed or was skipped.",
     "skip": "Skip a task, whatever it is doing.",
     "budget": "Show what a run has used of its budget, or raise its limits.",
