@@ -16,8 +16,8 @@ SCRIPTS = {
 _DECLARED = re.compile(r"(?:local ([\w,\s]+?)|([\w, ]+))\s*=\s*unpack\(KEYS\b")
 _ONE = re.compile(r"local (\w+) = KEYS\[1\]")
 _CALLS = re.compile(r"(?:redis\.call|many)\(\s*'[A-Z]+',\s*([^,)]+)")
-_HELPERS = re.compile(r"(?:pick|look|look_up|keep_entries|forget_entries)\(\s*([^,)]+)")
-_PARAMETERS = {"key", "book", "time.book"}
+_HELPERS = re.compile(r"(?:pick|look|look_up|keep_entries|forget_entries|has_forks)\(\s*([^,)]+)")
+_PARAMETERS = {"key", "book", "time.book", "lists"}
 """Parameters of helpers, which are called with what was declared."""
 
 
