@@ -92,7 +92,7 @@ async def test_S10_vanished_worker_is_noticed_and_its_step_taken_over(tmp_path: 
                 lived_ms = (lost.ended_us - lost.leased_us) / 1_000
                 assert lived_ms >= LEASE_MS * 0.9, "S10: taken while it was alive"
                 await until_done(near, got)
-                await until(lambda: len(server.parts.executor.connected) == 1)
+                await until(lambda: len(server.deps.executor.connected) == 1)
                 noticed = time.monotonic() - pulled
                 assert noticed < NOTICED_S + LEASE_MS / 1_000
                 await until(lambda: streams(server, "/stepwell.v1.Worker/Work") == 1)

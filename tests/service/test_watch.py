@@ -159,7 +159,7 @@ async def test_E2_watchers_of_two_replicas_see_the_same_events(
     run_id = (await clients[0].start_tasks("a", "b", "c", queue="q")).spec.run_id
     watching = [asyncio.ensure_future(read_all(client.watch(run_id))) for client in 3 * clients]
     filtered = asyncio.ensure_future(read_all(clients[0].watch(run_id, task_ids=["b"])))
-    await until(lambda: all(server.parts.notifier.subscribers > 2 for server in (one, two)))
+    await until(lambda: all(server.deps.notifier.subscribers > 2 for server in (one, two)))
     async with clients[0].worker(queues=["q"], grant=1) as worker:
         await worker.send(completed(await worker.assignment()), grant=1)
         await worker.ack()
@@ -176,7 +176,7 @@ async def test_E2_watchers_of_two_replicas_see_the_same_events(
         assert await other == (whole, end)
     assert (await filtered)[0] == [event for event in whole if event.task_id == "b"]
     # Those that waited for a hint of the other replica's end may leave a moment later.
-    await until(lambda: not any(server.parts.notifier.subscribers for server in (one, two)))
+    await until(lambda: not any(server.deps.notifier.subscribers for server in (one, two)))
 
 
 async def test_a_run_that_vanishes_while_it_is_watched_is_purged(

@@ -46,7 +46,7 @@ async def test_welcome_dictates_the_terms(world: World) -> None:
     async with client.worker() as worker:
         assert worker.welcome.lease_duration.ToMilliseconds() == 8_000
         assert worker.welcome.heartbeat_interval.ToMilliseconds() == 2_000
-        assert worker.welcome.replica_id == server.parts.executor.replica_id
+        assert worker.welcome.replica_id == server.deps.executor.replica_id
 
 
 async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) -> None:

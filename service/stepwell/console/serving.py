@@ -124,7 +124,7 @@ async def serving_server(place: Place, server: Server, runtime: Runtime) -> Asyn
     key_file = settings.console.key_file or settings.auth.token_file.with_name("console.key")
     sessions = Sessions(tokens, _secret(key_file, runtime), runtime)
     backend = LocalBackend(server.gate, server.methods, server.metrics, sessions)
-    proof = proof_of(server.parts.executor.replica_id)
+    proof = proof_of(server.deps.executor.replica_id)
     async with serving(place, backend, sessions, runtime, server.gate_limits, proof=proof):
         yield
 

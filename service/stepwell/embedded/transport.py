@@ -22,9 +22,9 @@ from stepwell.rpc.status import code_of
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.worker.intake import Receipt
 from stepwell.rpc.worker.outbox import Outbox
-from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.servicer import Servicer
 from stepwell.rpc.worker.stream import Stream, presence_of
+from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.leases import put_assignment
 from stepwell.wire.records import to_message
 from stepwell.wire.validate import check
@@ -52,8 +52,8 @@ class InProcessTransport:
         self.runtime = runtime
         self._executor = executor
         self._principal = Principal(subject="", tenant_id=tenant_id, scopes=frozenset())
-        self._parts = WorkerParts(executor, runtime)
-        servicer: Any = Servicer(self._parts, _BYTES_MAX)
+        self._deps = WorkerDependencies(executor, runtime)
+        servicer: Any = Servicer(self._deps, _BYTES_MAX)
         self.complete = partial(self._call, servicer.ReportOutcomes)
         self.record = partial(self._call, servicer.WriteJournal)
         self.append = partial(self._call, servicer.AppendOutput)
@@ -125,7 +125,7 @@ class InProcessTransport:
         set_caller(self._principal)
         for field in ("tasks", "kinds", "input_schema"):
             hello.ClearField(field)
-        return Stream(self._parts, hello, _Handover(self, self._parts, hello, receiver))
+        return Stream(self._deps, hello, _Handover(self, self._deps, hello, receiver))
 
     def renews(self, error: StepwellClientError) -> bool:
         """Return False: there are no tokens."""
@@ -153,12 +153,12 @@ class _Handover(Outbox):
     def __init__(
         self,
         transport: InProcessTransport,
-        parts: WorkerParts,
+        deps: WorkerDependencies,
         hello: worker_pb2.Hello,
         receiver: Receiver,
     ) -> None:
         super().__init__(
-            presence_of(parts, hello), step_kinds(hello.stages), message_bytes_max=_BYTES_MAX
+            presence_of(deps, hello), step_kinds(hello.stages), message_bytes_max=_BYTES_MAX
         )
         self._transport = transport
         self._receiver = receiver

@@ -29,11 +29,11 @@ from stepwell.logger import get_logger
 from stepwell.rpc import orchestrator, scopes
 from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import open_authenticator
+from stepwell.rpc.dependencies import Dependencies, Service, ServiceMaker
 from stepwell.rpc.gate import Gate, Handler
 from stepwell.rpc.health import Health
 from stepwell.rpc.listen import bind
 from stepwell.rpc.metrics import MetricsPage, RpcMetrics
-from stepwell.rpc.parts import Parts, Service, ServiceMaker
 from stepwell.rpc.version import server_version
 from stepwell.rpc.worker.service import make_service as make_worker_service
 from stepwell.runtime import SystemRuntime
@@ -153,8 +153,8 @@ class Server:
             version=server_version(),
             addresses=", ".join(self.addresses),
             store=mask_url(url),
-            durability=str(self.parts.store_info.durability),
-            replica=self.parts.executor.replica_id,
+            durability=str(self.deps.store_info.durability),
+            replica=self.deps.executor.replica_id,
         )
         return self.addresses
 
@@ -164,7 +164,7 @@ class Server:
         rings = Rings(event_bytes, executor.committing, runtime)
         executor.observe(rings)
         self._notifier = Notifier(self.store, rings)
-        self.parts = Parts(
+        self.deps = Dependencies(
             store=self.store,
             executor=executor,
             notifier=self._notifier,
@@ -210,7 +210,7 @@ class Server:
 
     def _add_services(self) -> None:
         recorder = _Recorder(self._server)
-        self._services = [make(self.parts) for make in self._makers]
+        self._services = [make(self.deps) for make in self._makers]
         for service in self._services:
             service.add_to(recorder)
         names = [service.name for service in self._services]
@@ -238,7 +238,7 @@ class Server:
         self.gate.admission.draining = True
         try:
             async with asyncio.timeout(self.settings.drain_ms / 1_000):
-                await self.parts.executor.drain()
+                await self.deps.executor.drain()
                 self._notifier.close()
                 await self._end_streams()
         except TimeoutError:
@@ -265,7 +265,7 @@ class Server:
                 await task
         # The calls that still run are about to end: watches that write their last message.
         await self._server.stop(_LAST_WORDS_S)
-        await self.parts.executor.close()
+        await self.deps.executor.close()
         await self.store.close()
         if self._page is not None:
             await self._page.close()

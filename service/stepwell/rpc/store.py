@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records.errors import ResourceExhausted
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell.rpc.parts import Context, Parts, Service
+from stepwell.rpc.dependencies import Context, Dependencies, Service
 from stepwell.wire.records import to_message, to_record
 from stepwell.wire.store import METHODS, UNTYPED, WRITES, Method
 from stepwell_client.store.v1 import store_pb2 as pb
@@ -35,9 +35,9 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
 
-def make_service(parts: Parts) -> Service:
+def make_service(deps: Dependencies) -> Service:
     """Return the service over a server's own store."""
-    servicer = StoreService(parts.store, parts.runtime)
+    servicer = StoreService(deps.store, deps.runtime)
     return Service(
         SERVICE_NAME,
         partial(store_pb2_grpc.add_StoreServicer_to_server, servicer),

@@ -60,7 +60,7 @@ async def test_a_killed_workers_conversation_goes_on(served: Served, tmp_path: P
         await progress(served, run.id)
         os.kill(pid, signal.SIGKILL)
     # Until the server has noticed, the killed worker would be given the next attempt, too.
-    await until(lambda: not served.server.parts.executor.connected)
+    await until(lambda: not served.server.deps.executor.connected)
     await end_leases(served, run.id)
     (conversation,) = home.iterdir()
     async with working(served):

@@ -60,7 +60,7 @@ async def test_replicas_share_a_queue_s_limit(served_everywhere: Served) -> None
         ),
     ):
         # Each has to hear of the other first.
-        replicas = [served.server.parts.executor, other.parts.executor]
+        replicas = [served.server.deps.executor, other.deps.executor]
 
         async def share() -> bool:
             for one in replicas:

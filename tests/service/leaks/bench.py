@@ -98,12 +98,12 @@ class Bench:
 
     def __init__(self, server: Server, patience: GateLimits | None = None) -> None:
         self.server = server
-        self.parts = server.parts
+        self.deps = server.deps
         self.store = server.store
-        self.executor = server.parts.executor
+        self.executor = server.deps.executor
         collected: Any = _Collected()
         for make in (*SERVICES, store.make_service):
-            make(server.parts).add_to(collected)
+            make(server.deps).add_to(collected)
         self._handlers = collected.handlers
         self._gate = Gate(Anybody(), SystemRuntime(), RpcMetrics(), patience or GateLimits())
         self.ended = ""

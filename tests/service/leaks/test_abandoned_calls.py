@@ -144,8 +144,8 @@ def held(server: Server, connections: Callable[[], int]) -> Counter[str]:
         if metric.name == "stepwell_rpc_streams"
         for sample in metric.samples
     )
-    found["workers"] = len(server.parts.executor.connected)
-    found["subscriptions"] = server.parts.notifier.subscribers
+    found["workers"] = len(server.deps.executor.connected)
+    found["subscriptions"] = server.deps.notifier.subscribers
     return found
 
 

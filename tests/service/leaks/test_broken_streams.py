@@ -67,7 +67,7 @@ async def refuse(server: Server, _run_id: str) -> None:
         async with channel(server, grpc__max_receive_message_length=64 * 1024) as made:
             with pytest.raises(grpc.aio.AioRpcError, match="RESOURCE_EXHAUSTED"):
                 await (await connect(made)).read()
-        await until(lambda: not server.parts.executor.connected)
+        await until(lambda: not server.deps.executor.connected)
 
 
 async def ask_wrongly(server: Server, _run_id: str) -> None:
@@ -83,11 +83,11 @@ async def ask_wrongly(server: Server, _run_id: str) -> None:
 async def leave(server: Server, _run_id: str) -> None:
     """Go away without a word, with a step under way."""
     for _ in range(STREAMS):
-        leased = server.parts.executor.stats["leases"]
+        leased = server.deps.executor.stats["leases"]
         async with channel(server) as made:
             await connect(made)
-            await until(lambda leased=leased: server.parts.executor.stats["leases"] > leased)
-        await until(lambda: not server.parts.executor.connected)
+            await until(lambda leased=leased: server.deps.executor.stats["leases"] > leased)
+        await until(lambda: not server.deps.executor.connected)
 
 
 async def stall(server: Server, run_id: str) -> None:
@@ -147,7 +147,7 @@ async def test_messages_that_no_one_took_are_freed_at_once(
 ) -> None:
     run_id = await large_events(client)
     await client.start_tasks("a", queue="q", input=types_pb2.Payload(data=LARGE))
-    await until(lambda: not server.parts.executor.connected)
+    await until(lambda: not server.deps.executor.connected)
     with uncollected() as found:
         await way(server, run_id)
         left = LEFT_BYTES_MAX

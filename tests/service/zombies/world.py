@@ -37,7 +37,7 @@ class World:
 
     def counted(self, name: str) -> int:
         """Return a count of the executors, over all replicas."""
-        return sum(server.parts.executor.stats.get(name, 0) for server in self.servers)
+        return sum(server.deps.executor.stats.get(name, 0) for server in self.servers)
 
 
 @asynccontextmanager

@@ -140,7 +140,7 @@ async def running(server: Server, has_console: bool) -> AsyncGenerator[None]:
 
 def banner(server: Server, wanted: Settings, kind: str) -> Sequence[str]:
     """Return the lines that are printed at the start."""
-    info = server.parts.store_info
+    info = server.deps.store_info
     survives = _SURVIVES.get(info.durability, "")
     lines = [
         f"{kind} listens on {' and '.join(server.addresses)}",

@@ -8,22 +8,22 @@ from stepwell.app.checkpoints import Named, read_checkpoints
 from stepwell.app.runs import read_run
 from stepwell.core.records.checkpoints import run_of
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
 async def list_checkpoints(
-    parts: Parts, request: pb.ListCheckpointsRequest
+    deps: Dependencies, request: pb.ListCheckpointsRequest
 ) -> pb.ListCheckpointsResponse:
     """Return a page of a run's checkpoints."""
     tenant_id = tenant()
-    run = await read_run(parts.store, tenant_id, request.run_id)
+    run = await read_run(deps.store, tenant_id, request.run_id)
     cursor = cursor_of(tenant_id, request)
 
     async def read(limit: int) -> tuple[Sequence[Named], str]:
-        return await read_checkpoints(parts.store, tenant_id, request.run_id, cursor, limit)
+        return await read_checkpoints(deps.store, tenant_id, request.run_id, cursor, limit)
 
     async def show(one: Named) -> pb.Checkpoint:
         event, checkpoint = one

@@ -21,9 +21,9 @@ from stepwell.core.loop.signals import (
     Stop,
 )
 from stepwell.rpc.caller import caller, tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
@@ -32,52 +32,52 @@ R = TypeVar("R")
 
 
 async def resume_run(
-    parts: Parts, presenter: RunPresenter, request: pb.ResumeRunRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.ResumeRunRequest
 ) -> pb.ResumeRunResponse:
     """Continue a run, and have its leases checked soon."""
     command = Resume(
         retry_failed=not request.leave_failed,
         **common_fields(request),
     )
-    response = await steer(parts, presenter, request, command, pb.ResumeRunResponse)
-    parts.executor.wake()
+    response = await steer(deps, presenter, request, command, pb.ResumeRunResponse)
+    deps.executor.wake()
     return response
 
 
 async def pause_run(
-    parts: Parts, presenter: RunPresenter, request: pb.PauseRunRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.PauseRunRequest
 ) -> pb.PauseRunResponse:
     """Stop dispatching a run's steps."""
     command = Pause(**common_fields(request))
-    return await steer(parts, presenter, request, command, pb.PauseRunResponse)
+    return await steer(deps, presenter, request, command, pb.PauseRunResponse)
 
 
 async def cancel_run(
-    parts: Parts, presenter: RunPresenter, request: pb.CancelRunRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.CancelRunRequest
 ) -> pb.CancelRunResponse:
     """Cancel a run for good."""
     command = Cancel(**common_fields(request))
-    return await steer(parts, presenter, request, command, pb.CancelRunResponse)
+    return await steer(deps, presenter, request, command, pb.CancelRunResponse)
 
 
 async def stop_run(
-    parts: Parts, presenter: RunPresenter, request: pb.StopRunRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.StopRunRequest
 ) -> pb.StopRunResponse:
     """End a run after the iteration in progress."""
     command = Stop(**common_fields(request))
-    return await steer(parts, presenter, request, command, pb.StopRunResponse)
+    return await steer(deps, presenter, request, command, pb.StopRunResponse)
 
 
 async def retry_task(
-    parts: Parts, presenter: RunPresenter, request: pb.RetryTaskRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.RetryTaskRequest
 ) -> pb.RetryTaskResponse:
     """Run a failed or skipped task again, or end a task's back-off now."""
     command = RetryTask(task_id=request.task_id, fresh=request.fresh, **common_fields(request))
-    return await steer(parts, presenter, request, command, pb.RetryTaskResponse)
+    return await steer(deps, presenter, request, command, pb.RetryTaskResponse)
 
 
 async def skip_task(
-    parts: Parts, presenter: RunPresenter, request: pb.SkipTaskRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.SkipTaskRequest
 ) -> pb.SkipTaskResponse:
     """Settle a task as SKIPPED."""
     command = SkipTask(
@@ -85,11 +85,11 @@ async def skip_task(
         skip_dependents=request.skip_dependents,
         **common_fields(request),
     )
-    return await steer(parts, presenter, request, command, pb.SkipTaskResponse)
+    return await steer(deps, presenter, request, command, pb.SkipTaskResponse)
 
 
 async def raise_budget(
-    parts: Parts, presenter: RunPresenter, request: pb.RaiseBudgetRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.RaiseBudgetRequest
 ) -> pb.RaiseBudgetResponse:
     """Raise a run's budget."""
     command = RaiseBudget(
@@ -97,11 +97,11 @@ async def raise_budget(
         resume=not request.stay_paused,
         **common_fields(request),
     )
-    return await steer(parts, presenter, request, command, pb.RaiseBudgetResponse)
+    return await steer(deps, presenter, request, command, pb.RaiseBudgetResponse)
 
 
 async def steer(
-    parts: Parts,
+    deps: Dependencies,
     presenter: RunPresenter,
     request: Any,
     command: AnyCommand,
@@ -110,9 +110,9 @@ async def steer(
     """Send a command to a run of the caller's tenant, or only check it; return the run in this response."""
     called = as_called(command, request.request_id)
     if request.validate_only:
-        rehearsal = await rehearse(parts.executor, tenant(), request.run_id, called)
+        rehearsal = await rehearse(deps.executor, tenant(), request.run_id, called)
         return response(run=await presenter.message(rehearsal.before or rehearsal.after))
-    run, changed = await carry_out(parts.executor, tenant(), request.run_id, called)
+    run, changed = await carry_out(deps.executor, tenant(), request.run_id, called)
     return response(run=await presenter.message(run), changed=changed)
 
 

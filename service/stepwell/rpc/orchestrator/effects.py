@@ -9,9 +9,9 @@ from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import Finding
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.commands import common_fields, steer
 from stepwell.rpc.orchestrator.presenter import RunPresenter
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
@@ -23,7 +23,7 @@ _FINDINGS = {
 
 
 async def resolve_execution(
-    parts: Parts, presenter: RunPresenter, request: pb.ResolveExecutionRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.ResolveExecutionRequest
 ) -> pb.ResolveExecutionResponse:
     """Resolve an unknown outcome."""
     _check(request)
@@ -37,10 +37,10 @@ async def resolve_execution(
         **common_fields(request),
     )
     if call and command.finding is Finding.NOT_DONE:
-        journals = parts.executor.journals
+        journals = deps.executor.journals
         begun = await journals.begun(tenant(), request.run_id, request.execution_id, call)
         command = replace(command, begun=begun)
-    return await steer(parts, presenter, request, command, pb.ResolveExecutionResponse)
+    return await steer(deps, presenter, request, command, pb.ResolveExecutionResponse)
 
 
 def _failure_of(request: pb.ResolveExecutionRequest) -> Failure:

@@ -16,10 +16,10 @@ from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Budget, TaskSpec
 from stepwell.core.records.states import ForkMode
 from stepwell.rpc.caller import caller
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of, run_id_of
-from stepwell.rpc.parts import Parts
 from stepwell.wire.plans import read_plan_of
 from stepwell.wire.records import to_message, to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -27,29 +27,29 @@ from stepwell_client.v1 import types_pb2
 
 
 async def fork_run(
-    parts: Parts, presenter: RunPresenter, history: History, request: pb.ForkRunRequest
+    deps: Dependencies, presenter: RunPresenter, history: History, request: pb.ForkRunRequest
 ) -> pb.ForkRunResponse:
     """Start a fork; answer after its first commit."""
     if request.replan and request.HasField("plan"):
         what = "give either a plan or replan, which asks for another one"
         raise InvalidArgument(f"replan: {what}", (Violation("replan", what),))
-    order = _order(parts, caller(), request, await read_plan_of(parts.runtime, request))
+    order = _order(deps, caller(), request, await read_plan_of(deps.runtime, request))
     if request.request_id and not request.validate_only:
-        known = await find_fork(parts.store, order)
+        known = await find_fork(deps.store, order)
         if known is not None:
             return pb.ForkRunResponse(run=await presenter.message(known))
-    prepared = await prepare_fork(parts.store, history, order)
+    prepared = await prepare_fork(deps.store, history, order)
     response = _foretold(prepared)
     if request.validate_only:
         return _rehearsal(response, prepared.base)
-    made = await make_fork(parts.executor, order, prepared.base)
+    made = await make_fork(deps.executor, order, prepared.base)
     response.run.CopyFrom(await presenter.message(made.run))
     response.created = made.changed
     return response
 
 
 def _order(
-    parts: Parts,
+    deps: Dependencies,
     who: Principal,
     request: pb.ForkRunRequest,
     plan: tuple[TaskSpec, ...] | None,
@@ -57,7 +57,7 @@ def _order(
     fresh_id = (
         run_id_of(who.tenant_id, request.request_id)
         if request.request_id
-        else parts.runtime.new_id()
+        else deps.runtime.new_id()
     )
     asked: Budget | None = to_record(request.budget) if request.HasField("budget") else None
     order = ForkOrder(
@@ -88,7 +88,7 @@ def _order(
         order,
         actor=who.subject,
         request_fingerprint=fingerprint_of(order) if request.request_id else "",
-        budget=None if asked is None else with_default(parts, who.tenant_id, asked),
+        budget=None if asked is None else with_default(deps, who.tenant_id, asked),
     )
 
 

@@ -11,14 +11,16 @@ from stepwell.core.records.errors import InvalidArgument, NotFound, Violation
 from stepwell.core.records.journal import StoredEntry
 from stepwell.engine.step_journal import is_more
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 
-async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJournalResponse:
+async def list_journal(
+    deps: Dependencies, request: pb.ListJournalRequest
+) -> pb.ListJournalResponse:
     """Return a page of entries, and a cursor from which to continue later.
 
     Raises:
@@ -27,10 +29,10 @@ async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJ
         InvalidArgument: the journal is not the task's.
     """
     tenant_id, run_id = tenant(), request.run_id
-    run = await read_run(parts.store, tenant_id, run_id)
+    run = await read_run(deps.store, tenant_id, run_id)
     journal = request.journal
     if request.task_id:
-        name = await parts.executor.journals.name_of(run, request.task_id)
+        name = await deps.executor.journals.name_of(run, request.task_id)
         if not name:
             raise NotFound(f"the run has no task {request.task_id!r}", reason="TASK_NOT_FOUND")
         if journal not in ("", name):
@@ -52,8 +54,8 @@ async def list_journal(parts: Parts, request: pb.ListJournalRequest) -> pb.ListJ
         # ListMessages returns the messages; those of one entry may fill a response.
         return to_message(replace(stored, entry=replace(stored.entry, messages=())))
 
-    entries, after = await read_page(rows_of(parts.store, query), show, query.limit)
-    more = bool(entries) and await is_more(parts.store, query, after)
+    entries, after = await read_page(rows_of(deps.store, query), show, query.limit)
+    more = bool(entries) and await is_more(deps.store, query, after)
     cursor = token_of(tenant_id, request, after)
     token = cursor if more else ""
     return pb.ListJournalResponse(entries=entries, next_page_token=token, resume_token=cursor)

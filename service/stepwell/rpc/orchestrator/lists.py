@@ -10,9 +10,9 @@ from stepwell.core.port import ExecutionQuery, RunQuery, TaskQuery
 from stepwell.core.records.model import Execution, Run, Task, TaskSpec
 from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.presenter import RunPresenter
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import fill, to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
@@ -27,7 +27,7 @@ def run_statuses(numbers: Sequence[types_pb2.RunStatus]) -> tuple[RunStatus, ...
 
 
 async def list_runs(
-    parts: Parts, presenter: RunPresenter, request: pb.ListRunsRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.ListRunsRequest
 ) -> pb.ListRunsResponse:
     """Return a page of the tenant's runs, newest first."""
     tenant_id = tenant()
@@ -62,21 +62,21 @@ async def list_runs(
             return None
         return to_message(refined)
 
-    runs, after = await read_page(rows_of(parts.store, query), show, size_of(request))
+    runs, after = await read_page(rows_of(deps.store, query), show, size_of(request))
     return pb.ListRunsResponse(runs=runs, next_page_token=token_of(tenant_id, request, after))
 
 
 async def list_tasks(
-    parts: Parts, history: History, request: pb.ListTasksRequest
+    deps: Dependencies, history: History, request: pb.ListTasksRequest
 ) -> pb.ListTasksResponse:
     """Return a page of a run's tasks, each with its definition."""
     tenant_id, run_id = tenant(), request.run_id
-    run = await read_run(parts.store, tenant(), run_id)
+    run = await read_run(deps.store, tenant(), run_id)
     check_version(run, request.version)
     cursor = cursor_of(tenant_id, request)
-    specs = Specs(parts, tenant_id, run_id)
+    specs = Specs(deps, tenant_id, run_id)
     query = TaskQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor)
-    rows = rows_of(parts.store, query)
+    rows = rows_of(deps.store, query)
 
     async def read(limit: int) -> tuple[Sequence[Task], str]:
         if request.version:
@@ -104,8 +104,8 @@ async def list_tasks(
 class Specs:
     """Task specs by task, from the plans that defined them; each plan is read once."""
 
-    def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
-        self._parts = parts
+    def __init__(self, deps: Dependencies, tenant_id: str, run_id: str) -> None:
+        self._deps = deps
         self._run = (tenant_id, run_id)
         self._plans: dict[int, dict[str, TaskSpec]] = {}
 
@@ -113,18 +113,18 @@ class Specs:
         """Return the task's definition, or None if its plan is gone with the run."""
         specs = self._plans.get(task.revision)
         if specs is None:
-            plan = await self._parts.store.read_plan(*self._run, task.revision)
+            plan = await self._deps.store.read_plan(*self._run, task.revision)
             specs = {spec.task_id: spec for spec in plan.tasks} if plan is not None else {}
             self._plans[task.revision] = specs
         return specs.get(task.task_id)
 
 
 async def list_executions(
-    parts: Parts, request: pb.ListExecutionsRequest
+    deps: Dependencies, request: pb.ListExecutionsRequest
 ) -> pb.ListExecutionsResponse:
     """Return a page of a run's executions, in the order of their offers."""
     tenant_id, run_id = tenant(), request.run_id
-    await read_run(parts.store, tenant(), run_id)
+    await read_run(deps.store, tenant(), run_id)
     cursor = cursor_of(tenant_id, request)
 
     query = ExecutionQuery(
@@ -134,7 +134,7 @@ async def list_executions(
     async def show(execution: Execution) -> types_pb2.Execution:
         return to_message(execution)
 
-    rows = rows_of(parts.store, query)
+    rows = rows_of(deps.store, query)
     executions, after = await read_page(rows, show, size_of(request))
     token = token_of(tenant_id, request, after)
     return pb.ListExecutionsResponse(executions=executions, next_page_token=token)

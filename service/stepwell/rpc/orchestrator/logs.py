@@ -12,10 +12,10 @@ from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.model import Message
 from stepwell.core.records.states import LogKind
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Context, Dependencies
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.tokens import seal, unseal
 from stepwell.rpc.orchestrator.watch import LastMessage, progress_ms
-from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.logs import LogBatch, LogFilter, follow_log
 from stepwell.wire.records import to_message
@@ -30,23 +30,23 @@ MESSAGES_AT_ONCE = 32
 
 
 async def watch_logs(
-    parts: Parts, request: pb.WatchLogsRequest, context: Context
+    deps: Dependencies, request: pb.WatchLogsRequest, context: Context
 ) -> AsyncGenerator[pb.WatchLogsResponse]:
     """Yield entries of a run's log, and at the end the reason why there are no more."""
     cursor = _opened(request)
-    await read_run(parts.store, tenant(), request.run_id)
+    await read_run(deps.store, tenant(), request.run_id)
     await context.send_initial_metadata(())
-    sent = LastMessage(parts.runtime)
+    sent = LastMessage(deps.runtime)
     batches = follow_log(
-        parts.store,
-        parts.notifier,
-        parts.runtime,
+        deps.store,
+        deps.notifier,
+        deps.runtime,
         tenant_id=tenant(),
         run_id=request.run_id,
         selected=_wanted(request),
         cursor=cursor,
         follow=request.follow,
-        progress_ms=progress_ms(parts, request),
+        progress_ms=progress_ms(deps, request),
     )
     finished = False
     try:
@@ -125,10 +125,12 @@ def _invalid() -> InvalidArgument:
 # --- messages ----------------------------------------------------------------------------------------
 
 
-async def list_messages(parts: Parts, request: pb.ListMessagesRequest) -> pb.ListMessagesResponse:
+async def list_messages(
+    deps: Dependencies, request: pb.ListMessagesRequest
+) -> pb.ListMessagesResponse:
     """Return a page of a run's messages, in the order of their commits."""
     tenant_id, run_id = tenant(), request.run_id
-    await read_run(parts.store, tenant(), run_id)
+    await read_run(deps.store, tenant(), run_id)
     cursor = cursor_of(tenant_id, request)
 
     query = MessageQuery(tenant_id=tenant_id, run_id=run_id, task_id=request.task_id, cursor=cursor)
@@ -137,7 +139,7 @@ async def list_messages(parts: Parts, request: pb.ListMessagesRequest) -> pb.Lis
         return to_message(message)
 
     size = min(size_of(request), MESSAGES_AT_ONCE)
-    messages, after = await read_page(rows_of(parts.store, query), show, size)
+    messages, after = await read_page(rows_of(deps.store, query), show, size)
     token = token_of(tenant_id, request, after)
     return pb.ListMessagesResponse(messages=messages, next_page_token=token)
 
@@ -146,15 +148,15 @@ async def list_messages(parts: Parts, request: pb.ListMessagesRequest) -> pb.Lis
 
 
 async def read_transcript(
-    parts: Parts, request: pb.ReadTranscriptRequest
+    deps: Dependencies, request: pb.ReadTranscriptRequest
 ) -> pb.ReadTranscriptResponse:
     """Return the next bytes of an execution's prompt and response."""
     tenant_id, run_id = tenant(), request.run_id
-    await read_run(parts.store, tenant_id, run_id)
+    await read_run(deps.store, tenant_id, run_id)
     cursor = cursor_of(tenant_id, request)
     start = int(cursor or 0)
     stop = start + (request.page_size or limits.RECORD_PAGE_BYTES_MAX)
-    found = await parts.store.read_payloads(tenant_id, run_id, [request.execution_id], texts=True)
+    found = await deps.store.read_payloads(tenant_id, run_id, [request.execution_id], texts=True)
     prompt, response = (
         (found[0].prompt.encode(), found[0].response.encode()) if found else (b"", b"")
     )

@@ -10,8 +10,8 @@ from stepwell.app.runs import read_run
 from stepwell.core.records import limits
 from stepwell.core.records.model import Plan
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
@@ -20,10 +20,10 @@ _PLAN_BYTES_MAX = limits.SEND_BYTES_MAX - 4 * 1024
 """The largest plan; the rest of a message is for other fields of the page."""
 
 
-async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlansResponse:
+async def list_plans(deps: Dependencies, request: pb.ListPlansRequest) -> pb.ListPlansResponse:
     """Return a page of a run's plans, by revision."""
     tenant_id = tenant()
-    run = await read_run(parts.store, tenant(), request.run_id)
+    run = await read_run(deps.store, tenant(), request.run_id)
     cursor = cursor_of(tenant_id, request)
 
     async def read(limit: int) -> tuple[Sequence[int], str]:
@@ -33,7 +33,7 @@ async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlans
 
     async def show(revision: int) -> types_pb2.Plan | None:
         # One at a time, so that a page of large plans is cut before all of them are read.
-        plan = await parts.store.read_plan(tenant_id, request.run_id, revision)
+        plan = await deps.store.read_plan(tenant_id, request.run_id, revision)
         return (
             None if plan is None else _shown(plan, with_tasks=request.view == types_pb2.VIEW_FULL)
         )

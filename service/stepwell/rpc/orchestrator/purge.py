@@ -13,7 +13,7 @@ from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.states import ENDED, RunStatus
 from stepwell.logger import get_logger
 from stepwell.rpc.caller import caller, tenant
-from stepwell.rpc.parts import Parts
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
@@ -23,12 +23,12 @@ log = get_logger(__name__)
 RUNS_DEFAULT = 100
 
 
-async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRunsResponse:
+async def purge_runs(deps: Dependencies, request: pb.PurgeRunsRequest) -> pb.PurgeRunsResponse:
     """Remove ended runs of the tenant, the earliest ended first."""
     tenant_id, removed = tenant(), list[str]()
 
     def forget(tenant_id: str, run_id: str) -> None:
-        parts.executor.forget(tenant_id, run_id)
+        deps.executor.forget(tenant_id, run_id)
         removed.append(run_id)
 
     query = EndedQuery(
@@ -39,17 +39,17 @@ async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRuns
         limit=request.max_runs or RUNS_DEFAULT,
     )
     try:
-        purged = await purge(parts.store, query, forget, rehearse=request.validate_only)
+        purged = await purge(deps.store, query, forget, rehearse=request.validate_only)
     finally:  # A call that fails or is cancelled has removed some of them.
         if removed:
             _log_removal(request.on_behalf_of, removed)
     return pb.PurgeRunsResponse(run_ids=purged.run_ids, complete=purged.complete)
 
 
-async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRunResponse:
+async def delete_run(deps: Dependencies, request: pb.DeleteRunRequest) -> pb.DeleteRunResponse:
     """Remove an ended run."""
     await runs.delete_run(
-        parts.executor,
+        deps.executor,
         tenant(),
         request.run_id,
         expected_version=request.expected_version,

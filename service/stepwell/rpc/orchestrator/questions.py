@@ -7,22 +7,22 @@ from stepwell.app.runs import read_run
 from stepwell.core.loop.signals import Answer
 from stepwell.core.port import FoundQuestion, QuestionQuery
 from stepwell.rpc.caller import caller, tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.commands import as_called, common_fields
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.presenter import RunPresenter
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import fill, to_message, to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
 async def list_questions(
-    parts: Parts, request: pb.ListQuestionsRequest
+    deps: Dependencies, request: pb.ListQuestionsRequest
 ) -> pb.ListQuestionsResponse:
     """Return a page of a run's questions, or of the open ones of all runs."""
     tenant_id = tenant()
     cursor = cursor_of(tenant_id, request)
     if request.run_id:
-        await read_run(parts.store, tenant(), request.run_id)
+        await read_run(deps.store, tenant(), request.run_id)
 
     query = QuestionQuery(tenant_id=tenant_id, run_id=request.run_id, cursor=cursor)
 
@@ -31,18 +31,18 @@ async def list_questions(
         fill(one.question, message.question)
         return message
 
-    questions, after = await read_page(rows_of(parts.store, query), show, size_of(request))
+    questions, after = await read_page(rows_of(deps.store, query), show, size_of(request))
     return pb.ListQuestionsResponse(
         questions=questions, next_page_token=token_of(tenant_id, request, after)
     )
 
 
 async def answer_question(
-    parts: Parts, presenter: RunPresenter, request: pb.AnswerQuestionRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.AnswerQuestionRequest
 ) -> pb.AnswerQuestionResponse:
     """Answer a question, once."""
     run_id = request.run_id
-    await read_run(parts.store, tenant(), run_id)
+    await read_run(deps.store, tenant(), run_id)
     command = Answer(
         question_id=request.question_id,
         payload=to_record(request.answer),
@@ -52,7 +52,7 @@ async def answer_question(
     )
     command = as_called(command, request.request_id)
     answered = await give_answer(
-        parts.executor, tenant(), run_id, command, validate_only=request.validate_only
+        deps.executor, tenant(), run_id, command, validate_only=request.validate_only
     )
     return pb.AnswerQuestionResponse(
         run=await presenter.message(answered.run),

@@ -11,8 +11,8 @@ from stepwell.app.runs import read_run
 from stepwell.core.records import limits
 from stepwell.rpc.admission import draining
 from stepwell.rpc.caller import caller, tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.presenter import RunPresenter
-from stepwell.rpc.parts import Parts
 from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.watch.runs import wait_end
 from stepwell.wire.records import fill, to_message
@@ -23,10 +23,10 @@ WAIT_MS_DEFAULT = 60_000
 
 
 async def get_run(
-    parts: Parts, presenter: RunPresenter, history: History, request: pb.GetRunRequest
+    deps: Dependencies, presenter: RunPresenter, history: History, request: pb.GetRunRequest
 ) -> pb.GetRunResponse:
     """Return a run as of its last commit, or of the requested version."""
-    run = await read_run(parts.store, tenant(), request.run_id)
+    run = await read_run(deps.store, tenant(), request.run_id)
     if request.version in (0, run.version):
         return pb.GetRunResponse(run=await presenter.message(run))
     rows = await history.rows_at(run, request.version)
@@ -35,7 +35,7 @@ async def get_run(
 
 
 async def wait_run(
-    parts: Parts, presenter: RunPresenter, request: pb.WaitRunRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.WaitRunRequest
 ) -> pb.WaitRunResponse:
     """Return a run when it has ended, or after the requested time."""
     timeout_ms = get_ms(request.timeout) if request.HasField("timeout") else WAIT_MS_DEFAULT
@@ -44,15 +44,15 @@ async def wait_run(
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_ms / 1_000):
                 ended = await wait_end(
-                    parts.store, parts.notifier, tenant_id=tenant(), run_id=request.run_id
+                    deps.store, deps.notifier, tenant_id=tenant(), run_id=request.run_id
                 )
                 if ended is None:
                     raise draining()
-    run = ended or await read_run(parts.store, tenant(), request.run_id)
+    run = ended or await read_run(deps.store, tenant(), request.run_id)
     return pb.WaitRunResponse(run=await presenter.message(run), ended=run.ended)
 
 
-def get_server_info(parts: Parts) -> pb.GetServerInfoResponse:
+def get_server_info(deps: Dependencies) -> pb.GetServerInfoResponse:
     """Return a description of this server and of the caller."""
     who = caller()
     response = pb.GetServerInfoResponse(
@@ -63,11 +63,11 @@ def get_server_info(parts: Parts) -> pb.GetServerInfoResponse:
         subject=who.subject,
         tenant_id=who.tenant_id,
         scopes=sorted(who.scopes),
-        replica_id=parts.executor.replica_id,
-        console_address=parts.console_address,
+        replica_id=deps.executor.replica_id,
+        console_address=deps.console_address,
     )
-    fill(parts.store_info, response.store)
-    response.server_time.FromMicroseconds(parts.runtime.now_us())
+    fill(deps.store_info, response.store)
+    response.server_time.FromMicroseconds(deps.runtime.now_us())
     return response
 
 

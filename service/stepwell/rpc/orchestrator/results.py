@@ -15,13 +15,13 @@ from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure, Payload, Task
 from stepwell.core.records.states import SETTLED
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.pages import (
     cursor_of,
     read_page,
     size_of,
     token_of,
 )
-from stepwell.rpc.parts import Parts
 from stepwell.wire.records import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
@@ -34,15 +34,17 @@ _ITEM_BYTES = 8
 _PAYLOADS_AT_ONCE = 16
 
 
-async def list_results(parts: Parts, request: pb.ListResultsRequest) -> pb.ListResultsResponse:
+async def list_results(
+    deps: Dependencies, request: pb.ListResultsRequest
+) -> pb.ListResultsResponse:
     """Return a page of results."""
     if request.task_ids and request.execution_ids:
         what = "give either task_ids or execution_ids"
         raise InvalidArgument(f"execution_ids: {what}", (Violation("execution_ids", what),))
     tenant_id = tenant()
-    run = await read_run(parts.store, tenant(), request.run_id)
+    run = await read_run(deps.store, tenant(), request.run_id)
     cursor = cursor_of(tenant_id, request)
-    source = _Results(parts, tenant_id, request.run_id)
+    source = _Results(deps, tenant_id, request.run_id)
 
     async def read(limit: int) -> tuple[Sequence[pb.Result | None], str]:
         if request.task_ids or request.execution_ids:
@@ -57,14 +59,14 @@ async def list_results(parts: Parts, request: pb.ListResultsRequest) -> pb.ListR
     room = _MESSAGE_BYTES_MAX - sum(one.ByteSize() + _ITEM_BYTES for one in results)
     if not cursor and run.result_id:
         response.run_result.execution_id = run.result_id
-        payloads = await parts.store.read_payloads(tenant_id, request.run_id, [run.result_id])
+        payloads = await deps.store.read_payloads(tenant_id, request.run_id, [run.result_id])
         if payloads and payloads[0].payload is not None:
             if len(payloads[0].payload.data) + _PAYLOAD_BYTES <= room:
                 fill(payloads[0].payload, response.run_result.payload)
             else:
                 response.run_result.by_reference = True
             room -= response.run_result.ByteSize()
-    await _Inline(parts, tenant_id, request.run_id).fill(results, min(INLINE_BYTES_MAX, room))
+    await _Inline(deps, tenant_id, request.run_id).fill(results, min(INLINE_BYTES_MAX, room))
     response.results.extend(results)
     return response
 
@@ -72,8 +74,8 @@ async def list_results(parts: Parts, request: pb.ListResultsRequest) -> pb.ListR
 class _Results:
     """Results without their bytes; None stands for a missing result."""
 
-    def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
-        self._store = parts.store
+    def __init__(self, deps: Dependencies, tenant_id: str, run_id: str) -> None:
+        self._store = deps.store
         self._run = (tenant_id, run_id)
 
     async def settled(self, cursor: str, limit: int) -> tuple[Sequence[pb.Result | None], str]:
@@ -118,8 +120,8 @@ class _Results:
 class _Inline:
     """Puts bytes into results as far as they fit."""
 
-    def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
-        self._store = parts.store
+    def __init__(self, deps: Dependencies, tenant_id: str, run_id: str) -> None:
+        self._store = deps.store
         self._run = (tenant_id, run_id)
 
     async def fill(self, results: list[pb.Result], room: int) -> None:

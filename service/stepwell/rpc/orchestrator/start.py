@@ -17,10 +17,10 @@ from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.model import Budget, RunSpec, TaskSpec
 from stepwell.rpc.caller import caller
+from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of, run_id_of
-from stepwell.rpc.parts import Parts
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.wire.plans import read_plan_of
 from stepwell.wire.records import to_record
@@ -29,26 +29,26 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
 async def start_run(
-    parts: Parts, presenter: RunPresenter, request: pb.StartRunRequest
+    deps: Dependencies, presenter: RunPresenter, request: pb.StartRunRequest
 ) -> pb.StartRunResponse:
     """Start a run; answer after its first commit."""
     who = caller()
     run_id = (
         run_id_of(who.tenant_id, request.request_id)
         if request.request_id
-        else parts.runtime.new_id()
+        else deps.runtime.new_id()
     )
-    plan = await read_plan_of(parts.runtime, request)
-    command = _command(parts, who, run_id, request, plan)
+    plan = await read_plan_of(deps.runtime, request)
+    command = _command(deps, who, run_id, request, plan)
     if request.validate_only:
-        rehearsal = await rehearse(parts.executor, who.tenant_id, run_id, command)
+        rehearsal = await rehearse(deps.executor, who.tenant_id, run_id, command)
         return pb.StartRunResponse(run=await presenter.message(rehearsal.after))
-    run, created = await carry_out(parts.executor, who.tenant_id, run_id, command)
+    run, created = await carry_out(deps.executor, who.tenant_id, run_id, command)
     return pb.StartRunResponse(run=await presenter.message(run), created=created)
 
 
 def _command(
-    parts: Parts,
+    deps: Dependencies,
     who: Principal,
     run_id: str,
     request: pb.StartRunRequest,
@@ -84,7 +84,7 @@ def _command(
         spec,
         request_fingerprint=fingerprint_of(command) if request.request_id else "",
         executor_id=request.on_behalf_of or who.subject,
-        budget=with_default(parts, who.tenant_id, asked),
+        budget=with_default(deps, who.tenant_id, asked),
     )
     return replace(command, spec=spec, actor=who.subject, on_behalf_of=request.on_behalf_of)
 

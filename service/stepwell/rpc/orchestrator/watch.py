@@ -16,9 +16,9 @@ from stepwell.core.port import FeedEntry, FeedQuery, Runtime
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.model import Run
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.dependencies import Context, Dependencies
 from stepwell.rpc.orchestrator.lists import run_statuses
 from stepwell.rpc.orchestrator.presenter import RunPresenter
-from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.rings import EncodedEvent
 from stepwell.watch.runs import Batch, watch_feed, watch_run
@@ -50,11 +50,11 @@ class LastMessage:
         return (self._runtime.monotonic() - self._at) * 1_000 >= FILTERED_PROGRESS_MS
 
 
-def progress_ms(parts: Parts, request: Any) -> int:
+def progress_ms(deps: Dependencies, request: Any) -> int:
     """Return the interval of progress messages on an idle stream."""
     if request.HasField("progress_interval"):
         return get_ms(request.progress_interval)
-    return parts.settings.watch.progress_ms
+    return deps.settings.watch.progress_ms
 
 
 def _invalid(what: str) -> InvalidArgument:
@@ -79,40 +79,40 @@ class EventFilter(NamedTuple):
 
 
 async def watch_one(
-    parts: Parts, presenter: RunPresenter, request: pb.WatchRunRequest, context: Context
+    deps: Dependencies, presenter: RunPresenter, request: pb.WatchRunRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunResponse | bytes]:
     """Yield a run's events, as serialized messages, and at the end the reason why there are no more."""
     tenant_id, run_id = tenant(), request.run_id
-    await read_run(parts.store, tenant_id, run_id)
+    await read_run(deps.store, tenant_id, run_id)
     # Sent at once, so that a client knows that its watch works before anything happens.
     await context.send_initial_metadata(())
     wanted = EventFilter(
         frozenset(types_pb2.EventType.Name(t).removeprefix("EVENT_TYPE_") for t in request.types),
         frozenset(request.task_ids),
     )
-    sent, after = LastMessage(parts.runtime), _event_number(request.resume_token)
+    sent, after = LastMessage(deps.runtime), _event_number(request.resume_token)
     try:
         while True:
             batches = watch_run(
-                parts.store,
-                parts.notifier,
-                parts.runtime,
+                deps.store,
+                deps.notifier,
+                deps.runtime,
                 tenant_id=tenant_id,
                 run_id=run_id,
                 after=after,
-                progress_ms=progress_ms(parts, request),
+                progress_ms=progress_ms(deps, request),
             )
             batch = Batch()
             async with aclosing(batches) as seen:
                 async for batch in seen:
                     after = batch.after
-                    for message in _event_messages(parts, batch, wanted, sent):
+                    for message in _event_messages(deps, batch, wanted, sent):
                         yield message
                         sent.now()
             if not batch.ended:
                 end = _end(pb.WATCH_END_REASON_DRAINING, after)
                 break
-            run = batch.run or await read_run(parts.store, tenant_id, run_id)
+            run = batch.run or await read_run(deps.store, tenant_id, run_id)
             # A failed run may have been resumed in between, and then isn't over.
             if run.ended and run.last_event == after:
                 end = _end(pb.WATCH_END_REASON_FINISHED, after, await presenter.message(run))
@@ -145,18 +145,18 @@ def _end(
 
 
 def _event_messages(
-    parts: Parts, batch: Batch, wanted: EventFilter, sent: LastMessage
+    deps: Dependencies, batch: Batch, wanted: EventFilter, sent: LastMessage
 ) -> Iterator[pb.WatchRunResponse | bytes]:
     """Yield the messages of a batch: few, not too large, and each with whole commits."""
     batched: list[bytes] = []
-    room = parts.settings.watch.message_bytes_max
+    room = deps.settings.watch.message_bytes_max
     covered = 0
     for commit in _by_commit(batch.events):
         events = [event.data for event in commit if wanted.selects(event)]
         size = sum(map(len, events))
         if batched and size > room:
             yield batch_bytes(batched, covered)
-            batched, room = [], parts.settings.watch.message_bytes_max
+            batched, room = [], deps.settings.watch.message_bytes_max
         batched += events
         room -= size
         covered = commit[-1].number
@@ -195,29 +195,29 @@ class RunFilter(NamedTuple):
 
 
 async def watch_all(
-    parts: Parts, presenter: RunPresenter, request: pb.WatchRunsRequest, context: Context
+    deps: Dependencies, presenter: RunPresenter, request: pb.WatchRunsRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunsResponse]:
     """Yield each deletion, and a snapshot for each commit, or several commits, to a run of the tenant."""
     tenant_id = tenant()
-    cursor = await _first_cursor(parts, tenant_id, request.resume_token)
+    cursor = await _first_cursor(deps, tenant_id, request.resume_token)
     await context.send_initial_metadata(())
     wanted = RunFilter(request.pipeline_id, run_statuses(request.statuses), dict(request.labels))
-    sent = LastMessage(parts.runtime)
+    sent = LastMessage(deps.runtime)
     try:
         if request.resume_token == NOW:
             # From here on a reconnect misses nothing, even if nothing has happened yet.
             yield pb.WatchRunsResponse(progress=pb.RunsProgress(resume_token=cursor))
         batches = watch_feed(
-            parts.store,
-            parts.notifier,
-            parts.runtime,
+            deps.store,
+            deps.notifier,
+            deps.runtime,
             tenant_id=tenant_id,
             cursor=cursor,
-            progress_ms=progress_ms(parts, request),
+            progress_ms=progress_ms(deps, request),
         )
         async with aclosing(batches) as seen:
             async for batch in seen:
-                updates = _updates(parts, presenter, wanted, batch.entries, cursor)
+                updates = _updates(deps, presenter, wanted, batch.entries, cursor)
                 async with aclosing(updates) as messages:
                     last: pb.RunUpdateBatch | None = None
                     async for message in messages:
@@ -238,17 +238,17 @@ async def watch_all(
     yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=reason, resume_token=cursor))
 
 
-async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
+async def _first_cursor(deps: Dependencies, tenant_id: str, cursor: str) -> str:
     """Return the cursor to start at, which the store checks before anything else."""
     try:
-        page = await parts.store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor, limit=1))
+        page = await deps.store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor, limit=1))
     except InvalidArgument:
         raise _invalid("is none that this store gave out; start with an empty one") from None
     return page.cursor if cursor == NOW else cursor
 
 
 async def _updates(
-    parts: Parts,
+    deps: Dependencies,
     presenter: RunPresenter,
     wanted: RunFilter,
     entries: Sequence[FeedEntry],
@@ -266,11 +266,11 @@ async def _updates(
             newest.pop((entry.run_id, False), None)
         newest[entry.run_id, entry.deleted] = entry
     message = pb.RunUpdateBatch(resume_token=cursor)
-    room = parts.settings.watch.message_bytes_max
+    room = deps.settings.watch.message_bytes_max
     for entry in newest.values():
         update = pb.RunUpdate(run_id=entry.run_id, version=entry.version, deleted=entry.deleted)
         if not entry.deleted:
-            run = await _newest_run(parts, entry)
+            run = await _newest_run(deps, entry)
             if run is None or not wanted.selects(run):
                 continue
             update.run.CopyFrom(await presenter.message(run))
@@ -278,19 +278,19 @@ async def _updates(
         if message.updates and size > room:
             yield message
             message = pb.RunUpdateBatch(resume_token=cursor)
-            room = parts.settings.watch.message_bytes_max
+            room = deps.settings.watch.message_bytes_max
         message.updates.append(update)
         room -= size
     if message.updates:
         yield message
 
 
-async def _newest_run(parts: Parts, entry: FeedEntry) -> Run | None:
+async def _newest_run(deps: Dependencies, entry: FeedEntry) -> Run | None:
     """Return the run of a feed entry, at its version or a later one, or None if it was deleted.
 
     A run that this replica works on comes from memory.
     """
-    held = parts.executor.held(tenant(), entry.run_id)
+    held = deps.executor.held(tenant(), entry.run_id)
     if held is not None and held.run.version >= entry.version:
         return held.run
-    return await parts.store.get_run(tenant(), entry.run_id)
+    return await deps.store.get_run(tenant(), entry.run_id)

@@ -6,7 +6,7 @@ from stepwell.core.records.model import LogEntry
 from stepwell.core.records.states import LogKind
 from stepwell.engine.appender import AppendBatch
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.worker.parts import WorkerParts
+from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.records import to_record
 from stepwell.wire.values import get_ms
 from stepwell_client.v1 import types_pb2
@@ -20,11 +20,11 @@ _KINDS = {
 }
 
 
-async def append(parts: WorkerParts, request: pb.AppendOutputRequest) -> list[bool]:
+async def append(deps: WorkerDependencies, request: pb.AppendOutputRequest) -> list[bool]:
     """Store them; return False for each execution whose lease is lost."""
-    now_us = parts.executor.now_us()
+    now_us = deps.executor.now_us()
     return list(
-        await parts.executor.append(
+        await deps.executor.append(
             tenant(), [_written(appended, now_us) for appended in request.appended]
         )
     )

@@ -18,7 +18,7 @@ from stepwell.engine.executor import Executor
 from stepwell.engine.journals import JournalAsked
 from stepwell.engine.recorder import NewEntries
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.worker.parts import WorkerParts
+from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.faults import Faults
 from stepwell.wire.leases import named
 from stepwell.wire.recordings import (
@@ -107,7 +107,7 @@ def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
 
 
 async def record_all(
-    parts: WorkerParts, request: pb.WriteJournalRequest
+    deps: WorkerDependencies, request: pb.WriteJournalRequest
 ) -> pb.WriteJournalResponse:
     """Write recordings that came without a stream.
 
@@ -121,7 +121,7 @@ async def record_all(
     for item in request.recordings:
         answer: asyncio.Future[Answer] = loop.create_future()
         answers.append(answer)
-        record(parts.executor, tenant_id, item, partial(_settle, answer))
+        record(deps.executor, tenant_id, item, partial(_settle, answer))
     return pb.WriteJournalResponse(recorded=[_recorded(await answer) for answer in answers])
 
 
@@ -138,7 +138,9 @@ def _recorded(answer: Answer) -> pb.Recorded:
     raise StoreUnavailable("entries were not taken; send them again")
 
 
-async def read_journal(parts: WorkerParts, request: pb.ReadJournalRequest) -> JournalPage | None:
+async def read_journal(
+    deps: WorkerDependencies, request: pb.ReadJournalRequest
+) -> JournalPage | None:
     """Return a page of a step's journal, or None if its lease is lost."""
     asked = JournalAsked(
         run_id=request.lease.run_id,
@@ -146,4 +148,4 @@ async def read_journal(parts: WorkerParts, request: pb.ReadJournalRequest) -> Jo
         token=request.lease.token,
         cursor=request.page_token,
     )
-    return await parts.executor.journals.read(tenant(), asked)
+    return await deps.executor.journals.read(tenant(), asked)

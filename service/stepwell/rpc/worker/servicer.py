@@ -20,9 +20,9 @@ from stepwell.engine.results import ResultsQuery
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
-from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.record import read_journal, record_all
 from stepwell.rpc.worker.stream import Stream, serve_stream
+from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.leases import named
 from stepwell.wire.records import fill, to_record
 from stepwell.wire.values import get_ms
@@ -36,20 +36,20 @@ _DIGITS_MAX = 9
 class Servicer(WorkerServicer):
     """Serves workers. The gate has checked the caller and the request's limits, except those of its items."""
 
-    def __init__(self, parts: WorkerParts, message_bytes_max: int) -> None:
-        self._parts = parts
+    def __init__(self, deps: WorkerDependencies, message_bytes_max: int) -> None:
+        self._deps = deps
         self._message_bytes_max = message_bytes_max
         self._streams: set[Stream] = set()
 
     def Work(
         self, request_iterator: AsyncIterator[pb.WorkRequest], context: object
     ) -> AsyncGenerator[pb.WorkResponse]:
-        return serve_stream(self._parts, self._streams, request_iterator, self._message_bytes_max)
+        return serve_stream(self._deps, self._streams, request_iterator, self._message_bytes_max)
 
     async def ReportOutcomes(
         self, request: pb.ReportOutcomesRequest, context: object
     ) -> pb.ReportOutcomesResponse:
-        intake = Intake(self._parts.executor, self._parts.runtime, tenant())
+        intake = Intake(self._deps.executor, self._deps.runtime, tenant())
         loop = asyncio.get_running_loop()
         answers: list[asyncio.Future[Answer]] = []
         for outcome in request.outcomes:
@@ -81,13 +81,13 @@ class Servicer(WorkerServicer):
             )
             for one in request.heartbeats
         ]
-        alive = await self._parts.executor.heartbeat(tenant(), beats)
+        alive = await self._deps.executor.heartbeat(tenant(), beats)
         return pb.HeartbeatResponse(leases=await self._states(request.heartbeats, alive))
 
     async def AppendOutput(
         self, request: pb.AppendOutputRequest, context: object
     ) -> pb.AppendOutputResponse:
-        alive = await append(self._parts, request)
+        alive = await append(self._deps, request)
         return pb.AppendOutputResponse(leases=await self._states(request.appended, alive))
 
     async def ReadResults(
@@ -100,7 +100,7 @@ class Servicer(WorkerServicer):
             task_ids=tuple(request.task_ids),
             first=_first(request.page_token),
         )
-        page = await self._parts.executor.read_results(tenant(), query)
+        page = await self._deps.executor.read_results(tenant(), query)
         (lease,) = await self._states([request], [page is not None])
         if page is None:
             return pb.ReadResultsResponse(lease=lease)
@@ -114,12 +114,12 @@ class Servicer(WorkerServicer):
     async def WriteJournal(
         self, request: pb.WriteJournalRequest, context: object
     ) -> pb.WriteJournalResponse:
-        return await record_all(self._parts, request)
+        return await record_all(self._deps, request)
 
     async def ReadJournal(
         self, request: pb.ReadJournalRequest, context: object
     ) -> pb.ReadJournalResponse:
-        page = await read_journal(self._parts, request)
+        page = await read_journal(self._deps, request)
         (lease,) = await self._states([request], [page is not None])
         response = pb.ReadJournalResponse(lease=lease)
         if page is not None:
@@ -150,7 +150,7 @@ class Servicer(WorkerServicer):
         """Return the cancelled ones among these runs."""
         cancelled: set[str] = set()
         for run_id in run_ids:
-            run = await self._parts.executor.store.get_run(tenant(), run_id)
+            run = await self._deps.executor.store.get_run(tenant(), run_id)
             if run is not None and run.status is RunStatus.CANCELLED:
                 cancelled.add(run_id)
         return cancelled

@@ -22,9 +22,9 @@ from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.outbox import Outbox
-from stepwell.rpc.worker.parts import WorkerParts
 from stepwell.rpc.worker.record import Answer as RecordingAnswer
 from stepwell.rpc.worker.record import check_count, record
+from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.leases import named
 from stepwell.wire.plans import Item
 from stepwell.wire.records import to_record
@@ -42,12 +42,12 @@ UNANSWERED_BYTES_MAX = 64 * 1024 * 1024
 class Stream:
     """One worker's connection, from its Hello to its end."""
 
-    def __init__(self, parts: WorkerParts, hello: pb.Hello, outbox: Outbox) -> None:
-        self._parts = parts
+    def __init__(self, deps: WorkerDependencies, hello: pb.Hello, outbox: Outbox) -> None:
+        self._deps = deps
         self._hello = hello
         self._tenant_id = tenant()
         self.outbox = outbox
-        self._intake = Intake(parts.executor, parts.runtime, self._tenant_id)
+        self._intake = Intake(deps.executor, deps.runtime, self._tenant_id)
         self._connection: WorkerConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._pending = 0
@@ -63,7 +63,7 @@ class Stream:
             HeldLease(run_id=one.run_id, execution_id=one.execution_id, token=one.token)
             for one in self._hello.held
         ]
-        self._connection, live = await self._parts.executor.attach(
+        self._connection, live = await self._deps.executor.attach(
             self.outbox, held, input_schema=self._hello.input_schema
         )
         return self._welcome(live)
@@ -71,7 +71,7 @@ class Stream:
     def start_reading(self, first: pb.WorkRequest, requests: AsyncIterator[pb.WorkRequest]) -> None:
         """Apply the first request, and read the others in a task."""
         self.apply(first)
-        self._reader = self._parts.runtime.spawn(self._read(requests), name="work reader")
+        self._reader = self._deps.runtime.spawn(self._read(requests), name="work reader")
 
     def written(self) -> None:
         """Continue reading if that had to wait for a message to be written."""
@@ -85,21 +85,21 @@ class Stream:
             with suppress(asyncio.CancelledError):
                 await self._reader
         if self._connection is not None:
-            await self._parts.executor.detach(self._connection)
+            await self._deps.executor.detach(self._connection)
 
     def apply(self, request: pb.WorkRequest) -> None:
         """Pass on the worker's items, without waiting."""
         if request.draining and self._connection is not None:
             # First, so that the steps that it hands back don't come to it again.
-            self._parts.executor.revoke_credits(self._connection)
+            self._deps.executor.revoke_credits(self._connection)
         # Before the items, so that the commit of an outcome can lease the next step.
         if request.credits and self._connection is not None:
-            self._parts.executor.credit(self._connection, request.credits)
+            self._deps.executor.credit(self._connection, request.credits)
         if request.recordings:
             check_count(request.recordings)
         for recording in request.recordings:
             self._pending += 1
-            record(self._parts.executor, self._tenant_id, recording, self._answered)
+            record(self._deps.executor, self._tenant_id, recording, self._answered)
         for outcome in request.outcomes:
             self._accept(outcome)
         for begin in request.begins:
@@ -157,10 +157,10 @@ class Stream:
             self.outbox.close()
 
     def _welcome(self, live: Sequence[bool]) -> pb.WorkResponse:
-        config = self._parts.executor.config
+        config = self._deps.executor.config
         welcome = pb.Welcome(
             server_version=server_version(),
-            replica_id=self._parts.executor.replica_id,
+            replica_id=self._deps.executor.replica_id,
             protocol_revision=PROTOCOL_REVISION,
             features=FEATURES,
         )
@@ -174,13 +174,13 @@ class Stream:
         return pb.WorkResponse(welcome=welcome)
 
 
-def presence_of(parts: WorkerParts, hello: pb.Hello) -> Presence:
+def presence_of(deps: WorkerDependencies, hello: pb.Hello) -> Presence:
     """Return the presence of a worker of the caller's tenant."""
     return Presence(
         tenant_id=tenant(),
         worker_id=hello.worker_id,
         instance_id=hello.instance_id,
-        replica_id=parts.executor.replica_id,
+        replica_id=deps.executor.replica_id,
         queues=tuple(hello.queues) or (QUEUE_DEFAULT,),
         tasks=tuple(to_record(one) for one in hello.tasks),
         kinds=step_kinds(hello.kinds) or tuple(StepKind),
@@ -190,7 +190,7 @@ def presence_of(parts: WorkerParts, hello: pb.Hello) -> Presence:
 
 
 async def serve_stream(
-    parts: WorkerParts,
+    deps: WorkerDependencies,
     streams: set[Stream],
     requests: AsyncIterator[pb.WorkRequest],
     message_bytes_max: int,
@@ -203,9 +203,9 @@ async def serve_stream(
     first = await _first(requests)
     hello = first.hello
     outbox = Outbox(
-        presence_of(parts, hello), step_kinds(hello.stages), message_bytes_max=message_bytes_max
+        presence_of(deps, hello), step_kinds(hello.stages), message_bytes_max=message_bytes_max
     )
-    stream = Stream(parts, hello, outbox)
+    stream = Stream(deps, hello, outbox)
     streams.add(stream)
     try:
         yield await stream.open()

@@ -1,4 +1,4 @@
-"""The parts of a server that its services share."""
+"""The dependencies that the services of a server share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell.engine.executor import Executor
 from stepwell.watch.notifier import Notifier
 
 
-class Parts(NamedTuple):
+class Dependencies(NamedTuple):
     """The dependencies of a service."""
 
     store: Store
@@ -37,6 +37,6 @@ class Service(NamedTuple):
     """Ends the service's streams, each with a message, when the server drains, after the last commit."""
 
 
-ServiceMaker = Callable[[Parts], Service]
+ServiceMaker = Callable[[Dependencies], Service]
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

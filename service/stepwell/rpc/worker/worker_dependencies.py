@@ -8,7 +8,7 @@ from stepwell.core.port import Runtime
 from stepwell.engine.executor import Executor
 
 
-class WorkerParts(NamedTuple):
+class WorkerDependencies(NamedTuple):
     """The executor that workers work for, and its runtime."""
 
     executor: Executor
