@@ -94,7 +94,7 @@ def main() -> None:
         write(type="session", session_id=session_id, notes=len(talk.notes), of=len(paragraphs))
         for paragraph in paragraphs[len(talk.notes) :]:
             time.sleep(given.pace)
-            # Written first, because without a reader the next process makes this note again.
+            # EntryAck first, because without a reader the next process makes this note again.
             note = note_on(paragraph)
             write(type="text", text=note + "\n")
             talk.add(note)

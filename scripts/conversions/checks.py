@@ -41,7 +41,7 @@ def request_descriptors() -> Iterator[Descriptor]:
                 yield method.input_type
     yield cast("Descriptor", worker_pb2.Outcome.DESCRIPTOR)
     yield cast("Descriptor", worker_pb2.Begin.DESCRIPTOR)
-    yield cast("Descriptor", worker_pb2.Recording.DESCRIPTOR)
+    yield cast("Descriptor", worker_pb2.JournalWrite.DESCRIPTOR)
     yield cast("Descriptor", types_pb2.JournalEntry.DESCRIPTOR)
     yield cast("Descriptor", types_pb2.TaskSpec.DESCRIPTOR)
 

@@ -94,9 +94,9 @@ NOT_ENTERED: frozenset[str] = frozenset(
         "WorkRequest.outcomes",
         "WorkRequest.begins",
         "ReportOutcomesRequest.outcomes",
-        "WorkRequest.recordings",
-        "WriteJournalRequest.recordings",
-        "Recording.entries",
+        "WorkRequest.journal_writes",
+        "WriteJournalRequest.writes",
+        "JournalWrite.entries",
         # Tasks are checked while they are read (`wire.plans`).
         "PlanDraft.tasks",
     )
@@ -108,7 +108,7 @@ RECORDS: frozenset[str] = frozenset(
     for field in (
         "CommitRequest.commits",
         "RenewRequest.renewals",
-        "WriteJournalRequest.recordings",
+        "WriteJournalRequest.writes",
         "PutPresenceRequest.presences",
         "AppendLogsRequest.entries",
         "SwapKeysRequest.swaps",

@@ -42,9 +42,9 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(journal.Entry, types_pb2.JournalEntry, checked=True),
     Pair(journal.Totals, store_pb2.JournalTotals),
     # What a worker sends, and is answered, is shaped for it; these are the store's.
-    Pair(port.Recording, store_pb2.Recording),
-    Pair(port.Written, store_pb2.Written),
-    Pair(port.Recorded, store_pb2.Recorded),
+    Pair(port.JournalWrite, store_pb2.JournalWrite),
+    Pair(port.EntryAck, store_pb2.EntryAck),
+    Pair(port.JournalAck, store_pb2.JournalAck),
     Pair(model.TaskSpec, types_pb2.TaskSpec, checked=True),
     Pair(model.Tally, store_pb2.Tally, renamed={"repeats": "alike"}),
     Pair(

@@ -201,18 +201,18 @@ async def test_J1_recording_whose_connection_is_cut_is_unknown_until_it_is_sent_
     ):
         await ask.must(store, b.created_leased())
         # What the server keeps of a first call, a script, is there.
-        await store.write_journal([b.recording()])
-        recording = b.recording(b.entry("a"), b.entry("charge#1"))
+        await store.write_journal([b.journal_write()])
+        write = b.journal_write(b.entry("a"), b.entry("charge#1"))
         cut = proxy.lose_reply_to if done else proxy.cut_before
         cut(b"charge#1")
         with pytest.raises(OutcomeUnknown):
-            await store.write_journal([recording])
+            await store.write_journal([write])
         await proxy.settled()
-        assert await kept(store) == (list(recording.entries) if done else [])
-        (answer,) = await store.write_journal([recording])
+        assert await kept(store) == (list(write.entries) if done else [])
+        (answer,) = await store.write_journal([write])
         assert [one.accepted for one in answer.written] == [True, True]
         assert answer.totals.entries == 2
-        assert await kept(store) == list(recording.entries)
+        assert await kept(store) == list(write.entries)
 
 
 @on("postgres", "redis")

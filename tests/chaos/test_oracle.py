@@ -99,7 +99,7 @@ async def test_journal_that_breaks_its_word_is_caught_by_name(
     scribe = observed.Scribe(mutant, diary, "door")
     await ask.must(scribe, b.created_leased())
     for key in ("a", "b", "c"):
-        await scribe.write_journal([b.recording(b.entry(key, key.encode()))])
+        await scribe.write_journal([b.journal_write(b.entry(key, key.encode()))])
     kept = Journals(observed.read(diary))
     await kept.read(mutant, b.TENANT, [b.RUN])
     await inner.close()

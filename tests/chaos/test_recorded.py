@@ -44,7 +44,7 @@ RECORDS = """
         engine.commit = crashing
         for group in range(4):
             entries = [b.entry(f"{group}.{one}", b"x" * 1_000) for one in "ab"]
-            await store.write_journal([b.recording(*entries)])
+            await store.write_journal([b.journal_write(*entries)])
             print(group, flush=True)
 
     asyncio.run(main())
@@ -92,7 +92,7 @@ async def test_J1_entries_acknowledged_before_a_crash_are_kept_and_counted(
         # Said again it is there once.
         for group in range(GROUPS):
             entries = [b.entry(f"{group}.{one}", b"x" * 1_000) for one in "ab"]
-            (answer,) = await store.write_journal([b.recording(*entries)])
+            (answer,) = await store.write_journal([b.journal_write(*entries)])
             assert all(written.accepted for written in answer.written)
         assert await keys(store) == keys_of(GROUPS)
         await end(store, b.created_leased(), 2 * GROUPS)

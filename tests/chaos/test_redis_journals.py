@@ -33,10 +33,10 @@ async def test_D4_full_memory_refuses_entries_until_there_is_room(backends: None
             await ask.must(store, b.created_leased())
             server.configure(maxmemory="1mb")
             with pytest.raises(StoreFull, match="maxmemory"):
-                await store.write_journal([b.recording(b.entry("a"))])
+                await store.write_journal([b.journal_write(b.entry("a"))])
             assert await keys_in(store) == []
             server.configure(maxmemory="0")
-            (answer,) = await store.write_journal([b.recording(b.entry("a"))])
+            (answer,) = await store.write_journal([b.journal_write(b.entry("a"))])
             assert answer.totals.entries == 1
 
 
@@ -51,7 +51,7 @@ async def test_J1_acknowledged_entries_outlive_kills_of_the_server(
                 keys = [f"{number}.{at}" for at in range(10)]
                 for key in keys:
                     await insisting(
-                        lambda key=key: store.write_journal([b.recording(b.entry(key))])
+                        lambda key=key: store.write_journal([b.journal_write(b.entry(key))])
                     )
                 server.restart(kill=True)
                 found = await insisting(lambda: keys_in(store))
@@ -72,11 +72,11 @@ async def test_S4_entries_recorded_in_a_part_of_the_partitions_are_unknown(backe
             await ask.must(store, *map(b.created_leased, names))
             bodies = [b"x"] * 7 + [b"x" * 8_000_000]
             together = [
-                b.recording(b.entry("a", body), run_id=name)
+                b.journal_write(b.entry("a", body), run_id=name)
                 for name, body in zip(names, bodies, strict=True)
             ]
             # The script is there: what follows is sent once.
-            await store.write_journal([b.recording(run_id=names[0])])
+            await store.write_journal([b.journal_write(run_id=names[0])])
             # Room for all of them but the last.
             used = int(server.execute("INFO", "memory")["used_memory"])
             server.configure(maxmemory=str(used + 4_000_000))

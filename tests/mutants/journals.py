@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from stepwell.core.port import (
     Commit,
     CommitResult,
+    EntryAck,
+    EntryWrite,
+    JournalAck,
     JournalQuery,
     JournalWrite,
     Page,
-    Recorded,
-    Recording,
     Runtime,
     Store,
-    Written,
 )
 from stepwell.core.records.states import ExecutionStatus, JournalMark
 from tests.mutants.changes import MutantStore
@@ -30,17 +30,17 @@ class EntriesAcknowledgedEarly(MutantStore):
         super().__init__(inner, runtime)
         self._count = 0
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         self._count += 1
         if self._count % 3:
-            return await self.inner.write_journal(recordings)
-        empty = [replace(one, entries=()) for one in recordings]
+            return await self.inner.write_journal(writes)
+        empty = [replace(one, entries=()) for one in writes]
         answers = await self.inner.write_journal(empty)
         return [
-            replace(answer, written=tuple(Written() for _ in one.entries))
+            replace(answer, written=tuple(EntryAck() for _ in one.entries))
             if answer.live
             else answer
-            for one, answer in zip(recordings, answers, strict=True)
+            for one, answer in zip(writes, answers, strict=True)
         ]
 
 
@@ -62,11 +62,11 @@ class EntriesMisplaced(MutantStore):
 class StaleEntriesTaken(MutantStore):
     """Takes entries of whoever had the lease once."""
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        answers = await self.inner.write_journal(recordings)
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
+        answers = await self.inner.write_journal(writes)
         return [
-            replace(answer, live=True, written=tuple(Written() for _ in one.entries))
-            for one, answer in zip(recordings, answers, strict=True)
+            replace(answer, live=True, written=tuple(EntryAck() for _ in one.entries))
+            for one, answer in zip(writes, answers, strict=True)
         ]
 
 
@@ -81,23 +81,23 @@ class _ForgetsWithTheLease(MutantStore):
 
     def __init__(self, inner: Store, runtime: Runtime) -> None:
         super().__init__(inner, runtime)
-        self._recorded: dict[str, list[JournalWrite]] = {}
+        self._recorded: dict[str, list[EntryWrite]] = {}
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        for one in recordings:
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
+        for one in writes:
             self._recorded.setdefault(one.execution_id, []).extend(
-                JournalWrite(journal=one.journal, generation=one.generation, entry=entry)
+                EntryWrite(journal=one.journal, generation=one.generation, entry=entry)
                 for entry in one.entries
                 if entry.mark is self.mark
             )
-        return await self.inner.write_journal(recordings)
+        return await self.inner.write_journal(writes)
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         return await self.inner.commit(
             [replace(one, forgotten=(*one.forgotten, *self._lost(one))) for one in commits]
         )
 
-    def _lost(self, commit: Commit) -> list[JournalWrite]:
+    def _lost(self, commit: Commit) -> list[EntryWrite]:
         lost = [one for one in commit.executions if one.status in _NOT_DONE]
         return [write for one in lost for write in self._recorded.get(one.execution_id, ())]
 

@@ -123,7 +123,7 @@ class RawWorker:
         self.welcome = wpb.Welcome()
         self._assignments: list[wpb.Assignment] = []
         self._acks: list[wpb.Ack] = []
-        self._recorded: list[wpb.Recorded] = []
+        self._recorded: list[wpb.JournalAck] = []
         self.cancellations: list[wpb.Cancellation] = []
         self.end: wpb.WorkEnd | None = None
 
@@ -133,7 +133,7 @@ class RawWorker:
             return False
         self._assignments += message.assignments
         self._acks += message.acks
-        self._recorded += message.recorded
+        self._recorded += message.journal_acks
         self.cancellations += message.cancellations
         if message.HasField("end"):
             self.end = message.end
@@ -149,7 +149,7 @@ class RawWorker:
             assert await self._more(), "the stream ended"
         return self._acks.pop(0)
 
-    async def recorded(self) -> wpb.Recorded:
+    async def recorded(self) -> wpb.JournalAck:
         while not self._recorded:
             assert await self._more(), "the stream ended"
         return self._recorded.pop(0)

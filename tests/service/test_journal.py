@@ -39,16 +39,18 @@ def begin(key: str, number: int = 1) -> types_pb2.JournalEntry:
     return entry(key, None, mark=BEGIN, number=number, effect=ONCE)
 
 
-def recording(got: wpb.Assignment, *entries: types_pb2.JournalEntry, **fields: Any) -> Any:
-    return wpb.Recording(**{**lease_of(got), "entries": entries, **fields})
+def journal_write(got: wpb.Assignment, *entries: types_pb2.JournalEntry, **fields: Any) -> Any:
+    return wpb.JournalWrite(**{**lease_of(got), "entries": entries, **fields})
 
 
-async def write(client: Client, got: wpb.Assignment, *entries: Any, **fields: Any) -> wpb.Recorded:
-    answer = await client.ask("WriteJournal", recordings=[recording(got, *entries, **fields)])
-    return answer.recorded[0]
+async def write(
+    client: Client, got: wpb.Assignment, *entries: Any, **fields: Any
+) -> wpb.JournalAck:
+    answer = await client.ask("WriteJournal", writes=[journal_write(got, *entries, **fields)])
+    return answer.acks[0]
 
 
-def statuses(recorded: wpb.Recorded) -> list[Any]:
+def statuses(recorded: wpb.JournalAck) -> list[Any]:
     return [one.status for one in recorded.entries]
 
 
@@ -92,9 +94,9 @@ async def test_recordings_on_the_stream_are_answered_there(client: Client) -> No
     async with client.worker(queues=["q"]) as worker:
         got = [await worker.assignment() for _ in range(2)]
         sent = [
-            recording(one, entry("k"), delivery_id=f"r{place}") for place, one in enumerate(got)
+            journal_write(one, entry("k"), delivery_id=f"r{place}") for place, one in enumerate(got)
         ]
-        await worker.call.write(wpb.WorkRequest(recordings=sent))
+        await worker.call.write(wpb.WorkRequest(journal_writes=sent))
         answers = [await worker.recorded() for _ in got]
 
     assert {one.delivery_id for one in answers} == {"r0", "r1"}
@@ -153,9 +155,9 @@ async def test_entry_that_breaks_a_limit_is_refused_alone(
             client, got, entry("k"), lease={"run_id": run.spec.run_id, "token": "t"}
         )
         assert (unnamed.lease.status, list(unnamed.entries)) == (LOST, [])
-        many = [recording(got, *[entry("k")] * 501)] * 2
-        refused = await refusal(client.ask("WriteJournal", recordings=many))
-        assert refused.fields == ["recordings"]
+        many = [journal_write(got, *[entry("k")] * 501)] * 2
+        refused = await refusal(client.ask("WriteJournal", writes=many))
+        assert refused.fields == ["writes"]
 
 
 def saying(key: str, *lengths: int) -> types_pb2.JournalEntry:
@@ -245,7 +247,9 @@ async def test_M1_large_failures_of_tries_are_cut_so_that_a_page_fits(client: Cl
     assert found == 41
 
 
-async def forget(client: Client, got: wpb.Assignment, *calls: str, number: int = 1) -> wpb.Recorded:
+async def forget(
+    client: Client, got: wpb.Assignment, *calls: str, number: int = 1
+) -> wpb.JournalAck:
     return await write(client, got, forget=calls, forget_number=number)
 
 

@@ -72,36 +72,36 @@ class JournaledServices(FakeServices):
     """Called before a call's entries are dropped."""
     rejected: types_pb2.Failure | None = None
     forgotten: list[tuple[str, int]] = field(default_factory=list)
-    """Dropped calls, each with the number of its recording."""
+    """Dropped calls, each with the number of its journal write."""
     page_entries: int = 1_000
     records: int = 0
 
     def record(
-        self, assignment: Any, recording: worker_pb2.Recording
-    ) -> asyncio.Future[worker_pb2.Recorded]:
-        future: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_soon(self._answer, future, recording)
+        self, assignment: Any, write: worker_pb2.JournalWrite
+    ) -> asyncio.Future[worker_pb2.JournalAck]:
+        future: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(self._answer, future, write)
         return future
 
     def _answer(
         self,
-        future: asyncio.Future[worker_pb2.Recorded],
-        recording: worker_pb2.Recording,
+        future: asyncio.Future[worker_pb2.JournalAck],
+        write: worker_pb2.JournalWrite,
     ) -> None:
-        recorded = worker_pb2.Recorded(budget_spent=self.budget_spent)
+        recorded = worker_pb2.JournalAck(budget_spent=self.budget_spent)
         if self.is_lost:
             recorded.lease.status = worker_pb2.LEASE_STATUS_LOST
             future.set_result(recorded)
             return
-        if recording.forget and self.rejected is not None:
+        if write.forget and self.rejected is not None:
             recorded.failure.CopyFrom(self.rejected)
             future.set_result(recorded)
             return
-        for key in recording.forget:
-            self.forgotten.append((key, recording.forget_number))
+        for key in write.forget:
+            self.forgotten.append((key, write.forget_number))
             self.on_forget(key)
             self.entries = {name: one for name, one in self.entries.items() if name[0] != key}
-        for entry in recording.entries:
+        for entry in write.entries:
             self.on_record(entry)
             recorded.entries.append(self._written(entry))
         self.records += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from stepwell.core.port import JournalQuery, JournalWrite, Page, Written
+from stepwell.core.port import EntryAck, EntryWrite, JournalQuery, Page
 from stepwell.core.records.journal import StoredEntry, value_bytes, words_bytes
 from stepwell.core.records.states import JournalMark
 from stepwell_drivers.journals import seen_in, without_bytes
@@ -31,15 +31,15 @@ class RunJournals:
         self._next = 1
 
     def put(
-        self, write: JournalWrite, *, version: int, now_us: int, execution_id: str = ""
-    ) -> tuple[Written, bool]:
+        self, write: EntryWrite, *, version: int, now_us: int, execution_id: str = ""
+    ) -> tuple[EntryAck, bool]:
         """Keep an entry unless its name is taken; return the answer, and whether the entry is new."""
         entry = write.entry
         numbers = self._names.setdefault(_name_of(write), [])
         for number in numbers:
             stored = self._entries[number]
             if seen_in(stored.generation, stored.entry.effect, write.generation):
-                return Written(accepted=stored.entry == entry, until_us=stored.until_us), False
+                return EntryAck(accepted=stored.entry == entry, until_us=stored.until_us), False
         until_us = now_us + entry.sleep_ms * 1_000 if entry.mark is JournalMark.WAIT else 0
         number = self._next
         self._next += 1
@@ -56,9 +56,9 @@ class RunJournals:
         numbers.append(number)
         for journal in {"", write.journal}:
             self._numbers.setdefault(journal, []).append(number)
-        return Written(until_us=until_us), True
+        return EntryAck(until_us=until_us), True
 
-    def forget(self, write: JournalWrite) -> None:
+    def forget(self, write: EntryWrite) -> None:
         """Remove the entry of that name and generation, if it exists."""
         same_name = self._names.get(_name_of(write), [])
         for number in same_name:
@@ -86,7 +86,7 @@ class RunJournals:
         return Page(items=tuple(found), cursor=str(max(cursor, self._next)))
 
 
-def _name_of(write: JournalWrite) -> _Name:
+def _name_of(write: EntryWrite) -> _Name:
     entry = write.entry
     return (write.journal, entry.key, entry.mark, entry.number)
 

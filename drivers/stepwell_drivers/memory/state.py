@@ -15,21 +15,21 @@ from stepwell.core.port import (
     CommitResult,
     EndedQuery,
     EndedRun,
+    EntryAck,
+    EntryWrite,
     FeedEntry,
     FeedQuery,
     Fence,
+    JournalAck,
     JournalWrite,
     Lease,
     LeaseQuery,
     Page,
     Presence,
-    Recorded,
-    Recording,
     Renewal,
     Runtime,
     Timer,
     WorkerLease,
-    Written,
 )
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.journal import Entry
@@ -317,32 +317,30 @@ class State:
             lease.session = renewal.session
         return True
 
-    def record(self, recording: Recording) -> Recorded:
+    def record(self, write: JournalWrite) -> JournalAck:
         """Keep journal entries, if the token matches the lease's."""
         now_us = self.clock.now_us()
-        rows = self.runs.get((recording.tenant_id, recording.run_id))
-        lease = self._lease_of(rows, recording.execution_id, recording.token)
-        if rows is None or lease is None or not rows.is_leased(recording.execution_id):
-            return Recorded(live=False, now_us=now_us)
-        execution = rows.executions[recording.execution_id].execution
-        if recording.forget_number < execution.forget_number:
-            return Recorded(live=True, late=True, now_us=now_us)
-        written: list[Written] = []
+        rows = self.runs.get((write.tenant_id, write.run_id))
+        lease = self._lease_of(rows, write.execution_id, write.token)
+        if rows is None or lease is None or not rows.is_leased(write.execution_id):
+            return JournalAck(live=False, now_us=now_us)
+        execution = rows.executions[write.execution_id].execution
+        if write.forget_number < execution.forget_number:
+            return JournalAck(live=True, late=True, now_us=now_us)
+        written: list[EntryAck] = []
         new: list[Entry] = []
-        for entry in recording.entries:
+        for entry in write.entries:
             answer, is_new = rows.journals.put(
-                JournalWrite(
-                    journal=recording.journal, generation=recording.generation, entry=entry
-                ),
+                EntryWrite(journal=write.journal, generation=write.generation, entry=entry),
                 version=rows.version,
                 now_us=now_us,
-                execution_id=recording.execution_id,
+                execution_id=write.execution_id,
             )
             written.append(answer)
             if is_new:
                 new.append(entry)
         lease.recorded = summed(lease.recorded, new)
-        return Recorded(live=True, written=tuple(written), totals=lease.recorded, now_us=now_us)
+        return JournalAck(live=True, written=tuple(written), totals=lease.recorded, now_us=now_us)
 
     def put_presence(self, presence: Presence, ttl_ms: int) -> None:
         """Remember a worker for `ttl_ms`."""

@@ -17,6 +17,8 @@ from stepwell.core.port import (
     CommitResult,
     EventPage,
     Hint,
+    JournalAck,
+    JournalWrite,
     KeySwap,
     Loaded,
     LogsOfExecution,
@@ -24,8 +26,6 @@ from stepwell.core.port import (
     Page,
     Presence,
     Query,
-    Recorded,
-    Recording,
     Renewal,
     Reservation,
     StoredPayload,
@@ -79,9 +79,9 @@ class MemoryStore:
         state = self._state
         return [state.renew(renewal) for renewal in renewals]
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         state = self._state
-        return [state.record(recording) for recording in recordings]
+        return [state.record(write) for write in writes]
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         for presence in presences:

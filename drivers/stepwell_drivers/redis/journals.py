@@ -1,6 +1,6 @@
 """Journals: entries that workers write while they hold a lease, and pages of them.
 
-Recordings that arrive together for one partition are sent in one script call. Entries are rows of
+JournalWrites that arrive together for one partition are sent in one script call. Entries are rows of
 their run. A commit that ends the lease changes the same rows, so the two are always ordered.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepwell.core.port import JournalQuery, JournalWrite, Page, Recorded, Recording, Written
+from stepwell.core.port import EntryAck, EntryWrite, JournalAck, JournalQuery, JournalWrite, Page
 from stepwell.core.records.errors import StoreError, StoreFull
 from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.states import JournalMark
@@ -23,7 +23,7 @@ from stepwell_drivers.redis.wire import Reply
 LOOKED_AT = 10_000
 """The number of entries that a page reads through in one call."""
 _NUMBER_MAX = 2**53
-_ACCEPTED, _REFUSED = Written(), Written(accepted=False)
+_ACCEPTED, _REFUSED = EntryAck(), EntryAck(accepted=False)
 _IS_ACCEPTED = ord("A")
 
 
@@ -33,16 +33,16 @@ class Journals:
     def __init__(self, base: Base) -> None:
         self._base = base
 
-    async def write(self, recordings: Sequence[Recording]) -> list[Recorded]:
-        """Send the recordings to their partitions; one result each, in order.
+    async def write(self, writes: Sequence[JournalWrite]) -> list[JournalAck]:
+        """Send the journal writes to their partitions; one result each, in order.
 
         Raises:
-            InvalidArgument: a recording can't be stored; nothing was sent.
+            InvalidArgument: a journal write can't be stored; nothing was sent.
             StoreUnavailable: nothing was written.
             OutcomeUnknown: entries may have been written.
         """
         base, groups = self._base, Groups()
-        for place, one in enumerate(recordings):
+        for place, one in enumerate(writes):
             run = base.run(one.tenant_id, one.run_id)
             parts, bodies = _packed(one)
             groups.of(run).add(run, (run.rows,), place, parts, bodies)
@@ -52,7 +52,7 @@ class Journals:
         ]
         replies = await base.network.commit_all(asks)
         failures: list[StoreError] = []
-        results: dict[int, Recorded] = {}
+        results: dict[int, JournalAck] = {}
         for group, reply in zip(groups.all, replies, strict=True):
             if isinstance(reply, StoreError):
                 failures.append(reply)
@@ -61,11 +61,11 @@ class Journals:
                 continue
             now_us = base.observe(int(reply[0]))
             for place, answer in zip(group.places, reply[1:], strict=True):
-                results[place] = _recorded(recordings[place], answer, now_us)
+                results[place] = _recorded(writes[place], answer, now_us)
         if failures:
             is_done = any(result.live for result in results.values())
             raise failure_of(failures, is_done=is_done)
-        return [results[place] for place in range(len(recordings))]
+        return [results[place] for place in range(len(writes))]
 
     async def page(self, query: JournalQuery) -> Page[StoredEntry]:
         """Return journal entries; the last page has a cursor, too."""
@@ -90,38 +90,36 @@ class Journals:
         return Page(items=tuple(items), cursor=cursor_of("n", int(place)))
 
 
-def _packed(recording: Recording) -> tuple[tuple[Any, ...], list[bytes]]:
+def _packed(write: JournalWrite) -> tuple[tuple[Any, ...], list[bytes]]:
     bodies: list[bytes] = []
     try:
         writes = [
             packed_entry(
-                JournalWrite(
-                    journal=recording.journal, generation=recording.generation, entry=entry
-                ),
+                EntryWrite(journal=write.journal, generation=write.generation, entry=entry),
                 bodies,
             )
-            for entry in recording.entries
+            for entry in write.entries
         ]
     except rows.NOT_KEPT as error:
         raise rows.not_kept(error) from None
-    return (recording.execution_id, recording.token, recording.forget_number, writes), bodies
+    return (write.execution_id, write.token, write.forget_number, writes), bodies
 
 
-def _recorded(recording: Recording, answer: Reply, now_us: int) -> Recorded:
+def _recorded(write: JournalWrite, answer: Reply, now_us: int) -> JournalAck:
     if answer is None:
-        return Recorded(live=False, now_us=now_us)
+        return JournalAck(live=False, now_us=now_us)
     if not answer:
-        return Recorded(live=True, late=True, now_us=now_us)
+        return JournalAck(live=True, late=True, now_us=now_us)
     letters, ends, sums = answer.split(b" ", 2)
     untils = iter(ends.split(b","))
     written = tuple(
         _written(letter == _IS_ACCEPTED, next(untils) if entry.mark is JournalMark.WAIT else b"")
-        for letter, entry in zip(letters, recording.entries, strict=True)
+        for letter, entry in zip(letters, write.entries, strict=True)
     )
-    return Recorded(live=True, written=written, totals=rows.totals_of(sums), now_us=now_us)
+    return JournalAck(live=True, written=written, totals=rows.totals_of(sums), now_us=now_us)
 
 
-def _written(accepted: bool, until: bytes) -> Written:
+def _written(accepted: bool, until: bytes) -> EntryAck:
     if until:
-        return Written(accepted=accepted, until_us=int(until))
+        return EntryAck(accepted=accepted, until_us=int(until))
     return _ACCEPTED if accepted else _REFUSED

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Fence, JournalWrite, Lease
+from stepwell.core.port import Commit, EntryWrite, Fence, Lease
 from stepwell.core.records import limits
 from stepwell.core.records.journal import Entry, words_bytes
 from stepwell.core.records.model import Execution
@@ -275,7 +275,7 @@ def entry_name(journal: str, entry: Entry) -> str:
     return f"{journal}\0{entry.key}\0{entry.mark}\0{entry.number}"
 
 
-def packed_entry(write: JournalWrite, bodies: list[bytes]) -> tuple[Any, ...]:
+def packed_entry(write: EntryWrite, bodies: list[bytes]) -> tuple[Any, ...]:
     """Return the fields of a journal entry that scripts read; append the entry and its value's bytes to `bodies`."""
     entry, value, usage = write.entry, write.entry.value, write.entry.usage
     data = b"" if value is None else value.data

@@ -12,6 +12,8 @@ from stepwell.core.port import (
     CommitResult,
     EventPage,
     Hint,
+    JournalAck,
+    JournalWrite,
     KeySwap,
     Loaded,
     LogsOfExecution,
@@ -19,8 +21,6 @@ from stepwell.core.port import (
     Page,
     Presence,
     Query,
-    Recorded,
-    Recording,
     Renewal,
     Reservation,
     StoredPayload,
@@ -87,8 +87,8 @@ class RedisStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         return await self._commits.renew(renewals)
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        return await self._journals.write(recordings)
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
+        return await self._journals.write(writes)
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         self._network.check_open()

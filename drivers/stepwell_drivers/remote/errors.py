@@ -51,7 +51,7 @@ class Fault(NamedTuple):
     """The service wants another credential, or is no Store service: waiting doesn't help."""
 
     def for_write(self) -> StepwellError:
-        """Return the error to raise when commits or recordings failed."""
+        """Return the error to raise when commits or journal writes failed."""
         return self.error if self.certain else OutcomeUnknown(self.error.message)
 
     @property

@@ -18,8 +18,8 @@ from stepwell.core.port import (
     Commit,
     CommitResult,
     Hint,
-    Recorded,
-    Recording,
+    JournalAck,
+    JournalWrite,
     Runtime,
     StoreInfo,
 )
@@ -79,8 +79,8 @@ class RemoteStore(RoutedStore):
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         return await self._write("commit", commits)
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        return await self._write("write_journal", recordings)
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
+        return await self._write("write_journal", writes)
 
     async def _write(self, name: str, items: Sequence[Any]) -> list[Any]:
         """Send writes that must not be repeated, in as many messages as needed; return a result for

@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Recording
+from stepwell.core.port import Commit, JournalWrite
 from stepwell.core.records.journal import Entry, Totals, words_bytes
 from stepwell.core.records.model import Payload, Usage
 from stepwell.core.records.states import Effect, JournalMark
@@ -33,9 +33,9 @@ _entry_of = msgspec.json.Decoder(Entry).decode
 
 
 class RecordWork(NamedTuple):
-    """`Store.write_journal`; answers with a list of Recorded."""
+    """`Store.write_journal`; answers with a list of JournalAck."""
 
-    recordings: Sequence[Recording]
+    writes: Sequence[JournalWrite]
 
 
 def step_of(journal: str) -> int:

@@ -149,12 +149,12 @@ runs = Table(
     "run_rows",
     metadata,
     _seq("run_key"),
-    # Written once, at creation. `parent_run_id` is '' if the run is no fork.
+    # EntryAck once, at creation. `parent_run_id` is '' if the run is no fork.
     *_texts("tenant_id", "run_id", "pipeline_id", "queue", "executor_id", "parent_run_id"),
     # The `id` in the view `runs`: the run's own id if that is a UUID, otherwise a derived one. The
     # ids of its tasks and events begin with its first 20 digits, which no other run has.
     Column("uuid", _UUID, nullable=False),
-    # Written by each commit. `commit_id` is that of `version`; `ended_us` is 0 until the run has ended.
+    # EntryAck by each commit. `commit_id` is that of `version`; `ended_us` is 0 until the run has ended.
     *_texts("status", "phase", "blocked_on", "commit_id"),
     *_numbers("version", "last_event", "ended_us"),
     # The `Run` without its `spec`.

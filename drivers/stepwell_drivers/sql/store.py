@@ -19,7 +19,9 @@ from stepwell.core.port import (
     ExecutionQuery,
     FeedQuery,
     Hint,
+    JournalAck,
     JournalQuery,
+    JournalWrite,
     KeySwap,
     LeaseQuery,
     Loaded,
@@ -32,8 +34,6 @@ from stepwell.core.port import (
     PresenceQuery,
     Query,
     QuestionQuery,
-    Recorded,
-    Recording,
     Renewal,
     Reservation,
     RunQuery,
@@ -199,9 +199,9 @@ class SqlStore:
         answers: Sequence[bool] = await _written(self._beats, RenewWork(tuple(renewals)))
         return answers
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         self._check()
-        answers: Sequence[Recorded] = await self._writer.do(RecordWork(tuple(recordings)))
+        answers: Sequence[JournalAck] = await self._writer.do(RecordWork(tuple(writes)))
         return answers
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:

@@ -64,8 +64,8 @@ def bytes_in(work: Work) -> int:
     match work:
         case CommitWork(commits):
             return sum(map(_bytes_of, commits))
-        case RecordWork(recordings):
-            return sum(entry_bytes(entry) for one in recordings for entry in one.entries)
+        case RecordWork(writes):
+            return sum(entry_bytes(entry) for one in writes for entry in one.entries)
         case _:
             return 0
 

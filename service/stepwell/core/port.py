@@ -107,7 +107,7 @@ class Timer(Record, frozen=True, kw_only=True):
     """After the commit; below 0: the timer is removed."""
 
 
-class JournalWrite(Record, frozen=True, kw_only=True):
+class EntryWrite(Record, frozen=True, kw_only=True):
     """An entry of a journal, outside any lease."""
 
     journal: str
@@ -151,9 +151,9 @@ class Commit(Record, frozen=True, kw_only=True):
     request: RequestRecord | None = None
     checkpoint: Checkpoint | None = None
     """The checkpoint of its version. None: the commit has no name."""
-    entries: tuple[JournalWrite, ...] = ()
+    entries: tuple[EntryWrite, ...] = ()
     """Journal entries that the commit itself writes, such as a person's answer; one of the same name stays."""
-    forgotten: tuple[JournalWrite, ...] = ()
+    forgotten: tuple[EntryWrite, ...] = ()
     """Journal entries to be removed, by their names, in the generation given, before `entries` are written."""
 
 
@@ -180,7 +180,7 @@ class Renewal(Record, frozen=True, kw_only=True):
     """Kept with the lease when it isn't empty."""
 
 
-class Recording(Record, frozen=True, kw_only=True):
+class JournalWrite(Record, frozen=True, kw_only=True):
     """Journal entries that a worker writes while it holds a lease."""
 
     tenant_id: str
@@ -195,7 +195,7 @@ class Recording(Record, frozen=True, kw_only=True):
     """`Execution.forget_number` as the worker knew it when it sent this."""
 
 
-class Written(Record, frozen=True, kw_only=True):
+class EntryAck(Record, frozen=True, kw_only=True):
     """The store's answer to one entry."""
 
     accepted: bool = True
@@ -204,14 +204,14 @@ class Written(Record, frozen=True, kw_only=True):
     """The end of a WAIT's sleep, as it was stamped the first time."""
 
 
-class Recorded(Record, frozen=True, kw_only=True):
-    """The store's answer to one recording."""
+class JournalAck(Record, frozen=True, kw_only=True):
+    """The store's answer to one journal write."""
 
     live: bool
     """False: the token isn't that of the execution's lease, and nothing was written."""
     late: bool = False
     """Calls were dropped since it was sent, and nothing was written."""
-    written: tuple[Written, ...] = ()
+    written: tuple[EntryAck, ...] = ()
     """One for each entry, in order."""
     totals: Totals = Totals()
     """All that was recorded under this lease so far."""
@@ -706,10 +706,10 @@ class Store(Protocol):
         """
         ...
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         """Keep journal entries, each under its lease; make all that were kept durable together.
 
-        One result per recording, in order. The check of the token and the write are atomic against
+        One result per journal write, in order. The check of the token and the write are atomic against
         whatever ends the lease: an entry that was accepted is in every read after that, and is counted
         in the `recorded` of the lease. An expired lease still records in its holder's favour until a
         commit ends it; one that makes its outcome unknown does. Changes no version, makes no event and no feed

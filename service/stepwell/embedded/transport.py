@@ -180,8 +180,8 @@ class _Handover(Outbox):
         receipt.write(ack)
         self._receiver.acknowledge(ack)
 
-    def recorded(self, answer: worker_pb2.Recorded) -> None:
-        self._receiver.accept(worker_pb2.WorkResponse(recorded=[answer]))
+    def recorded(self, answer: worker_pb2.JournalAck) -> None:
+        self._receiver.accept(worker_pb2.WorkResponse(journal_acks=[answer]))
 
 
 class InProcessStream:

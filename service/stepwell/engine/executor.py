@@ -31,8 +31,8 @@ from stepwell.core.port import (
     WorkerPort,
 )
 from stepwell.core.records.errors import StoreStopped
+from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Payload, Session
-from stepwell.core.records.recorded import RecordAnswer
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
 from stepwell.engine.assigner import Assigner
@@ -40,12 +40,12 @@ from stepwell.engine.claims import Claims, Timing
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.demand import Demand
+from stepwell.engine.journal_writer import JournalWriter, NewEntries
 from stepwell.engine.journals import JournalReader
 from stepwell.engine.last_heartbeat import with_last_heartbeats
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache
 from stepwell.engine.presence import PresenceReporter
-from stepwell.engine.recorder import NewEntries, Recorder
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
@@ -155,7 +155,7 @@ class Executor:
         )
         self._appender = Appender(store, self._runs, runtime, self._clock)
         self._results = ResultReader(store, self._runs, payloads)
-        self._recorder = Recorder(store, self._runs, runtime, self._clock)
+        self._recorder = JournalWriter(store, self._runs, runtime, self._clock)
         self.journals = JournalReader(store, self._runs, self._clock)
         """Reads journals of steps."""
         self._presence = PresenceReporter(
@@ -288,7 +288,7 @@ class Executor:
         self,
         tenant_id: str,
         one: NewEntries,
-        answered: Callable[[RecordAnswer | Exception], None],
+        answered: Callable[[JournalAnswer | Exception], None],
     ) -> None:
         """Write journal entries of a step; later call `answered` once with the result, or an error."""
         self._recorder.record(tenant_id, one, answered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import JournalPage, JournalWrite, Store
+from stepwell.core.port import EntryWrite, JournalPage, Store
 from stepwell.core.records.model import Record, Run
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.lease_lookup import leased_state
@@ -48,7 +48,7 @@ class JournalReader:
 
     async def begun(
         self, tenant_id: str, run_id: str, execution_id: str, call: str
-    ) -> tuple[JournalWrite, ...]:
+    ) -> tuple[EntryWrite, ...]:
         """Return the BEGINs of a call with an unknown outcome; none if the execution isn't open."""
         state = await self._loaded(tenant_id, run_id)
         row = state.open.get(execution_id) if state is not None else None

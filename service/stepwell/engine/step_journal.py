@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from stepwell.core.loop.journals import name_of
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import (
+    EntryWrite,
     HeldEntry,
     JournalPage,
     JournalQuery,
-    JournalWrite,
     Page,
     Store,
     every_row,
@@ -177,7 +177,7 @@ def page_bytes(page: JournalPage | None) -> int:
 
 async def entries_of(
     store: Store, key: RunKey, step: StepJournal, calls: Iterable[str]
-) -> dict[str, list[JournalWrite]]:
+) -> dict[str, list[EntryWrite]]:
     """Return all entries of each of these calls in a journal, without values."""
     query = JournalQuery(
         tenant_id=key[0],
@@ -186,18 +186,16 @@ async def entries_of(
         generation=step.journal.generation,
         names_only=True,
     )
-    found: dict[str, list[JournalWrite]] = {call: [] for call in calls}
+    found: dict[str, list[EntryWrite]] = {call: [] for call in calls}
     async for one in every_row(store, query):
         if (held := found.get(one.entry.key)) is not None:
-            held.append(
-                JournalWrite(journal=one.journal, generation=one.generation, entry=one.entry)
-            )
+            held.append(EntryWrite(journal=one.journal, generation=one.generation, entry=one.entry))
     return found
 
 
 async def begun_of(
     store: Store, key: RunKey, step: StepJournal, call: str
-) -> tuple[JournalWrite, ...]:
+) -> tuple[EntryWrite, ...]:
     """Return the BEGINs of a call with an unknown outcome."""
     entries = (await entries_of(store, key, step, (call,)))[call]
     marks = {(one.entry.mark, one.entry.number) for one in entries}

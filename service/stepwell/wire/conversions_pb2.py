@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import UNSET
 
 from stepwell.core.loop.signals import Begin, BudgetSpent, Completed, Delivery, Failed, NeedsAnswer, Planned, Reconciled, Reflected, Released, Sleep, Suspended, SuspendedCall, UnknownCall
-from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, CheckpointQuery, Claim, Claimed, Commit, CommitResult, DependencyResult, Due, EndedQuery, EndedRun, EventPage, ExecutionQuery, FeedEntry, FeedQuery, Fence, FoundQuestion, HeldEntry, JournalPage, JournalQuery, JournalWrite, KeySwap, Lease, LeaseQuery, Loaded, LogQuery, LogsOfExecution, MessageQuery, OldLogs, OpenExecution, Presence, PresenceQuery, QuestionQuery, ReadyStep, Recorded, Recording, Renewal, Reservation, RunQuery, StoreInfo, StoredPayload, TaskQuery, Timer, Want, WorkerLease, Written
+from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, CheckpointQuery, Claim, Claimed, Commit, CommitResult, DependencyResult, Due, EndedQuery, EndedRun, EntryAck, EntryWrite, EventPage, ExecutionQuery, FeedEntry, FeedQuery, Fence, FoundQuestion, HeldEntry, JournalAck, JournalPage, JournalQuery, JournalWrite, KeySwap, Lease, LeaseQuery, Loaded, LogQuery, LogsOfExecution, MessageQuery, OldLogs, OpenExecution, Presence, PresenceQuery, QuestionQuery, ReadyStep, Renewal, Reservation, RunQuery, StoreInfo, StoredPayload, TaskQuery, Timer, Want, WorkerLease
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growth, NamedEvent
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
@@ -169,6 +169,7 @@ D_Execution_usage: Any = default_of(Execution, 'usage')
 D_Growth_attempts: Any = default_of(Growth, 'attempts')
 D_Growth_counts: Any = default_of(Growth, 'counts')
 D_Growth_usage: Any = default_of(Growth, 'usage')
+D_JournalAck_totals: Any = default_of(JournalAck, 'totals')
 D_KeySwap_after: Any = default_of(KeySwap, 'after')
 D_KeySwap_before: Any = default_of(KeySwap, 'before')
 D_Message_session: Any = default_of(Message, 'session')
@@ -176,7 +177,6 @@ D_OpenExecution_recorded: Any = default_of(OpenExecution, 'recorded')
 D_OpenExecution_session: Any = default_of(OpenExecution, 'session')
 D_Previous_failure: Any = default_of(Previous, 'failure')
 D_Previous_session: Any = default_of(Previous, 'session')
-D_Recorded_totals: Any = default_of(Recorded, 'totals')
 D_Renewal_session: Any = default_of(Renewal, 'session')
 D_RunSpec_budget: Any = default_of(RunSpec, 'budget')
 D_RunSpec_step_retry: Any = default_of(RunSpec, 'step_retry')
@@ -1726,7 +1726,7 @@ def read_Timer(m: store_pb2.Timer) -> Timer:
     )
 
 
-def fill_JournalWrite(r: JournalWrite, m: store_pb2.JournalWrite) -> None:
+def fill_EntryWrite(r: EntryWrite, m: store_pb2.EntryWrite) -> None:
     v = r.journal
     if v: m.journal = v
     v = r.generation
@@ -1737,11 +1737,11 @@ def fill_JournalWrite(r: JournalWrite, m: store_pb2.JournalWrite) -> None:
     fill_Entry(v, c)
 
 
-def read_JournalWrite(m: store_pb2.JournalWrite) -> JournalWrite:
-    return JournalWrite(
+def read_EntryWrite(m: store_pb2.EntryWrite) -> EntryWrite:
+    return EntryWrite(
         journal=m.journal,
         generation=m.generation,
-        entry=read_Entry(m.entry) if m.HasField("entry") else missing("JournalWrite.entry"),
+        entry=read_Entry(m.entry) if m.HasField("entry") else missing("EntryWrite.entry"),
     )
 
 
@@ -1819,11 +1819,11 @@ def fill_Commit(r: Commit, m: store_pb2.Commit) -> None:
     v = r.entries
     if v:
         a = m.entries
-        for x in v: fill_JournalWrite(x, a.add())
+        for x in v: fill_EntryWrite(x, a.add())
     v = r.forgotten
     if v:
         a = m.forgotten
-        for x in v: fill_JournalWrite(x, a.add())
+        for x in v: fill_EntryWrite(x, a.add())
 
 
 def read_Commit(m: store_pb2.Commit) -> Commit:
@@ -1847,8 +1847,8 @@ def read_Commit(m: store_pb2.Commit) -> Commit:
         messages=tuple([read_Message(x) for x in m.messages[:]]),
         request=read_RequestRecord(m.request) if m.HasField("request") else None,
         checkpoint=read_Checkpoint(m.checkpoint) if m.HasField("checkpoint") else None,
-        entries=tuple([read_JournalWrite(x) for x in m.entries[:]]),
-        forgotten=tuple([read_JournalWrite(x) for x in m.forgotten[:]]),
+        entries=tuple([read_EntryWrite(x) for x in m.entries[:]]),
+        forgotten=tuple([read_EntryWrite(x) for x in m.forgotten[:]]),
     )
 
 
@@ -2845,28 +2845,28 @@ def read_RenewResponse(m: store_pb2.RenewResponse) -> Any:
 
 
 def fill_WriteJournalRequest(r: Any, m: store_pb2.WriteJournalRequest) -> None:
-    v = r.recordings
+    v = r.writes
     if v:
-        a = m.recordings
-        for x in v: fill_Recording(x, a.add())
+        a = m.writes
+        for x in v: fill_JournalWrite(x, a.add())
 
 
 def read_WriteJournalRequest(m: store_pb2.WriteJournalRequest) -> Any:
     return WriteJournalRequest(
-        recordings=tuple([read_Recording(x) for x in m.recordings[:]]),
+        writes=tuple([read_JournalWrite(x) for x in m.writes[:]]),
     )
 
 
 def fill_WriteJournalResponse(r: Any, m: store_pb2.WriteJournalResponse) -> None:
-    v = r.recorded
+    v = r.acks
     if v:
-        a = m.recorded
-        for x in v: fill_Recorded(x, a.add())
+        a = m.acks
+        for x in v: fill_JournalAck(x, a.add())
 
 
 def read_WriteJournalResponse(m: store_pb2.WriteJournalResponse) -> Any:
     return WriteJournalResponse(
-        recorded=tuple([read_Recorded(x) for x in m.recorded[:]]),
+        acks=tuple([read_JournalAck(x) for x in m.acks[:]]),
     )
 
 
@@ -3635,7 +3635,7 @@ def read_Totals(m: store_pb2.JournalTotals) -> Totals:
     )
 
 
-def fill_Recording(r: Recording, m: store_pb2.Recording) -> None:
+def fill_JournalWrite(r: JournalWrite, m: store_pb2.JournalWrite) -> None:
     v = r.tenant_id
     if v: m.tenant_id = v
     v = r.run_id
@@ -3656,8 +3656,8 @@ def fill_Recording(r: Recording, m: store_pb2.Recording) -> None:
     if v: m.forget_number = v
 
 
-def read_Recording(m: store_pb2.Recording) -> Recording:
-    return Recording(
+def read_JournalWrite(m: store_pb2.JournalWrite) -> JournalWrite:
+    return JournalWrite(
         tenant_id=m.tenant_id,
         run_id=m.run_id,
         execution_id=m.execution_id,
@@ -3669,7 +3669,7 @@ def read_Recording(m: store_pb2.Recording) -> Recording:
     )
 
 
-def fill_Written(r: Written, m: store_pb2.Written) -> None:
+def fill_EntryAck(r: EntryAck, m: store_pb2.EntryAck) -> None:
     v = r.accepted
     if v: m.accepted = v
     v = r.until_us
@@ -3679,14 +3679,14 @@ def fill_Written(r: Written, m: store_pb2.Written) -> None:
         t.nanos = v % 1000000 * 1000
 
 
-def read_Written(m: store_pb2.Written) -> Written:
-    return Written(
+def read_EntryAck(m: store_pb2.EntryAck) -> EntryAck:
+    return EntryAck(
         accepted=m.accepted,
         until_us=(m.until_time.seconds * 1000000 + m.until_time.nanos // 1000),
     )
 
 
-def fill_Recorded(r: Recorded, m: store_pb2.Recorded) -> None:
+def fill_JournalAck(r: JournalAck, m: store_pb2.JournalAck) -> None:
     v = r.live
     if v: m.live = v
     v = r.late
@@ -3694,9 +3694,9 @@ def fill_Recorded(r: Recorded, m: store_pb2.Recorded) -> None:
     v = r.written
     if v:
         a = m.written
-        for x in v: fill_Written(x, a.add())
+        for x in v: fill_EntryAck(x, a.add())
     v = r.totals
-    if v is not D_Recorded_totals and v != D_Recorded_totals:
+    if v is not D_JournalAck_totals and v != D_JournalAck_totals:
         c = m.totals
         c.SetInParent()
         fill_Totals(v, c)
@@ -3707,12 +3707,12 @@ def fill_Recorded(r: Recorded, m: store_pb2.Recorded) -> None:
         t.nanos = v % 1000000 * 1000
 
 
-def read_Recorded(m: store_pb2.Recorded) -> Recorded:
-    return Recorded(
+def read_JournalAck(m: store_pb2.JournalAck) -> JournalAck:
+    return JournalAck(
         live=m.live,
         late=m.late,
-        written=tuple([read_Written(x) for x in m.written[:]]),
-        totals=read_Totals(m.totals) if m.HasField("totals") else D_Recorded_totals,
+        written=tuple([read_EntryAck(x) for x in m.written[:]]),
+        totals=read_Totals(m.totals) if m.HasField("totals") else D_JournalAck_totals,
         now_us=(m.now_time.seconds * 1000000 + m.now_time.nanos // 1000),
     )
 
@@ -4970,7 +4970,7 @@ MESSAGES: dict[Any, Any] = {
     Lease: store_pb2.Lease,
     Fence: store_pb2.Fence,
     Timer: store_pb2.Timer,
-    JournalWrite: store_pb2.JournalWrite,
+    EntryWrite: store_pb2.EntryWrite,
     Commit: store_pb2.Commit,
     CommitResult: store_pb2.CommitResult,
     Renewal: store_pb2.Renewal,
@@ -5052,9 +5052,9 @@ MESSAGES: dict[Any, Any] = {
     JournalPage: worker_pb2.JournalPage,
     Entry: types_pb2.JournalEntry,
     Totals: store_pb2.JournalTotals,
-    Recording: store_pb2.Recording,
-    Written: store_pb2.Written,
-    Recorded: store_pb2.Recorded,
+    JournalWrite: store_pb2.JournalWrite,
+    EntryAck: store_pb2.EntryAck,
+    JournalAck: store_pb2.JournalAck,
     TaskSpec: types_pb2.TaskSpec,
     Tally: store_pb2.Tally,
     Assignment: worker_pb2.Assignment,
@@ -5108,7 +5108,7 @@ FILLERS: dict[Any, Any] = {
     store_pb2.Lease: fill_Lease,
     store_pb2.Fence: fill_Fence,
     store_pb2.Timer: fill_Timer,
-    store_pb2.JournalWrite: fill_JournalWrite,
+    store_pb2.EntryWrite: fill_EntryWrite,
     store_pb2.Commit: fill_Commit,
     store_pb2.CommitResult: fill_CommitResult,
     store_pb2.Renewal: fill_Renewal,
@@ -5190,9 +5190,9 @@ FILLERS: dict[Any, Any] = {
     worker_pb2.JournalPage: fill_JournalPage,
     types_pb2.JournalEntry: fill_Entry,
     store_pb2.JournalTotals: fill_Totals,
-    store_pb2.Recording: fill_Recording,
-    store_pb2.Written: fill_Written,
-    store_pb2.Recorded: fill_Recorded,
+    store_pb2.JournalWrite: fill_JournalWrite,
+    store_pb2.EntryAck: fill_EntryAck,
+    store_pb2.JournalAck: fill_JournalAck,
     types_pb2.TaskSpec: fill_TaskSpec,
     store_pb2.Tally: fill_Tally,
     worker_pb2.Assignment: fill_Assignment,
@@ -5254,7 +5254,7 @@ READERS: dict[Any, Any] = {
     store_pb2.Lease: read_Lease,
     store_pb2.Fence: read_Fence,
     store_pb2.Timer: read_Timer,
-    store_pb2.JournalWrite: read_JournalWrite,
+    store_pb2.EntryWrite: read_EntryWrite,
     store_pb2.Commit: read_Commit,
     store_pb2.CommitResult: read_CommitResult,
     store_pb2.Renewal: read_Renewal,
@@ -5336,9 +5336,9 @@ READERS: dict[Any, Any] = {
     worker_pb2.JournalPage: read_JournalPage,
     types_pb2.JournalEntry: read_Entry,
     store_pb2.JournalTotals: read_Totals,
-    store_pb2.Recording: read_Recording,
-    store_pb2.Written: read_Written,
-    store_pb2.Recorded: read_Recorded,
+    store_pb2.JournalWrite: read_JournalWrite,
+    store_pb2.EntryAck: read_EntryAck,
+    store_pb2.JournalAck: read_JournalAck,
     types_pb2.TaskSpec: read_TaskSpec,
     store_pb2.Tally: read_Tally,
     worker_pb2.Assignment: read_Assignment,
@@ -6488,9 +6488,9 @@ def check_WorkRequest(m: worker_pb2.WorkRequest, p: str, f: Faults) -> None:
     v = m.begins
     if v:
         if len(v) > 1000: f.add(p + 'begins', f'{items(v)}; limit: 1,000 items')
-    v = m.recordings
+    v = m.journal_writes
     if v:
-        if len(v) > 1000: f.add(p + 'recordings', f'{items(v)}; limit: 1,000 items')
+        if len(v) > 1000: f.add(p + 'journal_writes', f'{items(v)}; limit: 1,000 items')
     return None
 
 
@@ -6680,9 +6680,9 @@ def check_ReadResultsRequest(m: worker_pb2.ReadResultsRequest, p: str, f: Faults
 
 
 def check_WriteJournalRequest(m: worker_pb2.WriteJournalRequest, p: str, f: Faults) -> None:
-    v = m.recordings
+    v = m.writes
     if v:
-        if len(v) > 1000: f.add(p + 'recordings', f'{items(v)}; limit: 1,000 items')
+        if len(v) > 1000: f.add(p + 'writes', f'{items(v)}; limit: 1,000 items')
     return None
 
 
@@ -6753,9 +6753,9 @@ def check_store_Commit_record(m: store_pb2.Commit, p: str, f: Faults) -> None:
         v = m.checkpoint
         check_store_StoredCheckpoint_record(v, p + 'checkpoint' + '.', f)
     for i, v in enumerate(m.entries[:]):
-        check_store_JournalWrite_record(v, f"{p}entries[{i}]" + '.', f)
+        check_store_EntryWrite_record(v, f"{p}entries[{i}]" + '.', f)
     for i, v in enumerate(m.forgotten[:]):
-        check_store_JournalWrite_record(v, f"{p}forgotten[{i}]" + '.', f)
+        check_store_EntryWrite_record(v, f"{p}forgotten[{i}]" + '.', f)
     return None
 
 
@@ -7334,7 +7334,7 @@ def check_store_Growth_record(m: store_pb2.Growth, p: str, f: Faults) -> None:
     return None
 
 
-def check_store_JournalWrite_record(m: store_pb2.JournalWrite, p: str, f: Faults) -> None:
+def check_store_EntryWrite_record(m: store_pb2.EntryWrite, p: str, f: Faults) -> None:
     v = m.journal
     if '\0' in v: f.add(p + 'journal', f'{utf8_size(v)}; limit: any text')
     if m.HasField('entry'):
@@ -7393,16 +7393,16 @@ def check_store_Renewal_record(m: store_pb2.Renewal, p: str, f: Faults) -> None:
 
 
 def check_store_WriteJournalRequest(m: store_pb2.WriteJournalRequest, p: str, f: Faults) -> None:
-    v = m.recordings
+    v = m.writes
     if v:
-        if len(v) > 10000: f.add(p + 'recordings', f'{items(v)}; limit: 10,000 items')
+        if len(v) > 10000: f.add(p + 'writes', f'{items(v)}; limit: 10,000 items')
         else:
             for i, v in enumerate(v[:]):
-                check_store_Recording_record(v, f"{p}recordings[{i}].", f)
+                check_store_JournalWrite_record(v, f"{p}writes[{i}].", f)
     return None
 
 
-def check_store_Recording_record(m: store_pb2.Recording, p: str, f: Faults) -> None:
+def check_store_JournalWrite_record(m: store_pb2.JournalWrite, p: str, f: Faults) -> None:
     v = m.tenant_id
     if v and (len(v) > 128 or not is_name(v)): f.add(p + 'tenant_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     v = m.run_id
@@ -8103,7 +8103,7 @@ def check_Begin(m: worker_pb2.Begin, p: str, f: Faults) -> None:
     return None
 
 
-def check_Recording(m: worker_pb2.Recording, p: str, f: Faults) -> None:
+def check_JournalWrite(m: worker_pb2.JournalWrite, p: str, f: Faults) -> None:
     v = m.delivery_id
     if v:
         if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'delivery_id', f'{length(v)}; limit: 128 characters, no control characters')
@@ -8294,7 +8294,7 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     store_pb2.DescribeRequest: check_store_DescribeRequest,
     worker_pb2.Outcome: check_Outcome,
     worker_pb2.Begin: check_Begin,
-    worker_pb2.Recording: check_Recording,
+    worker_pb2.JournalWrite: check_JournalWrite,
     types_pb2.JournalEntry: check_JournalEntry,
     types_pb2.TaskSpec: check_TaskSpec,
 }

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from stepwell.core.port import (
     Commit,
+    EntryWrite,
     Fence,
     JournalWrite,
     Lease,
     Presence,
-    Recording,
     Renewal,
     Timer,
     Want,
@@ -318,7 +318,7 @@ def mark(mark: JournalMark, key: str = "call#1", *, number: int = 1) -> Entry:
     return Entry(key=key, mark=mark, number=number, effect=Effect.AT_MOST_ONCE)
 
 
-def recording(
+def journal_write(
     *entries: Entry,
     run_id: str = RUN,
     tenant: str = TENANT,
@@ -327,9 +327,9 @@ def recording(
     journal: str = JOURNAL,
     generation: int = 1,
     forget_number: int = 0,
-) -> Recording:
+) -> JournalWrite:
     """Return entries that a worker writes under a lease."""
-    return Recording(
+    return JournalWrite(
         tenant_id=tenant,
         run_id=run_id,
         execution_id=execution_id,
@@ -341,9 +341,9 @@ def recording(
     )
 
 
-def write(entry: Entry, *, journal: str = JOURNAL, generation: int = 1) -> JournalWrite:
+def entry_write(entry: Entry, *, journal: str = JOURNAL, generation: int = 1) -> EntryWrite:
     """Return an entry that a commit writes or forgets."""
-    return JournalWrite(journal=journal, generation=generation, entry=entry)
+    return EntryWrite(journal=journal, generation=generation, entry=entry)
 
 
 def timer(delay_ms: int, name: str = "timer") -> Timer:

@@ -7,7 +7,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Store, Written
+from stepwell.core.port import Commit, EntryAck, Store
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.states import JournalMark, Verdict
 from stepwell_testkit.conformance import ask
@@ -25,11 +25,11 @@ def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
     """Return the commit by which the worker of the run's one step drops calls."""
     execution = replace(b.leased(), forget_number=number)
     commit = b.step(before, executions=[execution], fences=[b.fence()])
-    return replace(commit, forgotten=tuple(b.write(entry) for entry in entries))
+    return replace(commit, forgotten=tuple(b.entry_write(entry) for entry in entries))
 
 
 class TestRecordRaces(Cases):
-    """A recording concurrent with the commit that ends its lease: before it, or not at all."""
+    """A journal write concurrent with the commit that ends its lease: before it, or not at all."""
 
     @promises(
         "write_journal",
@@ -45,8 +45,8 @@ class TestRecordRaces(Cases):
             first = await ask.must(store, b.created_leased(run_id))
             end = b.step(first, executions=[b.ended()], fences=[b.fence(recorded=0)])
             ends = ask.verdicts(store, end)
-            before = recorded(door, b.recording(b.entry("a"), run_id=run_id))
-            after = recorded(store, b.recording(b.entry("b"), run_id=run_id))
+            before = recorded(door, b.journal_write(b.entry("a"), run_id=run_id))
+            after = recorded(store, b.journal_write(b.entry("b"), run_id=run_id))
             # Each is requested first in half of the rounds.
             if at % 2:
                 (verdict,), (one,), (two,) = await asyncio.gather(ends, before, after)
@@ -61,7 +61,7 @@ class TestRecordRaces(Cases):
             assert keys
             known = b.fence(recorded=len(keys))
             await ask.must(store, replace(end, commit_id="again", fences=(known,)))
-            late = b.recording(b.entry("c"), run_id=run_id)
+            late = b.journal_write(b.entry("c"), run_id=run_id)
             assert [answer.live for answer in await recorded(door, late)] == [False]
 
     @promises("write_journal", "The same entry again is accepted and written once.")
@@ -78,7 +78,7 @@ class TestRecordRaces(Cases):
             values = [b.entry(f"k{at}", f"{which}".encode()) for which in range(4)]
             answers = await asyncio.gather(
                 *(
-                    accepts(store if which % 2 else door, b.recording(value))
+                    accepts(store if which % 2 else door, b.journal_write(value))
                     for which, value in enumerate(values)
                 )
             )
@@ -95,7 +95,7 @@ class TestRecordRaces(Cases):
         for run_id in names:
             await ask.must(store, b.created_leased(run_id))
         calls = [
-            recorded(door if at % 3 else store, b.recording(b.entry(f"{at}"), run_id=run_id))
+            recorded(door if at % 3 else store, b.journal_write(b.entry(f"{at}"), run_id=run_id))
             for at in range(10)
             for run_id in names
         ]
@@ -119,11 +119,11 @@ class TestRecordRaces(Cases):
             run_id = f"r{at}"
             await ask.must(store, b.created_leased(run_id))
             await asyncio.gather(
-                recorded(door, b.recording(b.entry(), run_id=run_id)),
+                recorded(door, b.journal_write(b.entry(), run_id=run_id)),
                 store.delete_run(b.TENANT, run_id, version=1),
             )
             assert await kept(store, run_id) == []
-            late = await recorded(door, b.recording(b.entry(), run_id=run_id))
+            late = await recorded(door, b.journal_write(b.entry(), run_id=run_id))
             assert [answer.live for answer in late] == [False]
 
     @promises(
@@ -137,7 +137,7 @@ class TestRecordRaces(Cases):
         for at in range(ROUNDS):
             run_id = f"r{at}"
             first = await ask.must(store, b.created_leased(run_id))
-            copy = b.recording(b.entry("a"), run_id=run_id)
+            copy = b.journal_write(b.entry("a"), run_id=run_id)
             assert await accepts(store, copy) == [True]
             drop = ask.must(store, dropping(first, b.entry("a")))
             copies = [recorded(door, copy), recorded(store, copy)]
@@ -154,10 +154,10 @@ class TestCommitEntries(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         first = await ask.must(store, b.created_leased())
-        await recorded(store, b.recording(b.entry("a", b"first")))
+        await recorded(store, b.journal_write(b.entry("a", b"first")))
         answer = b.entry("ask#1", b"yes")
         wait = Entry(key="sleep#1", mark=JournalMark.WAIT, sleep_ms=7)
-        writes = tuple(b.write(one) for one in (b.entry("a", b"other"), answer, wait))
+        writes = tuple(b.entry_write(one) for one in (b.entry("a", b"other"), answer, wait))
         second = await ask.must(store, replace(b.step(first), entries=writes))
         # A commit that was applied before writes nothing twice.
         assert await ask.verdicts(store, second) == [COMMITTED]
@@ -167,8 +167,8 @@ class TestCommitEntries(Cases):
             assert (two.execution_id, two.version, two.until_us) == ("", 2, 0)
             assert three.until_us == three.written_us + 7_000
             store = await open_store.reopen(store)
-        assert await accepts(store, b.recording(answer)) == [True]
-        assert await accepts(store, b.recording(b.entry("ask#1", b"no"))) == [False]
+        assert await accepts(store, b.journal_write(answer)) == [True]
+        assert await accepts(store, b.journal_write(b.entry("ask#1", b"no"))) == [False]
         (row,) = (await ask.loaded(store)).executions
         assert row.recorded.entries == 1
 
@@ -178,14 +178,14 @@ class TestCommitEntries(Cases):
     ) -> None:
         first = await ask.must(store, b.created_leased())
         begin = b.mark(JournalMark.BEGIN)
-        await recorded(store, b.recording(begin))
-        await ask.must(store, replace(b.step(first), forgotten=(b.write(begin),)))
+        await recorded(store, b.journal_write(begin))
+        await ask.must(store, replace(b.step(first), forgotten=(b.entry_write(begin),)))
         other = replace(begin, arguments="other")
-        assert await accepts(store, b.recording(other, generation=2)) == [True]
+        assert await accepts(store, b.journal_write(other, generation=2)) == [True]
         assert await kept(store) == [other]
 
-    @promises("Recording.forget_number", "as the worker knew it when it sent this.")
-    @promises("Recorded.late", "Calls were dropped since it was sent, and nothing was written.")
+    @promises("JournalWrite.forget_number", "as the worker knew it when it sent this.")
+    @promises("JournalAck.late", "Calls were dropped since it was sent, and nothing was written.")
     @promises(
         "write_journal",
         "One whose `forget_number` is below that of its execution, as the last commit left it, writes nothing:",
@@ -195,14 +195,14 @@ class TestCommitEntries(Cases):
     ) -> None:
         old, new, other = b.entry("a", b"old"), b.entry("a", b"new"), b.entry("b")
         first = await ask.must(store, b.created_leased())
-        assert await accepts(store, b.recording(old, other)) == [True, True]
+        assert await accepts(store, b.journal_write(old, other)) == [True, True]
         second = await ask.must(store, dropping(first, old))
         store = await open_store.reopen(store)
-        copy, anew = b.recording(old, b.entry("c")), b.recording(new, forget_number=1)
-        for recordings in ((copy, anew, copy), (anew, copy)):
-            for one, answer in zip(recordings, await recorded(store, *recordings), strict=True):
+        copy, anew = b.journal_write(old, b.entry("c")), b.journal_write(new, forget_number=1)
+        for writes in ((copy, anew, copy), (anew, copy)):
+            for one, answer in zip(writes, await recorded(store, *writes), strict=True):
                 assert (answer.live, answer.late) == (True, one is copy)
-                assert answer.written == (() if one is copy else (Written(),))
+                assert answer.written == (() if one is copy else (EntryAck(),))
         assert await kept(store) == [other, new]
         # Entries written in between are dropped, and copies of them are late.
         await ask.must(store, dropping(second, new, number=2))
@@ -210,7 +210,7 @@ class TestCommitEntries(Cases):
             answers = await recorded(store, copy, anew, replace(anew, token="t2"))
             assert [one.late for one in answers] == [True, True, False]
             assert [one.live for one in answers] == [True, True, False]
-            (now,) = await recorded(store, b.recording(forget_number=2))
+            (now,) = await recorded(store, b.journal_write(forget_number=2))
             assert (now.late, now.totals.entries) == (False, 3)
             store = await open_store.reopen(store)
         assert await kept(store) == [other]

@@ -30,7 +30,7 @@ class TestRecorded(Cases):
     @promises(
         "OpenExecution.recorded", "Sums of the entries that were recorded under its lease so far."
     )
-    @promises("Recorded.totals", "All that was recorded under this lease so far.")
+    @promises("JournalAck.totals", "All that was recorded under this lease so far.")
     async def test_sums_of_a_lease_grow_with_each_new_entry(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -40,14 +40,14 @@ class TestRecorded(Cases):
         paid = replace(
             b.entry("a", b"12345"), usage=usage, messages=(b.message("x"), b.message("y"))
         )
-        (one,) = await recorded(store, b.recording(paid, b.entry("b", b"1"), paid))
+        (one,) = await recorded(store, b.journal_write(paid, b.entry("b", b"1"), paid))
         size = entry_bytes(paid)
         total = Totals(entries=2, bytes=size + 1, usage=replace(usage, model=""), messages=2)
         assert one.totals == total
         (two, three) = await recorded(
             store,
-            b.recording(replace(paid, key="c")),
-            b.recording(b.entry("d", None), b.entry("a")),
+            b.journal_write(replace(paid, key="c")),
+            b.journal_write(b.entry("d", None), b.entry("a")),
         )
         assert two.totals == Totals(
             entries=3, bytes=2 * size + 1, usage=replace(usage + usage, model=""), messages=4
@@ -56,7 +56,9 @@ class TestRecorded(Cases):
         assert three.totals == total
         for _ in range(2):
             assert await _sums(store) == total
-            assert [answer.totals for answer in await recorded(store, b.recording(paid))] == [total]
+            assert [answer.totals for answer in await recorded(store, b.journal_write(paid))] == [
+                total
+            ]
             store = await open_store.reopen(store)
 
     @promises("write_journal", "A new lease begins with nothing recorded.")
@@ -64,13 +66,13 @@ class TestRecorded(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         first = await ask.must(store, b.created_leased())
-        await recorded(store, b.recording(b.entry("a")))
+        await recorded(store, b.journal_write(b.entry("a")))
         taken = b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")])
         await ask.must(store, taken)
         for _ in range(2):
             assert await _sums(store) == Totals()
             store = await open_store.reopen(store)
-        (answer,) = await recorded(store, b.recording(b.entry("b"), token="t2"))
+        (answer,) = await recorded(store, b.journal_write(b.entry("b"), token="t2"))
         assert answer.totals.entries == 1
         assert (await _sums(store)).entries == 1
 
@@ -84,8 +86,8 @@ class TestRecorded(Cases):
     ) -> None:
         first = await ask.must(store, b.created_leased())
         known = await ask.must(store, b.step(first, fences=[b.fence(recorded=0)]))
-        await recorded(store, b.recording(b.entry("a"), b.entry("b")))
-        await recorded(store, b.recording(b.entry("a")))
+        await recorded(store, b.journal_write(b.entry("a"), b.entry("b")))
+        await recorded(store, b.journal_write(b.entry("a")))
         for _ in range(2):
             for wrong in (0, 1, 3, 2**40):
                 end = b.step(
@@ -107,7 +109,7 @@ class TestRecorded(Cases):
         first = await ask.must(
             store, b.created(executions=[b.leased("e1"), b.leased("e2")], leases=leases)
         )
-        await recorded(store, b.recording(b.entry(), execution_id="e1", token="x"))
+        await recorded(store, b.journal_write(b.entry(), execution_id="e1", token="x"))
         found = {
             row.execution.execution_id: row.recorded.entries
             for row in (await ask.loaded(store, since=1)).executions
@@ -135,8 +137,8 @@ class TestJournals(Cases):
         empty = await store.page(query)
         assert empty.items == ()
         entries = [b.entry(f"{at}") for at in range(7)]
-        await recorded(store, *(b.recording(entry) for entry in entries[:3]))
-        await recorded(store, b.recording(*entries[3:]))
+        await recorded(store, *(b.journal_write(entry) for entry in entries[:3]))
+        await recorded(store, b.journal_write(*entries[3:]))
         for _ in range(2):
             for limit in (1, 2, 3, 7, 100):
                 assert await _all(store, replace(query, limit=limit)) == entries
@@ -144,7 +146,7 @@ class TestJournals(Cases):
             store = await open_store.reopen(store)
         end = (await store.page(query)).cursor
         assert await _all(store, replace(query, cursor=end)) == []
-        await recorded(store, b.recording(b.entry("late"), entries[0]))
+        await recorded(store, b.journal_write(b.entry("late"), entries[0]))
         assert await _all(store, replace(query, cursor=end)) == [b.entry("late")]
 
     @promises("JournalQuery", "A page has at least one entry where there is one")
@@ -156,7 +158,7 @@ class TestJournals(Cases):
         await ask.must(store, b.created_leased())
         sizes = {"a": 5, "b": 5, "c": 0, "d": 6, "e": 20, "f": 1, "g": 9}
         await recorded(
-            store, b.recording(*(b.entry(key, b"x" * size) for key, size in sizes.items()))
+            store, b.journal_write(*(b.entry(key, b"x" * size) for key, size in sizes.items()))
         )
         query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN, bytes_limit=10)
         pages: list[str] = []
@@ -180,7 +182,7 @@ class TestJournals(Cases):
         said = (Message(role="assistant", content="é" * 500), Message(role="user", content="x"))
         failed = Entry(key="d", mark=JournalMark.TRY, failure=Failure(kind="E", message="m" * 900))
         entries = [replace(b.entry(key, b"x" * 200), messages=said) for key in "abc"]
-        (answer,) = await recorded(store, b.recording(*entries, failed, b.entry("e")))
+        (answer,) = await recorded(store, b.journal_write(*entries, failed, b.entry("e")))
         one = entry_bytes(entries[0])
         assert one > 1_200
         assert answer.totals.bytes == 3 * one + entry_bytes(failed) + entry_bytes(b.entry("e"))
@@ -212,12 +214,12 @@ class TestJournals(Cases):
         )
         await recorded(
             store,
-            b.recording(b.entry("a"), execution_id="e1", token="x"),
-            b.recording(b.entry("b"), execution_id="e2", token="y", journal="task:b@1"),
+            b.journal_write(b.entry("a"), execution_id="e1", token="x"),
+            b.journal_write(b.entry("b"), execution_id="e2", token="y", journal="task:b@1"),
         )
-        answer = (b.write(b.entry("c")),)
+        answer = (b.entry_write(b.entry("c")),)
         await ask.must(store, replace(b.step(first), entries=answer))
-        await recorded(store, b.recording(b.entry("d"), execution_id="e1", token="x"))
+        await recorded(store, b.journal_write(b.entry("d"), execution_id="e1", token="x"))
         asked: list[tuple[dict[str, Any], str]] = [
             ({}, "abcd"),
             ({"journal": b.JOURNAL}, "acd"),
@@ -249,7 +251,7 @@ class TestJournals(Cases):
         await ask.must(store, b.created_leased())
         for generation in (1, 2, 3):
             once = Entry(key=f"once {generation}", effect=Effect.AT_MOST_ONCE)
-            await recorded(store, b.recording(b.entry("plain"), once, generation=generation))
+            await recorded(store, b.journal_write(b.entry("plain"), once, generation=generation))
         expected = {
             0: ["plain", "once 1", "plain", "once 2", "plain", "once 3"],
             1: ["plain", "once 1"],
@@ -267,7 +269,7 @@ class TestJournals(Cases):
     async def test_names_come_without_the_bytes_of_values(self, store: Store) -> None:
         await ask.must(store, b.created_leased())
         full, nothing = odd_entry(), b.entry("none", None)
-        await recorded(store, b.recording(full, nothing))
+        await recorded(store, b.journal_write(full, nothing))
         room = words_bytes(full)
         query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN, names_only=True, bytes_limit=room)
         one, two = (await store.page(query)).items
@@ -288,11 +290,11 @@ class TestJournals(Cases):
         entries.append(
             Entry(key="failed", mark=JournalMark.TRY, failure=Failure(kind="E", message="m"))
         )
-        await recorded(store, b.recording(*entries))
+        await recorded(store, b.journal_write(*entries))
         for _ in range(2):
             query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN, bytes_limit=2**30)
             assert await _all(store, query) == entries
-            (answer,) = await recorded(store, b.recording(*entries))
+            (answer,) = await recorded(store, b.journal_write(*entries))
             assert all(one.accepted for one in answer.written)
             store = await open_store.reopen(store)
 
@@ -301,7 +303,7 @@ class TestJournals(Cases):
         await ask.must(store, b.created_leased())
         for label, text in TEXTS.items():
             await recorded(
-                store, b.recording(b.entry(text[:512], label.encode()), journal=text[:128])
+                store, b.journal_write(b.entry(text[:512], label.encode()), journal=text[:128])
             )
         assert len(await kept(store)) == len(TEXTS)
         for label, text in TEXTS.items():
@@ -315,13 +317,13 @@ class TestJournals(Cases):
         first = await ask.must(store, b.created_leased())
         query = JournalQuery(tenant_id=b.TENANT, run_id=b.RUN)
         entries = [b.entry(f"{at}") for at in range(6)]
-        await recorded(store, b.recording(*entries))
+        await recorded(store, b.journal_write(*entries))
         cursors = [(await store.page(replace(query, limit=many))).cursor for many in range(1, 7)]
         # The newest entry is among them; its number is not reused.
-        gone = tuple(b.write(entries[at]) for at in (1, 3, 5))
+        gone = tuple(b.entry_write(entries[at]) for at in (1, 3, 5))
         await ask.must(store, replace(b.step(first), forgotten=gone))
         store = await open_store.reopen(store)
-        await recorded(store, b.recording(b.entry("6")))
+        await recorded(store, b.journal_write(b.entry("6")))
         for read, cursor in enumerate(cursors, start=1):
             expected = [str(at) for at in (0, 2, 4, 6) if at >= read]
             found = await _all(store, replace(query, cursor=cursor))
@@ -332,7 +334,7 @@ class TestJournals(Cases):
     async def test_deleted_run_has_no_journal(self, store: Store, open_store: StoreFactory) -> None:
         for run_id in (b.RUN, "other"):
             await ask.must(store, b.created_leased(run_id))
-            await recorded(store, b.recording(b.entry(), run_id=run_id))
+            await recorded(store, b.journal_write(b.entry(), run_id=run_id))
         assert await store.delete_run(b.TENANT, b.RUN, version=1)
         for _ in range(2):
             assert await journal(store) == []

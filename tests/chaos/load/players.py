@@ -18,7 +18,7 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import FeedQuery, Recording, Renewal, Store
+from stepwell.core.port import FeedQuery, JournalWrite, Renewal, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.events import Event
 from stepwell.core.records.journal import Entry
@@ -102,7 +102,7 @@ class Player:
         assert step is not None
         for number in range(2):
             value = Payload(data=self._chance.randbytes(50))
-            recording = Recording(
+            write = JournalWrite(
                 tenant_id=TENANT,
                 run_id=state.run.spec.run_id,
                 execution_id=what.execution_id,
@@ -111,7 +111,7 @@ class Player:
                 generation=step.journal.generation,
                 entries=(Entry(key=f"{what.token}.{number}", value=value),),
             )
-            await self._store.write_journal([recording])
+            await self._store.write_journal([write])
 
     async def _renew(self, run_id: str, what: GrantLease | Delivery) -> None:
         """Now and then give a sign of life of a lease; of one that is over nobody takes any (S8)."""

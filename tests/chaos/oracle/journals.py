@@ -1,6 +1,6 @@
 """Journals of a cluster's steps, checked (J1 to J5): the diaries and what functions noted, laid over the store.
 
-Diaries have each recording as it was sent and as the store answered it. A call's function notes outside of all that is
+Diaries have each journal write as it was sent and as the store answered it. A call's function notes outside of all that is
 killed that it runs, and the step that the call's value was kept.
 """
 
@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from stepwell.core.port import Commit, CommitResult, JournalQuery, JournalWrite, Recording, Store
+from stepwell.core.port import Commit, CommitResult, EntryWrite, JournalQuery, JournalWrite, Store
 from stepwell.core.records.journal import Entry, StoredEntry
 from stepwell.core.records.states import Effect, Verdict
 from tests.chaos.world import observed
@@ -49,10 +49,10 @@ class Journals:
         self._stored: dict[Name, StoredEntry] = {}
         self._forgotten: set[Name] = set()
         for line in diary:
-            if line.recording is not None:
-                self._take(line, line.recording)
+            if line.write is not None:
+                self._take(line, line.write)
 
-    def _take(self, line: observed.Entry, one: Recording) -> None:
+    def _take(self, line: observed.Entry, one: JournalWrite) -> None:
         attempt = (one.run_id, one.execution_id)
         pairs = [(_name(one.run_id, one, entry), entry) for entry in one.entries]
         if line.recorded is None:
@@ -132,7 +132,7 @@ def first_answers(
     }
 
 
-def _name(run_id: str, of: Recording | StoredEntry | JournalWrite, entry: Entry) -> Name:
+def _name(run_id: str, of: JournalWrite | StoredEntry | EntryWrite, entry: Entry) -> Name:
     generation = 0 if entry.effect is Effect.AT_MOST_ONCE else of.generation
     return (run_id, of.journal, generation, entry.key, entry.mark, entry.number)
 

@@ -27,9 +27,9 @@ from stepwell.core.port import (
     Commit,
     CommitResult,
     Hint,
+    JournalAck,
+    JournalWrite,
     Loaded,
-    Recorded,
-    Recording,
     Store,
 )
 from stepwell.core.records.errors import OutcomeUnknown, StoreError
@@ -67,9 +67,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     deaf: bool = False
     """A hint was dropped; the first alone is written down."""
     look: Look | None = None
-    recording: Recording | None = None
+    write: JournalWrite | None = None
     """Sent, or answered if there is an answer."""
-    recorded: Recorded | None = None
+    recorded: JournalAck | None = None
     asked: float = 0.0
     """With `recorded`: when it was sent."""
 
@@ -137,11 +137,11 @@ class Scribe(StoreProxy):
         self._write([{"commit_id": c.commit_id, "result": r} for c, r in pairs])
         return results
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         asked = time.monotonic()
-        self._write([{"recording": one} for one in recordings])
-        answers = await super().write_journal(recordings)
-        pairs = zip(recordings, answers, strict=True)
+        self._write([{"recording": one} for one in writes])
+        answers = await super().write_journal(writes)
+        pairs = zip(writes, answers, strict=True)
         self._write([{"recording": r, "recorded": a, "asked": asked} for r, a in pairs])
         return answers
 

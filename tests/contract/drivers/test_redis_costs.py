@@ -22,7 +22,7 @@ ONE_STEP = {
     # The time, the book and the run's rows are looked at.
     "time": 1,
     "hmget": 2,
-    # Written: the run's rows, the book, two entries of feeds; a lease ends and another one begins.
+    # EntryAck: the run's rows, the book, two entries of feeds; a lease ends and another one begins.
     "hset": 2,
     "xadd": 2,
     "zrem": 2,
@@ -36,7 +36,7 @@ ONE_ENTRY = {
     # The time, the book and the run's rows are looked at.
     "time": 1,
     "hmget": 2,
-    # Written: the entry with the sums, in one command, and the partition's time.
+    # EntryAck: the entry with the sums, in one command, and the partition's time.
     "hset": 2,
 }
 EIGHT_ENTRIES = ONE_ENTRY | {"hmget": 1 + 8, "hset": 1 + 8}
@@ -137,9 +137,9 @@ async def test_an_entry_of_a_journal_is_one_call_with_few_commands(
 ) -> None:
     await ask.must(store, begun("run-0"))
     # The first under a lease notes in the lease that there are some, too.
-    await store.write_journal([b.recording(b.entry("first"), run_id="run-0")])
-    recording = b.recording(b.entry("a", RESULT), run_id="run-0")
-    cost = await cost_of(server, lambda: store.write_journal([recording]))
+    await store.write_journal([b.journal_write(b.entry("first"), run_id="run-0")])
+    write = b.journal_write(b.entry("a", RESULT), run_id="run-0")
+    cost = await cost_of(server, lambda: store.write_journal([write]))
     assert cost.commands == ONE_ENTRY
     assert cost.log_bytes <= ENTRY_LOG_BYTES_MAX
 
@@ -149,9 +149,9 @@ async def test_entries_that_come_together_share_what_is_not_of_one_run(
 ) -> None:
     names = [f"run-{at}" for at in range(8)]
     await ask.must(store, *map(begun, names))
-    await store.write_journal([b.recording(b.entry("first"), run_id=name) for name in names])
-    recordings = [b.recording(b.entry("a", RESULT), run_id=name) for name in names]
-    cost = await cost_of(server, lambda: store.write_journal(recordings))
+    await store.write_journal([b.journal_write(b.entry("first"), run_id=name) for name in names])
+    writes = [b.journal_write(b.entry("a", RESULT), run_id=name) for name in names]
+    cost = await cost_of(server, lambda: store.write_journal(writes))
     assert cost.commands == EIGHT_ENTRIES
     assert cost.log_bytes <= 8 * ENTRY_LOG_BYTES_MAX
 
@@ -170,8 +170,10 @@ async def test_step_s_journal_is_read_with_as_many_commands_among_many_other_ent
     costs: list[int] = []
     for others in (1, 1_000):
         entries = [b.entry(f"{others}.{at}") for at in range(others)]
-        await store.write_journal([b.recording(*entries, run_id="run-0", journal="task:b@1")])
-        mine = b.recording(*(b.entry(f"{at}") for at in range(50)), run_id="run-0", journal="mine")
+        await store.write_journal([b.journal_write(*entries, run_id="run-0", journal="task:b@1")])
+        mine = b.journal_write(
+            *(b.entry(f"{at}") for at in range(50)), run_id="run-0", journal="mine"
+        )
         await store.write_journal([mine])
         query = JournalQuery(tenant_id=b.TENANT, run_id="run-0", journal="mine")
         await store.page(query)

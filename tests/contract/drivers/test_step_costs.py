@@ -153,8 +153,8 @@ async def test_a_step_is_few_statements(place: File | Place, store: SqlStore) ->
 
 async def test_a_recorded_entry_is_few_statements(place: File | Place, store: SqlStore) -> None:
     await ask.must(store, b.created_leased())
-    await store.write_journal([b.recording(b.entry("before"))])
-    one = b.recording(b.entry("one"))
+    await store.write_journal([b.journal_write(b.entry("before"))])
+    one = b.journal_write(b.entry("one"))
     if isinstance(place, Place):
         assert len(await statements_of(store._writer, store.write_journal([one]))) == 1
         return
@@ -164,10 +164,10 @@ async def test_a_recorded_entry_is_few_statements(place: File | Place, store: Sq
 async def test_the_same_entry_again_writes_nothing(tmp_path: Path) -> None:
     store = await File(tmp_path).open()
     await ask.must(store, b.created_leased())
-    again = b.recording(b.entry("one"))
+    again = b.journal_write(b.entry("one"))
     await store.write_journal([again])
     reading = [sql for sql in RECORD_STATEMENTS if not sql.startswith("INSERT")]
-    assert await sent(store, store.write_journal([again, b.recording()])) == reading
+    assert await sent(store, store.write_journal([again, b.journal_write()])) == reading
     await store.close()
 
 
@@ -178,7 +178,7 @@ async def test_a_file_grows_little_by_an_entry(tmp_path: Path) -> None:
     await ask.must(store, *[b.created_leased(name) for name in names])
     for at in range(50):
         entry = b.entry(f"search/{at:08x}#1", RESULT)
-        await store.write_journal([b.recording(entry, run_id=name) for name in names])
+        await store.write_journal([b.journal_write(entry, run_id=name) for name in names])
     await store.close()
     grown = file.path.stat().st_size
     assert grown / (64 * 50) / 1_024 <= ENTRY_KIB_MAX

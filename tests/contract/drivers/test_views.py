@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
-from stepwell.core.port import Commit, JournalWrite
+from stepwell.core.port import Commit, EntryWrite
 from stepwell.core.records import events, model
 from stepwell.core.records.events import SHORT, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import Counts, Payload, RunSpec
@@ -36,7 +36,7 @@ def with_tasks(
     run_id: str,
     tenant: str = b.TENANT,
     *task_ids: str,
-    entries: tuple[JournalWrite, ...] = (),
+    entries: tuple[EntryWrite, ...] = (),
     **more: Any,
 ) -> Commit:
     """Return the birth of a run with these tasks, an event about each, and journal entries."""
@@ -102,7 +102,7 @@ async def test_views_have_the_documented_columns_and_types(
         with_tasks(
             *(UUID, b.TENANT, "a"),
             input=Payload(data=b'{"dir": "/src"}'),
-            entries=(b.write(b.entry()),),
+            entries=(b.entry_write(b.entry()),),
         ),
     )
     for view, types in DOCUMENT.items():
@@ -155,7 +155,7 @@ async def test_the_documented_queries_find_their_rows(place: File | Place, store
     (block,) = [
         one.text for one in blocks(TOP / "docs" / "operating.md", "sql") if "FROM runs" in one.text
     ]
-    await store.write_journal([b.recording(b.entry(), tenant="default", run_id="nightly")])
+    await store.write_journal([b.journal_write(b.entry(), tenant="default", run_id="nightly")])
     of_pipeline, of_run, of_task, of_journal = [
         await rows(place, sql) for sql in block.split(";")[:-1]
     ]
@@ -396,7 +396,7 @@ async def test_a_join_goes_by_index(
         with_tasks(
             *(name, b.TENANT, "a", "b"),
             spec=RunSpec(tenant_id=b.TENANT, run_id=name, goal="x" * 500),
-            entries=(b.write(b.entry("a", b"x" * 500)),),
+            entries=(b.entry_write(b.entry("a", b"x" * 500)),),
         )
         for name in (f"run-{at}" for at in range(200))
     ]

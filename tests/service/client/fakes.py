@@ -114,7 +114,7 @@ class Stream:
     requests: list[worker_pb2.WorkRequest] = field(default_factory=list)
     outcomes: deque[worker_pb2.Outcome] = field(default_factory=deque)
     begins: deque[worker_pb2.Begin] = field(default_factory=deque)
-    recordings: deque[worker_pb2.Recording] = field(default_factory=deque)
+    writes: deque[worker_pb2.JournalWrite] = field(default_factory=deque)
 
     async def send(self, **fields: Any) -> None:
         await self.context.write(worker_pb2.WorkResponse(**fields))
@@ -133,7 +133,7 @@ class Stream:
         self.credits += request.credits
         self.outcomes.extend(request.outcomes)
         self.begins.extend(request.begins)
-        self.recordings.extend(request.recordings)
+        self.writes.extend(request.journal_writes)
         return request
 
     async def outcome(self) -> worker_pb2.Outcome:
@@ -146,10 +146,10 @@ class Stream:
             await self.read()
         return self.begins.popleft()
 
-    async def recording(self) -> worker_pb2.Recording:
-        while not self.recordings:
+    async def write(self) -> worker_pb2.JournalWrite:
+        while not self.writes:
             await self.read()
-        return self.recordings.popleft()
+        return self.writes.popleft()
 
     async def read_rest(self) -> None:
         """Read what a worker has sent that has left."""
@@ -183,15 +183,15 @@ def ack_of(
 
 
 def recorded_of(
-    recording: worker_pb2.Recording,
+    write: worker_pb2.JournalWrite,
     status: worker_pb2.LeaseStatus = worker_pb2.LEASE_STATUS_LIVE,
-) -> worker_pb2.Recorded:
-    """Return the answer to a recording whose entries are all kept, unless its lease is lost."""
+) -> worker_pb2.JournalAck:
+    """Return the answer to a journal write whose entries are all kept, unless its lease is lost."""
     kept = worker_pb2.EntryState(status=worker_pb2.ENTRY_STATUS_ACCEPTED)
-    return worker_pb2.Recorded(
-        delivery_id=recording.delivery_id,
+    return worker_pb2.JournalAck(
+        delivery_id=write.delivery_id,
         lease=worker_pb2.LeaseState(status=status),
-        entries=[kept for _ in recording.entries],
+        entries=[kept for _ in write.entries],
     )
 
 
@@ -210,7 +210,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         self.lease_state: dict[str, dict[str, Any]] = {}
         self.completed: list[worker_pb2.Outcome] = []
         self.completes = False
-        self.recorded: list[worker_pb2.Recording] = []
+        self.recorded: list[worker_pb2.JournalWrite] = []
         self.journal: list[worker_pb2.JournalPage] = []
         """The pages of a step's journal after the assignment's."""
         self.cursors: list[str] = []
@@ -287,10 +287,8 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
     async def WriteJournal(self, request: Any, context: Any) -> worker_pb2.WriteJournalResponse:
         if not self.completes:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-        self.recorded += request.recordings
-        return worker_pb2.WriteJournalResponse(
-            recorded=[recorded_of(one) for one in request.recordings]
-        )
+        self.recorded += request.writes
+        return worker_pb2.WriteJournalResponse(acks=[recorded_of(one) for one in request.writes])
 
     async def ReadJournal(self, request: Any, context: Any) -> worker_pb2.ReadJournalResponse:
         self.cursors.append(request.page_token)

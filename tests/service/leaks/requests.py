@@ -188,8 +188,8 @@ def _renew(run_id: str) -> Message:
 
 
 def _record(run_id: str) -> Message:
-    recording = to_message(b.recording(b.entry(), run_id=run_id, tenant=TENANT))
-    return pb.WriteJournalRequest(recordings=[recording])
+    write = to_message(b.journal_write(b.entry(), run_id=run_id, tenant=TENANT))
+    return pb.WriteJournalRequest(writes=[write])
 
 
 def _append_logs(run_id: str) -> Message:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pytest
 
-from stepwell.core.port import Commit, Recording, Store
+from stepwell.core.port import Commit, JournalWrite, Store
 from stepwell.core.records.errors import StepwellError
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
@@ -24,7 +24,7 @@ Step = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Faulty(StoreProxy):
-    """A store that does something of a test's before and after a commit or a recording."""
+    """A store that does something of a test's before and after a commit or a journal write."""
 
     before: Step | None = None
     after: Step | None = None
@@ -32,8 +32,8 @@ class Faulty(StoreProxy):
     async def commit(self, commits: Sequence[Commit]) -> Any:
         return await self._write(self.inner.commit, commits)
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Any:
-        return await self._write(self.inner.write_journal, recordings)
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Any:
+        return await self._write(self.inner.write_journal, writes)
 
     async def _write(self, write: Callable[[Any], Awaitable[Any]], items: Sequence[Any]) -> Any:
         before, self.before = self.before, None

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from stepwell.core.port import FeedQuery, MessageQuery, Written
+from stepwell.core.port import EntryAck, FeedQuery, MessageQuery
 from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
@@ -80,10 +80,10 @@ async def test_S4_lost_reply_to_a_recording_is_unknown_and_a_resend_resolves_it(
 
         world.store.after = cut
         with pytest.raises(OutcomeUnknown):
-            await store.write_journal([b.recording(b.entry())])
+            await store.write_journal([b.journal_write(b.entry())])
         assert await kept(world.behind) == [b.entry()]
-        (answer,) = await insisting(lambda: store.write_journal([b.recording(b.entry())]))
-        assert (answer.written, answer.totals.entries) == ((Written(),), 1)
+        (answer,) = await insisting(lambda: store.write_journal([b.journal_write(b.entry())]))
+        assert (answer.written, answer.totals.entries) == ((EntryAck(),), 1)
         assert await kept(world.behind) == [b.entry()]
         await store.close()
 
@@ -103,7 +103,7 @@ async def test_failure_of_a_write_is_the_stores(
 ) -> None:
     store = await world.open()
     world.store.before = raises(raised)
-    written = b.created() if method == "commit" else b.recording(b.entry())
+    written = b.created() if method == "commit" else b.journal_write(b.entry())
     with pytest.raises(expected) as caught:
         await getattr(store, method)([written])
     if isinstance(raised, StepwellError):
@@ -191,10 +191,10 @@ async def test_S4_recordings_that_fail_half_way_are_unknown(
         world.store.before = raises(StoreUnavailable("the disk is full", reason="STORE_FULL"))
 
     world.store.after = full_from_now_on
-    recordings = [b.recording(b.entry("a")), b.recording(b.entry("b"))]
+    writes = [b.journal_write(b.entry("a")), b.journal_write(b.entry("b"))]
     with pytest.raises(OutcomeUnknown, match="full"):
-        await store.write_journal(recordings)
-    assert [one.totals.entries for one in await store.write_journal(recordings)] == [1, 2]
+        await store.write_journal(writes)
+    assert [one.totals.entries for one in await store.write_journal(writes)] == [1, 2]
 
 
 async def test_answers_too_large_for_a_message_come_in_several(

@@ -93,8 +93,8 @@ def _append(n: Names) -> Message:
 
 def _record(n: Names) -> Message:
     entries = [tpb.JournalEntry(key="a stranger's call", value=_payload())]
-    item = wpb.Recording(**_lease(n), delivery_id="r", entries=entries)
-    return wpb.WriteJournalRequest(recordings=[item])
+    item = wpb.JournalWrite(**_lease(n), delivery_id="r", entries=entries)
+    return wpb.WriteJournalRequest(writes=[item])
 
 
 SERVED_ROWS: Mapping[str, Row] = {

@@ -25,11 +25,11 @@ from stepwell.core.loop.signals import (
 )
 from stepwell.core.port import Assignment, JournalPage
 from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal_answers import JournalAnswer, Kept
 from stepwell.core.records.model import Failure, Message, Payload, Usage
-from stepwell.core.records.recorded import Kept, RecordAnswer
 from stepwell.core.records.states import Effect, JournalMark
+from stepwell.engine.journal_writer import NewEntries
 from stepwell.engine.journals import JournalAsked
-from stepwell.engine.recorder import NewEntries
 from tests.simulation.simulator.conversation import messages_of
 from tests.simulation.simulator.journals import Place
 from tests.simulation.simulator.ledger import Ledger
@@ -240,7 +240,7 @@ class Calls:
 
     async def _send(
         self, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
-    ) -> RecordAnswer:
+    ) -> JournalAnswer:
         run, execution = self._assignment.run, self._assignment.execution
         one = NewEntries(
             run_id=run.run_id,

@@ -26,7 +26,7 @@ from stepwell.core.loop.signals import (
     Stop,
 )
 from stepwell.core.loop.transition import Reply, ReplyStatus
-from stepwell.core.port import JournalWrite
+from stepwell.core.port import EntryWrite
 from stepwell.core.records.errors import RunNotFound, StepwellError
 from stepwell.core.records.model import Budget, Execution, Payload, Run
 from stepwell.core.records.states import (
@@ -230,7 +230,7 @@ class Client:
         if self._rng.happens(0.3):
             value = Payload(data=b"found")
             return Resolve(execution_id=name, finding=Finding.DONE, call=call, result=value)
-        begun: tuple[JournalWrite, ...] | None = None
+        begun: tuple[EntryWrite, ...] | None = None
         while begun is None:
             with suppress(Unreachable, StepwellError):
                 begun = await self._service.call(

@@ -1,6 +1,6 @@
 """Journals of all runs (J1 to J5): what was acknowledged is read, has one value, and is not done again.
 
-It sees what the store answered to recordings and what workers were answered, read and ran.
+It sees what the store answered to journal writes and what workers were answered, read and ran.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.port import JournalWrite, Recorded, Recording
+from stepwell.core.port import EntryWrite, JournalAck, JournalWrite
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Usage
 from stepwell.core.records.states import OPEN, Effect, EventType, ExecutionStatus, JournalMark
@@ -63,19 +63,19 @@ class JournalModel:
 
     # --- what the store answered ---
 
-    def recorded(self, model: RunModel, recording: Recording, recorded: Recorded) -> None:
-        """Take in what the store answered to a recording (J2, J4)."""
-        execution = model.executions.get(recording.execution_id)
-        lease = model.leases.get(recording.execution_id)
-        own = lease is not None and lease.token == recording.token
+    def recorded(self, model: RunModel, write: JournalWrite, recorded: JournalAck) -> None:
+        """Take in what the store answered to a journal write (J2, J4)."""
+        execution = model.executions.get(write.execution_id)
+        lease = model.leases.get(write.execution_id)
+        own = lease is not None and lease.token == write.token
         live = own and execution is not None and execution.status is ExecutionStatus.LEASED
         self._seen[STALE_ENTRY] += not recorded.live
-        holds(live or not recorded.live, "J4", model.key, recording.execution_id, "had no lease")
+        holds(live or not recorded.live, "J4", model.key, write.execution_id, "had no lease")
         if not recorded.live or recorded.late:
             self._seen[LATE_ENTRY] += recorded.late
             return
-        place = Place(model.key, recording.journal, recording.generation)
-        for entry, written in zip(recording.entries, recorded.written, strict=True):
+        place = Place(model.key, write.journal, write.generation)
+        for entry, written in zip(write.entries, recorded.written, strict=True):
             name = _name(place, entry)
             before = self._stored.get(name)
             right = written.accepted is (before in (None, entry))
@@ -85,7 +85,7 @@ class JournalModel:
                 holds(not is_back, "J3", model.key, name, "was dropped, and is back:", entry)
                 self._stored[name] = entry
                 self._orders[name] = self._history.order
-                counted = self._counted.setdefault((model.key, recording.execution_id), [])
+                counted = self._counted.setdefault((model.key, write.execution_id), [])
                 counted.append(entry.usage)
 
     def wrote(self, run: tuple[str, str], execution_id: str, usages: Sequence[Usage]) -> None:
@@ -199,7 +199,7 @@ def _name(place: Place, entry: Entry) -> Name:
     return (place.of(entry), entry.key, entry.mark, entry.number)
 
 
-def _place(model: RunModel, write: JournalWrite) -> Place:
+def _place(model: RunModel, write: EntryWrite) -> Place:
     return Place(model.key, write.journal, write.generation)
 
 

@@ -17,8 +17,8 @@ from stepwell.core.port import (
     Claimed,
     Commit,
     CommitResult,
-    Recorded,
-    Recording,
+    JournalAck,
+    JournalWrite,
     Renewal,
     Store,
 )
@@ -179,10 +179,10 @@ class Ledger:
         if taken:
             model.renewed(renewal.execution_id, self.now_us(), renewal.lease_ms)
 
-    def recorded(self, recording: Recording, recorded: Recorded) -> None:
-        """Note what the store answered to a recording."""
-        model = self.model((recording.tenant_id, recording.run_id))
-        self.guard(self.journals.recorded, model, recording, recorded)
+    def recorded(self, write: JournalWrite, recorded: JournalAck) -> None:
+        """Note what the store answered to a journal write."""
+        model = self.model((write.tenant_id, write.run_id))
+        self.guard(self.journals.recorded, model, write, recorded)
 
     # --- what leaves a replica ---
 
@@ -277,10 +277,10 @@ class WitnessedStore(StoreProxy):
             self._ledger.renewed(renewal, one)
         return taken
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
-        recorded = await self.inner.write_journal(recordings)
-        for recording, one in zip(recordings, recorded, strict=True):
-            self._ledger.recorded(recording, one)
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
+        recorded = await self.inner.write_journal(writes)
+        for write, one in zip(writes, recorded, strict=True):
+            self._ledger.recorded(write, one)
         return recorded
 
     async def claim(self, claim: Claim) -> Claimed:

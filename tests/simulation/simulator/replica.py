@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from stepwell.core.loop.signals import AnyCommand, AppendMessages, Begin, Delivery, Fork, Start
 from stepwell.core.loop.transition import Reply
-from stepwell.core.port import Assignment, JournalPage, JournalWrite, Presence, Store
+from stepwell.core.port import Assignment, EntryWrite, JournalPage, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Execution
-from stepwell.core.records.recorded import RecordAnswer
 from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
+from stepwell.engine.journal_writer import NewEntries
 from stepwell.engine.journals import JournalAsked
-from stepwell.engine.recorder import NewEntries
 from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
 from stepwell.watch.rings import Rings
@@ -228,11 +228,11 @@ class Replica:
         ledger.replied((tenant_id, run_id), invoked, delivery, reply, self.name)
         return reply
 
-    async def record(self, tenant_id: str, one: NewEntries) -> RecordAnswer:
+    async def record(self, tenant_id: str, one: NewEntries) -> JournalAnswer:
         """Answer with the results of a step's journal entries."""
-        over: asyncio.Future[RecordAnswer] = asyncio.get_running_loop().create_future()
+        over: asyncio.Future[JournalAnswer] = asyncio.get_running_loop().create_future()
 
-        def answered(answer: RecordAnswer | Exception) -> None:
+        def answered(answer: JournalAnswer | Exception) -> None:
             if over.done():
                 return
             if isinstance(answer, Exception):
@@ -247,7 +247,7 @@ class Replica:
         """Answer with a part of a step's journal; None: the lease is lost."""
         return await self.executor.journals.read(tenant_id, asked)
 
-    async def begun(self, key: tuple[str, str], execution: Execution) -> tuple[JournalWrite, ...]:
+    async def begun(self, key: tuple[str, str], execution: Execution) -> tuple[EntryWrite, ...]:
         """Answer with the BEGINs of the call whose outcome is unknown."""
         name, call = execution.execution_id, execution.unknown_call
         return await self.executor.journals.begun(*key, name, call)

@@ -68,25 +68,25 @@ async def test_a_refused_forget_fails_the_attempt_and_the_call_stays() -> None:
 
 @dataclass
 class HeldServices(JournaledServices):
-    """Services that answer a recording once the test says so."""
+    """Services that answer a journal write once the test says so."""
 
-    sent: list[worker_pb2.Recording] = field(default_factory=list)
-    _answers: list[asyncio.Future[worker_pb2.Recorded]] = field(default_factory=list)
+    sent: list[worker_pb2.JournalWrite] = field(default_factory=list)
+    _answers: list[asyncio.Future[worker_pb2.JournalAck]] = field(default_factory=list)
 
     def record(
-        self, assignment: Any, recording: worker_pb2.Recording
-    ) -> asyncio.Future[worker_pb2.Recorded]:
-        answer: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
-        self.sent.append(recording)
+        self, assignment: Any, write: worker_pb2.JournalWrite
+    ) -> asyncio.Future[worker_pb2.JournalAck]:
+        answer: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()
+        self.sent.append(write)
         self._answers.append(answer)
         return answer
 
     def answer(self, place: int) -> None:
-        """Answer a recording, by its place among all that were sent."""
+        """Answer a journal write, by its place among all that were sent."""
         self._answer(self._answers[place], self.sent[place])
 
     def described(self) -> list[tuple[str, str, int]]:
-        """Return what each recording is, its call, and its number."""
+        """Return what each journal write is, its call, and its number."""
         return [
             ("forget", one.forget[0], one.forget_number)
             if one.forget

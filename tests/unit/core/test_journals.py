@@ -25,7 +25,7 @@ from stepwell.core.loop.signals import (
     TimerDue,
 )
 from stepwell.core.loop.transition import Reply
-from stepwell.core.port import JournalWrite
+from stepwell.core.port import EntryWrite
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Budget, Failure, Message, RetryPolicy, Usage
 from stepwell.core.records.states import Decision, Effect, JournalMark, OnFailure, StepKind
@@ -53,10 +53,10 @@ def recorded(**spec: object) -> World:
     return world
 
 
-def entry(key: str, mark: JournalMark = JournalMark.END, number: int = 0) -> JournalWrite:
+def entry(key: str, mark: JournalMark = JournalMark.END, number: int = 0) -> EntryWrite:
     journal = "task:a@1"
     written = Entry(key=key, mark=mark, number=number)
-    return JournalWrite(journal=journal, generation=1, entry=written)
+    return EntryWrite(journal=journal, generation=1, entry=written)
 
 
 ENDS: dict[str, Callable[[World], object]] = {
@@ -341,7 +341,7 @@ def test_a_new_generation_reads_only_at_most_once_calls_of_its_sources() -> None
 # --- dropped calls -----------------------------------------------------------------------------------
 
 
-def forget(world: World, *entries: JournalWrite, number: int = 1, **fields: Any) -> Reply:
+def forget(world: World, *entries: EntryWrite, number: int = 1, **fields: Any) -> Reply:
     token = fields.pop("token", None) or world.held("task:a#1").token
     calls = fields.pop("calls", None) or tuple(dict.fromkeys(one.entry.key for one in entries))
     one = Forget(execution_id="task:a#1", token=token, number=number, calls=calls, entries=entries)
@@ -374,7 +374,7 @@ def test_a_call_is_dropped_by_the_holder_of_the_lease_only() -> None:
 
 
 @pytest.mark.parametrize("first", [(entry("k"),), ()], ids=["recorded", "not-recorded"])
-def test_a_repeated_drop_leaves_what_was_recorded_since(first: tuple[JournalWrite, ...]) -> None:
+def test_a_repeated_drop_leaves_what_was_recorded_since(first: tuple[EntryWrite, ...]) -> None:
     world = recorded()
     assert forget(world, *first, calls=("k",)).status == "ACCEPTED"
     before = len(world.commits)

@@ -13,14 +13,14 @@ from stepwell.core.loop.signals import (
     SkipTask,
     UnknownCall,
 )
-from stepwell.core.port import JournalWrite
+from stepwell.core.port import EntryWrite
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Failure, RetryPolicy, Usage
 from stepwell.core.records.states import Effect, Finding, JournalMark, StepKind
 from tests.unit.core.loop_world import ONCE, YES, World, at_step, started, task
 
 UNKNOWN = UnknownCall(call="charge", reason="begun by attempt 1")
-BEGUN = JournalWrite(
+BEGUN = EntryWrite(
     journal="task:a@1",
     generation=1,
     entry=Entry(key="charge", mark=JournalMark.BEGIN, number=1, effect=Effect.AT_MOST_ONCE),

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from stepwell.core.loop.signals import Released
 from stepwell.core.port import Assignment, JournalQuery, MessageQuery
 from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Failure, Message
-from stepwell.core.records.recorded import RecordAnswer
 from stepwell.engine.executor import Executor
-from stepwell.engine.recorder import NewEntries
+from stepwell.engine.journal_writer import NewEntries
 from tests.support.patience import PATIENCE_S
 from tests.unit.core.loop_world import chain
 from tests.unit.engine.executor_world import (
@@ -63,14 +63,14 @@ async def serving(world: ExecutorWorld) -> tuple[Watched, Executor, FakeWorker, 
 
 async def answer_to(
     executor: Executor, got: Assignment, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
-) -> RecordAnswer:
+) -> JournalAnswer:
     """Write entries, or drop calls, and return the answer."""
-    answered: asyncio.Future[RecordAnswer | Exception] = asyncio.get_running_loop().create_future()
+    answered: asyncio.Future[JournalAnswer | Exception] = asyncio.get_running_loop().create_future()
     one = NewEntries(RUN, got.execution.execution_id, got.token, entries, forget, int(bool(forget)))
     executor.record(TENANT, one, answered.set_result)
     async with asyncio.timeout(PATIENCE_S):
         answer = await answered
-    assert isinstance(answer, RecordAnswer)
+    assert isinstance(answer, JournalAnswer)
     return answer
 
 
@@ -140,7 +140,7 @@ async def test_a_copy_that_is_written_after_its_call_was_dropped_is_refused(
     (late,) = (await copy).entries
 
     assert isinstance(late, Failure)
-    assert late.kind == "RECORDING_LATE"
+    assert late.kind == "JOURNAL_WRITE_LATE"
     assert (await drop).failure is None
     page = await world.store.page(JournalQuery(tenant_id=TENANT, run_id=RUN))
     assert page.items == ()

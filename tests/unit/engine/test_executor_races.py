@@ -14,11 +14,11 @@ from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, RunSpec, TaskSpec
-from stepwell.core.records.recorded import RecordAnswer
 from stepwell.core.records.states import RunStatus
 from stepwell.engine.appender import AppendBatch
-from stepwell.engine.recorder import NewEntries
+from stepwell.engine.journal_writer import NewEntries
 from stepwell_testkit.conformance.harness import turns
 from tests.unit.core.loop_world import chain
 from tests.unit.engine.executor_world import (
@@ -153,7 +153,7 @@ async def test_step_that_makes_call_after_call_is_ended_all_the_same(world: Exec
             executor.record(TENANT, NewEntries(*name, [entry]), answers.append)
             await turns(20)
 
-    answers: list[RecordAnswer | Exception] = []
+    answers: list[JournalAnswer | Exception] = []
     got: list[Assignment] = []
     store = Rigged(world.store, record_first)
     executor, worker = await world.serving(store=store)
@@ -164,7 +164,7 @@ async def test_step_that_makes_call_after_call_is_ended_all_the_same(world: Exec
     # The first entry overtook the first commit; the second one waited, and found the lease lost.
     assert (store.calls["commit"], store.calls["write_journal"]) == (2, 1)
     await until(lambda: len(answers) == 2)
-    alive = [one.live for one in answers if isinstance(one, RecordAnswer)]
+    alive = [one.live for one in answers if isinstance(one, JournalAnswer)]
     assert alive == [True, False]
 
 
@@ -178,12 +178,12 @@ async def test_entries_on_which_a_store_breaks_are_refused_and_not_sent_again(
     executor, worker = await world.serving(store=Rigged(world.store, breaks))
     await world.start(executor, chain("a"))
     got = await worker.next()
-    answers: list[RecordAnswer | Exception] = []
+    answers: list[JournalAnswer | Exception] = []
     new = NewEntries(RUN, got.execution.execution_id, got.token, [Entry(key="k")])
     executor.record(TENANT, new, answers.append)
     await until(lambda: len(answers) == 1)
     (answer,) = answers
-    assert isinstance(answer, RecordAnswer)
+    assert isinstance(answer, JournalAnswer)
     (refused,) = answer.entries
     assert isinstance(refused, Failure)
     assert (answer.live, refused.kind, refused.retryable) == (True, "INTERNAL", False)

@@ -13,9 +13,9 @@ from stepwell.core.loop.signals import Released
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment
 from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal_answers import JournalAnswer, Kept
 from stepwell.core.records.model import TaskSpec
-from stepwell.core.records.recorded import Kept, RecordAnswer
-from stepwell.engine.recorder import NewEntries
+from stepwell.engine.journal_writer import NewEntries
 from stepwell_testkit.runtime import ManualRuntime
 from tests.unit.engine.executor_world import (
     TENANT,
@@ -155,7 +155,7 @@ async def test_entries_that_come_together_cost_as_much_as_one(
     assert costs == {"task recorder": 1, "store write_journal": 1, "future": 1}, (
         "the future is this test's"
     )
-    assert answers == [RecordAnswer(live=True, entries=[Kept(accepted=True)])] * RUNS
+    assert answers == [JournalAnswer(live=True, entries=[Kept(accepted=True)])] * RUNS
 
 
 async def test_step_without_entries_reads_no_journal(

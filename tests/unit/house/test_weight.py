@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_386,
-    "clients/python/stepwell_client": 8_327,
+    "clients/python/stepwell_client": 8_331,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_378,
     "drivers/stepwell_drivers/redis": 3_285,

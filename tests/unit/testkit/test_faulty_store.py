@@ -30,7 +30,7 @@ WITH = (b.TENANT, b.RUN)
 ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "commit": lambda store: store.commit([b.created()]),
     "renew": lambda store: store.renew([b.renewal()]),
-    "write_journal": lambda store: store.write_journal([b.recording(b.entry())]),
+    "write_journal": lambda store: store.write_journal([b.journal_write(b.entry())]),
     "put_presence": lambda store: store.put_presence([b.presence()], ttl_ms=1_000),
     "append_logs": lambda store: store.append_logs(*WITH, [b.line("x")]),
     "remove_logs": lambda store: store.remove_logs(OldLogs(older_ms=1, limit=1)),

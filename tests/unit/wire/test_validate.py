@@ -92,7 +92,7 @@ def test_field_without_a_limit_stops_the_generation(
         (worker_pb2.WorkRequest, "outcomes", "items", limits.ITEMS_PER_MESSAGE_MAX),
         (worker_pb2.Outcome, "messages", "items", limits.MESSAGES_PER_OUTCOME_MAX),
         (worker_pb2.LeaseHeartbeat, "progress", "bytes", limits.PROGRESS_BYTES_MAX),
-        (worker_pb2.Recording, "forget", "items", limits.FORGOTTEN_CALLS_MAX),
+        (worker_pb2.JournalWrite, "forget", "items", limits.FORGOTTEN_CALLS_MAX),
         (store_pb2.CommitRequest, "commits", "items", limits.STORE_ITEMS_MAX),
     ],
 )

@@ -46,12 +46,12 @@ class StepServices(Protocol):
     def record(
         self,
         assignment: worker_pb2.Assignment,
-        recording: worker_pb2.Recording,
-    ) -> asyncio.Future[worker_pb2.Recorded]:
+        write: worker_pb2.JournalWrite,
+    ) -> asyncio.Future[worker_pb2.JournalAck]:
         """Write entries into the step's journal, or drop calls from it; return a future that
         resolves once that is durable.
 
-        The transport adds the lease. It repeats the recording until it is answered, and gives it up
+        The transport adds the lease. It repeats the journal write until it is answered, and gives it up
         only with the lease. If the answer's lease is LOST, nothing was written.
         """
         ...

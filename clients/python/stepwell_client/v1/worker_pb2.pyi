@@ -53,36 +53,36 @@ ENTRY_STATUS_MISMATCH: EntryStatus
 ENTRY_STATUS_REJECTED: EntryStatus
 
 class WorkRequest(_message.Message):
-    __slots__ = ("hello", "credits", "outcomes", "begins", "draining", "recordings")
+    __slots__ = ("hello", "credits", "outcomes", "begins", "draining", "journal_writes")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     BEGINS_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
-    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_WRITES_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     credits: int
     outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
     begins: _containers.RepeatedCompositeFieldContainer[Begin]
     draining: bool
-    recordings: _containers.RepeatedCompositeFieldContainer[Recording]
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ..., draining: bool = ..., recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
+    journal_writes: _containers.RepeatedCompositeFieldContainer[JournalWrite]
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ..., draining: bool = ..., journal_writes: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
-    __slots__ = ("welcome", "assignments", "cancellations", "acks", "end", "recorded")
+    __slots__ = ("welcome", "assignments", "cancellations", "acks", "end", "journal_acks")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     CANCELLATIONS_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
-    RECORDED_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_ACKS_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
     cancellations: _containers.RepeatedCompositeFieldContainer[Cancellation]
     acks: _containers.RepeatedCompositeFieldContainer[Ack]
     end: WorkEnd
-    recorded: _containers.RepeatedCompositeFieldContainer[Recorded]
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ..., recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
+    journal_acks: _containers.RepeatedCompositeFieldContainer[JournalAck]
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ..., journal_acks: _Optional[_Iterable[_Union[JournalAck, _Mapping]]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("worker_id", "instance_id", "queues", "tasks", "kinds", "stages", "held", "version", "input_schema", "protocol_revision", "features")
@@ -523,7 +523,7 @@ class ReadResultsResponse(_message.Message):
     next_page_token: str
     def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class Recording(_message.Message):
+class JournalWrite(_message.Message):
     __slots__ = ("delivery_id", "lease", "entries", "forget", "forget_number")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
@@ -547,7 +547,7 @@ class EntryState(_message.Message):
     remaining: _duration_pb2.Duration
     def __init__(self, status: _Optional[_Union[EntryStatus, str]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., remaining: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
-class Recorded(_message.Message):
+class JournalAck(_message.Message):
     __slots__ = ("delivery_id", "lease", "entries", "remaining_budget", "budget_spent", "failure")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
@@ -564,16 +564,16 @@ class Recorded(_message.Message):
     def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[LeaseState, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryState, _Mapping]]] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., budget_spent: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
 
 class WriteJournalRequest(_message.Message):
-    __slots__ = ("recordings",)
-    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
-    recordings: _containers.RepeatedCompositeFieldContainer[Recording]
-    def __init__(self, recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
+    __slots__ = ("writes",)
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    writes: _containers.RepeatedCompositeFieldContainer[JournalWrite]
+    def __init__(self, writes: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
 
 class WriteJournalResponse(_message.Message):
-    __slots__ = ("recorded",)
-    RECORDED_FIELD_NUMBER: _ClassVar[int]
-    recorded: _containers.RepeatedCompositeFieldContainer[Recorded]
-    def __init__(self, recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
+    __slots__ = ("acks",)
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    acks: _containers.RepeatedCompositeFieldContainer[JournalAck]
+    def __init__(self, acks: _Optional[_Iterable[_Union[JournalAck, _Mapping]]] = ...) -> None: ...
 
 class ReadJournalRequest(_message.Message):
     __slots__ = ("lease", "page_token")

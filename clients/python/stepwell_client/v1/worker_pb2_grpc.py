@@ -146,7 +146,7 @@ class WorkerServicer(object):
 
     def WriteJournal(self, request, context):
         """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
-        when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+        when they are kept, with one JournalAck for each, in the order given. An entry is refused where its name has
         another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
         A message holds at most 1,000 entries, here and on the stream.
 

@@ -80,7 +80,7 @@ class WorkerStub:
     """
     WriteJournal: _grpc.UnaryUnaryMultiCallable[_worker_pb2.WriteJournalRequest, _worker_pb2.WriteJournalResponse]
     """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
-    when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+    when they are kept, with one JournalAck for each, in the order given. An entry is refused where its name has
     another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
     A message holds at most 1,000 entries, here and on the stream.
 
@@ -146,7 +146,7 @@ class WorkerAsyncStub(WorkerStub):
     """
     WriteJournal: _aio.UnaryUnaryMultiCallable[_worker_pb2.WriteJournalRequest, _worker_pb2.WriteJournalResponse]  # type: ignore[assignment]
     """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
-    when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+    when they are kept, with one JournalAck for each, in the order given. An entry is refused where its name has
     another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
     A message holds at most 1,000 entries, here and on the stream.
 
@@ -245,7 +245,7 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.WriteJournalResponse, _abc.Awaitable[_worker_pb2.WriteJournalResponse]]:
         """Keeps journal entries of steps while they run, so that the next attempt at a step finds them. Answers
-        when they are kept, with one Recorded for each, in the order given. An entry is refused where its name has
+        when they are kept, with one JournalAck for each, in the order given. An entry is refused where its name has
         another content already, or where it breaks a limit: 1 MiB a value, 10,000 entries and 64 MiB a step.
         A message holds at most 1,000 entries, here and on the stream.
 

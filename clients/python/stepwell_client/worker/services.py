@@ -12,8 +12,8 @@ from stepwell_client.errors import LeaseLost, StepwellClientError, Unavailable
 from stepwell_client.link.backoff import READS, SAVES, Backoff
 from stepwell_client.v1 import types_pb2, worker_pb2
 from stepwell_client.worker.heartbeats import Heartbeats
+from stepwell_client.worker.journal_writer import lost
 from stepwell_client.worker.log_sender import LogSender
-from stepwell_client.worker.recorder import lost
 from stepwell_client.worker.state import StepLease, WorkerState
 from stepwell_client.worker.transport import Transport
 
@@ -92,19 +92,19 @@ class WorkerServices:
     def record(
         self,
         assignment: worker_pb2.Assignment,
-        recording: worker_pb2.Recording,
-    ) -> asyncio.Future[worker_pb2.Recorded]:
+        write: worker_pb2.JournalWrite,
+    ) -> asyncio.Future[worker_pb2.JournalAck]:
         lease = self._lease_of(assignment)
         if lease is None or lease.abandoned or lease.lost or lease.reported:
-            answered: asyncio.Future[worker_pb2.Recorded] = (
+            answered: asyncio.Future[worker_pb2.JournalAck] = (
                 asyncio.get_running_loop().create_future()
             )
             answered.set_result(lost(""))
             return answered
         self._heartbeats.note_activity(lease)
-        answered = self._state.recorder.add(lease.key, lease.token, recording)
-        lease.begun_calls.update(one.key for one in recording.entries if one.mark == BEGIN)
-        answered.add_done_callback(partial(_note_ends, lease, recording.entries))
+        answered = self._state.journal_writer.add(lease.key, lease.token, write)
+        lease.begun_calls.update(one.key for one in write.entries if one.mark == BEGIN)
+        answered.add_done_callback(partial(_note_ends, lease, write.entries))
         self._send()
         return answered
 
@@ -192,7 +192,7 @@ class WorkerServices:
 def _note_ends(
     lease: StepLease,
     entries: Sequence[types_pb2.JournalEntry],
-    answered: asyncio.Future[worker_pb2.Recorded],
+    answered: asyncio.Future[worker_pb2.JournalAck],
 ) -> None:
     """Note the calls whose functions no longer run, or never will."""
     for entry, state in zip(entries, answered.result().entries, strict=False):

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from stepwell_client.records.limits import BATCH_BYTES_MAX, CONCURRENCY_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client.v1 import types_pb2, worker_pb2
+from stepwell_client.worker.journal_writer import JournalWriter
 from stepwell_client.worker.log_buffer import ExecutionKey
-from stepwell_client.worker.recorder import Recorder
 
 
 class StepLease:
@@ -110,7 +110,7 @@ class WorkerState:
         """True if no credit is granted until outcomes are acknowledged."""
         self.running: dict[ExecutionKey, StepLease] = {}
         self.pending: dict[str, PendingOutcome] = {}
-        self.recorder = Recorder()
+        self.journal_writer = JournalWriter()
         self._begins: dict[str, tuple[worker_pb2.Begin, StepLease]] = {}
         self._unsent: deque[str] = deque()
         self._unsent_begins: deque[str] = deque()
@@ -124,7 +124,7 @@ class WorkerState:
         self._drain_sent = False
         self._unsent = deque(self.pending)
         self._unsent_begins = deque(self._begins)
-        self.recorder.new_stream()
+        self.journal_writer.new_stream()
 
     def held_leases(self) -> list[worker_pb2.Lease]:
         """Return the leases for a Hello: those of running steps and of unacknowledged outcomes."""
@@ -150,7 +150,7 @@ class WorkerState:
     def finish(self, lease: StepLease, outcome: worker_pb2.Outcome | None) -> None:
         """Remove a step that has ended. Without an outcome, or if abandoned, nothing is reported."""
         self.running.pop(lease.key, None)
-        self.recorder.give_up(lease.key)
+        self.journal_writer.give_up(lease.key)
         if outcome is not None and not (lease.abandoned or lease.reported):
             self.report(lease, outcome)
         if lease.begin is not None and not lease.begin.done():
@@ -192,20 +192,20 @@ class WorkerState:
         """Return a message with what is unsent, as far as it fits, or None."""
         grant = self._grant()
         draining = self.draining and not self._drain_sent
-        has_recordings = self.recorder.has_unsent
-        if not (self._unsent or self._unsent_begins or has_recordings or grant or draining):
+        has_writes = self.journal_writer.has_unsent
+        if not (self._unsent or self._unsent_begins or has_writes or grant or draining):
             return None
         outcomes = self._next_outcomes(self._unsent)
         begins = self._next_begins()
-        recordings = self._next_recordings(outcomes) if has_recordings else ()
-        if not (outcomes or begins or recordings or grant or draining):
+        writes = self._next_writes(outcomes) if has_writes else ()
+        if not (outcomes or begins or writes or grant or draining):
             return None
         self._credits_out += grant
         self._drain_sent = self._drain_sent or draining
         request = worker_pb2.WorkRequest(credits=grant, outcomes=outcomes)
-        if begins or recordings or draining:
+        if begins or writes or draining:
             request.begins.extend(begins)
-            request.recordings.extend(recordings)
+            request.journal_writes.extend(writes)
             request.draining = draining
         return request
 
@@ -241,10 +241,12 @@ class WorkerState:
                 begins.append(entry[0])
         return begins
 
-    def _next_recordings(
+    def _next_writes(
         self, outcomes: Sequence[worker_pb2.Outcome]
-    ) -> Sequence[worker_pb2.Recording]:
-        return self.recorder.next_batch(sum(self.pending[one.delivery_id].size for one in outcomes))
+    ) -> Sequence[worker_pb2.JournalWrite]:
+        return self.journal_writer.next_batch(
+            sum(self.pending[one.delivery_id].size for one in outcomes)
+        )
 
     def _grant(self) -> int:
         # Many unacknowledged outcomes stop new work, so that all leases fit into a Hello.

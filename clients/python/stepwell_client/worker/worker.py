@@ -339,8 +339,8 @@ class Worker:
     def _accept(self, response: worker_pb2.WorkResponse) -> None:
         for ack in response.acks:
             self._acknowledge(ack)
-        for recorded in response.recorded:
-            self._state.recorder.settle(recorded)
+        for written in response.journal_acks:
+            self._state.journal_writer.settle(written)
         cancelled = {(one.lease.run_id, one.lease.execution_id) for one in response.cancellations}
         for key in cancelled:
             self._abandon(self._state.running.get(key))
@@ -414,7 +414,7 @@ class Worker:
         if lease is None:
             return
         lease.abandoned = True
-        self._state.recorder.give_up(lease.key)
+        self._state.journal_writer.give_up(lease.key)
         self._logs.close(lease.key)
         if lease.task is not None:
             lease.task.cancel()
@@ -460,16 +460,16 @@ class Worker:
     # Without a stream.
 
     async def _complete(self, seconds: float) -> None:
-        """Send outcomes and recordings by unary calls, which may work when streams fail."""
+        """Send outcomes and journal writes by unary calls, which may work when streams fail."""
         try:
             for request in self._state.complete_requests():
                 response = await self._transport.complete(request, seconds)
                 for ack in response.acks:
                     self._settle(ack)
-            for request in self._state.recorder.requests():
+            for request in self._state.journal_writer.requests():
                 response = await self._transport.record(request, seconds)
-                for recorded in response.recorded:
-                    self._state.recorder.settle(recorded)
+                for written in response.acks:
+                    self._state.journal_writer.settle(written)
         except StepwellClientError:
             return  # They stay pending.
 

@@ -29,9 +29,9 @@ from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.postgres.clock import database_clock
 from stepwell_drivers.sql.postgres.commits import CommitCalls
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
+from stepwell_drivers.sql.postgres.journal_writes import RecordCalls
 from stepwell_drivers.sql.postgres.links import WRITE, Links, PostgresLink
 from stepwell_drivers.sql.postgres.readers import roll_back
-from stepwell_drivers.sql.postgres.recordings import RecordCalls
 from stepwell_drivers.sql.postgres.renewals import RenewCall
 from stepwell_drivers.sql.writes import (
     CommitWork,
@@ -276,7 +276,7 @@ def _runs_of(work: Work) -> frozenset[RunKey]:
     if isinstance(work, CommitWork):
         return frozenset((commit.tenant_id, commit.run_id) for commit in work.commits)
     if isinstance(work, RecordWork):
-        return frozenset((one.tenant_id, one.run_id) for one in work.recordings)
+        return frozenset((one.tenant_id, one.run_id) for one in work.writes)
     if isinstance(work, LogWork | LogsOfExecution | DeleteWork):
         return frozenset({(work.tenant_id, work.run_id)})
     return frozenset()
@@ -296,7 +296,7 @@ def _size_of(work: Work) -> int:
     match work:
         case CommitWork(commits):
             return len(commits)
-        case RecordWork(recordings):
-            return len(recordings)
+        case RecordWork(writes):
+            return len(writes)
         case _:
             return 1

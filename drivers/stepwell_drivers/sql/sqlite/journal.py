@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from stepwell.core.port import Commit, JournalWrite, Recorded, Recording, Written
+from stepwell.core.port import Commit, EntryAck, EntryWrite, JournalAck, JournalWrite
 from stepwell.core.records.journal import Entry, Totals, words_bytes
 from stepwell_drivers.journals import seen_in, summed
 from stepwell_drivers.sql import schema
@@ -61,7 +61,7 @@ class Leases(Protocol):
 
 
 class _Run(NamedTuple):
-    """The run of a recording with a valid lease."""
+    """The run of a journal write with a valid lease."""
 
     run_key: int
     version: int
@@ -75,7 +75,7 @@ class _Put(NamedTuple):
     run_key: int
     version: int
     execution_id: str | None
-    write: JournalWrite
+    write: EntryWrite
 
     @property
     def key(self) -> _Key:
@@ -91,7 +91,7 @@ class _Stored(NamedTuple):
     journal: str
     entry: Entry
 
-    def is_named(self, write: JournalWrite) -> bool:
+    def is_named(self, write: EntryWrite) -> bool:
         """Return whether it has this journal and name, in any generation."""
         mine, other = self.entry, write.entry
         return self.journal == write.journal and (
@@ -101,31 +101,31 @@ class _Stored(NamedTuple):
 
 def record(
     link: Link, leases: Leases, works: Sequence[RecordWork], now_us: int
-) -> list[list[Recorded]]:
+) -> list[list[JournalAck]]:
     """Write what was recorded under valid leases, and answer each work."""
-    recordings = [recording for work in works for recording in work.recordings]
-    runs = [_run_of(leases, recording) for recording in recordings]
+    writes = [write for work in works for write in work.writes]
+    runs = [_run_of(leases, write) for write in writes]
     puts = [
-        _Put(run.run_key, run.version, recording.execution_id, _write_of(recording, entry))
-        for recording, run in zip(recordings, runs, strict=True)
+        _Put(run.run_key, run.version, write.execution_id, _write_of(write, entry))
+        for write, run in zip(writes, runs, strict=True)
         if run is not None and not run.is_late
-        for entry in recording.entries
+        for entry in write.entries
     ]
     written = _put(link, puts, now_us)
     sums: dict[tuple[int, str], Values] = {}
-    answers: list[Recorded] = []
-    for recording, run in zip(recordings, runs, strict=True):
+    answers: list[JournalAck] = []
+    for write, run in zip(writes, runs, strict=True):
         if run is None or run.is_late:
-            answers.append(Recorded(live=run is not None, late=run is not None, now_us=now_us))
+            answers.append(JournalAck(live=run is not None, late=run is not None, now_us=now_us))
             continue
-        answer, is_new = _counted(leases, recording, written, now_us)
+        answer, is_new = _counted(leases, write, written, now_us)
         answers.append(answer)
         if is_new:
-            key = (run.run_key, recording.execution_id)
-            sums[key] = (*key, recording.token, *sums_of(answer.totals))
+            key = (run.run_key, write.execution_id)
+            sums[key] = (*key, write.token, *sums_of(answer.totals))
     _put_sums.run(link, list(sums.values()))
     each = iter(answers)
-    return [[next(each) for _ in work.recordings] for work in works]
+    return [[next(each) for _ in work.writes] for work in works]
 
 
 def write_entries(link: Link, commits: Sequence[tuple[int, Commit]], now_us: int) -> None:
@@ -144,49 +144,49 @@ def write_entries(link: Link, commits: Sequence[tuple[int, Commit]], now_us: int
         _put(link, puts, now_us)
 
 
-def _run_of(leases: Leases, recording: Recording) -> _Run | None:
-    """Return the run of a recording, or None if the token is not its lease's."""
-    facts = leases.facts_of((recording.tenant_id, recording.run_id))
+def _run_of(leases: Leases, write: JournalWrite) -> _Run | None:
+    """Return the run of a journal write, or None if the token is not its lease's."""
+    facts = leases.facts_of((write.tenant_id, write.run_id))
     if facts is None:
         return None
-    token = leases.token_of(facts, recording.execution_id)
-    if not token or token != recording.token:
+    token = leases.token_of(facts, write.execution_id)
+    if not token or token != write.token:
         return None
-    kept = facts.recorded.get(recording.execution_id, NOTHING)
+    kept = facts.recorded.get(write.execution_id, NOTHING)
     if not kept.is_leased:
         return None
-    return _Run(facts.run_key, facts.version, recording.forget_number < kept.forget_number)
+    return _Run(facts.run_key, facts.version, write.forget_number < kept.forget_number)
 
 
-def _write_of(recording: Recording, entry: Entry) -> JournalWrite:
-    return JournalWrite(journal=recording.journal, generation=recording.generation, entry=entry)
+def _write_of(write: JournalWrite, entry: Entry) -> EntryWrite:
+    return EntryWrite(journal=write.journal, generation=write.generation, entry=entry)
 
 
 def _counted(
-    leases: Leases, recording: Recording, written: Iterator[tuple[Written, bool]], now_us: int
-) -> tuple[Recorded, bool]:
-    """Return the answer to a recording with its lease's sums, and whether these have changed."""
-    run = (recording.tenant_id, recording.run_id)
+    leases: Leases, write: JournalWrite, written: Iterator[tuple[EntryAck, bool]], now_us: int
+) -> tuple[JournalAck, bool]:
+    """Return the answer to a journal write with its lease's sums, and whether these have changed."""
+    run = (write.tenant_id, write.run_id)
     facts = leases.facts_of(run)
     assert facts is not None
-    totals = facts.recorded.get(recording.execution_id, NOTHING).totals
-    outcomes = [next(written) for _ in recording.entries]
-    new = [one for one, (_, is_new) in zip(recording.entries, outcomes, strict=True) if is_new]
+    totals = facts.recorded.get(write.execution_id, NOTHING).totals
+    outcomes = [next(written) for _ in write.entries]
+    new = [one for one, (_, is_new) in zip(write.entries, outcomes, strict=True) if is_new]
     if new:
         totals = summed(totals, new)
-        leases.take_sums(run, recording.execution_id, totals)
-    answer = Recorded(
+        leases.take_sums(run, write.execution_id, totals)
+    answer = JournalAck(
         live=True, written=tuple(one for one, _ in outcomes), totals=totals, now_us=now_us
     )
     return answer, bool(new)
 
 
-def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Written, bool]]:
+def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[EntryAck, bool]]:
     """Write entries unless their names are taken; return the answer to each, and whether it is new."""
     keys = [put.key for put in puts]
     there = _there(link, keys)
     rows: list[Values] = []
-    answers: list[tuple[Written, bool]] = []
+    answers: list[tuple[EntryAck, bool]] = []
     for put, key in zip(puts, keys, strict=True):
         write = put.write
         entry = write.entry
@@ -201,7 +201,7 @@ def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Writte
         )
         if taken is not None:
             same = taken.entry == entry
-            answers.append((Written(accepted=same, until_us=taken.until_us), False))
+            answers.append((EntryAck(accepted=same, until_us=taken.until_us), False))
             continue
         sleep_us = sleep_of(entry)
         until_us = None if sleep_us is None else now_us + sleep_us
@@ -215,7 +215,7 @@ def _put(link: Link, puts: Sequence[_Put], now_us: int) -> Iterator[tuple[Writte
                 *bytes_of(entry.value),
             )
         )
-        answers.append((Written(until_us=stored.until_us), True))
+        answers.append((EntryAck(until_us=stored.until_us), True))
     _insert_entries.run(link, rows)
     return iter(answers)
 

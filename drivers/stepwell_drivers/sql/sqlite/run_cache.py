@@ -28,7 +28,7 @@ class Kept(NamedTuple):
     is_leased: bool = True
     """False: the execution's outcome is unknown, so nothing more can be recorded."""
     forget_number: int = 0
-    """Recordings of its execution with a lower number are late."""
+    """JournalWrites of its execution with a lower number are late."""
 
 
 NOTHING = Kept()

@@ -251,9 +251,9 @@ def _size_of(work: Work) -> tuple[int, int]:
         case CommitWork(commits):
             payload_bytes = bytes_in(work)
             return sum(map(_rows_in, commits)) + payload_bytes // PAGE_BYTES, payload_bytes
-        case RecordWork(recordings):
+        case RecordWork(writes):
             payload_bytes = bytes_in(work)
-            entries = sum(len(recording.entries) for recording in recordings)
+            entries = sum(len(write.entries) for write in writes)
             return entries + payload_bytes // PAGE_BYTES, payload_bytes
         case RenewWork(renewals):
             return len(renewals), 0

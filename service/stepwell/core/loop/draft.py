@@ -26,7 +26,7 @@ from stepwell.core.loop.signals import Called
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import Reply, Revoked, Transition
-from stepwell.core.port import Commit, Fence, JournalWrite, Lease, OpenExecution, Timer
+from stepwell.core.port import Commit, EntryWrite, Fence, Lease, OpenExecution, Timer
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.model import (
     Execution,
@@ -96,8 +96,8 @@ class Draft:
         self.fences: dict[str, Fence] = {}
         self.timers: dict[str, Timer] = {}
         self.messages: list[Message] = []
-        self.entries: tuple[JournalWrite, ...] = ()
-        self.forgotten: tuple[JournalWrite, ...] = ()
+        self.entries: tuple[EntryWrite, ...] = ()
+        self.forgotten: tuple[EntryWrite, ...] = ()
         self.suspended: Set[str] = state.suspended
         """Tasks that are suspended."""
         self.asked_keys: dict[str, bool] = {}

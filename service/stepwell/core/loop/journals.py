@@ -15,7 +15,7 @@ from stepwell.core.loop import conversations
 from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import STEP_OF_PHASE
-from stepwell.core.port import Fence, JournalWrite
+from stepwell.core.port import EntryWrite, Fence
 from stepwell.core.records.journal import Entry, entry_bytes
 from stepwell.core.records.model import Execution, Message, Run, Session, Task, Usage
 from stepwell.core.records.states import ExecutionStatus, StepKind
@@ -120,7 +120,7 @@ def _messages_of(draft: Draft, execution_id: str, entries: int) -> Sequence[Mess
 def write_end(draft: Draft, task_id: str, entry: Entry) -> None:
     """Write a call's END by this commit, within the current event."""
     journal = journal_at(draft, task_id)
-    write = JournalWrite(
+    write = EntryWrite(
         journal=named(draft, task_id),
         generation=journal.generation,
         entry=entry,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.port import JournalWrite
+from stepwell.core.port import EntryWrite
 from stepwell.core.records.model import (
     Budget,
     ExpiryAction,
@@ -136,7 +136,7 @@ class Resolve(Command, frozen=True, kw_only=True):
     """With DONE, if not empty: the effect took place, but the task failed."""
     call: str = ""
     """The call within the step whose outcome is unknown; `result` is then its value. Empty: the task's own effect."""
-    begun: tuple[JournalWrite, ...] = ()
+    begun: tuple[EntryWrite, ...] = ()
     """With NOT_DONE: the call's BEGINs without END and TRY, as the caller read them from the store."""
 
 
@@ -283,7 +283,7 @@ class Forget(Record, frozen=True, kw_only=True):
     """A number that grows with each such message of the execution; a repeated message does nothing."""
     calls: tuple[str, ...]
     """The calls' keys in the step's journal, each once."""
-    entries: tuple[JournalWrite, ...] = ()
+    entries: tuple[EntryWrite, ...] = ()
     """The calls' entries in the journal's generation, as the caller read them from the store."""
 
 

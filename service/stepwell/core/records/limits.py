@@ -37,7 +37,7 @@ DIGEST_CHARS_MAX = 64
 WAITS_MAX = 100
 """Waits of a suspended step."""
 FORGOTTEN_CALLS_MAX = 100
-"""Calls that one recording drops from a journal."""
+"""Calls that one journal write drops from a journal."""
 PLAN_TASKS_MAX = 10_000
 PLAN_BYTES_MAX = 3 * 1024 * 1024
 DEPENDENCIES_PER_TASK_MAX = 10_000

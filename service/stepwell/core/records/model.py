@@ -432,7 +432,7 @@ class Question(StoredRecord, frozen=True, kw_only=True):
 
 
 class Outcome(Record, frozen=True, kw_only=True):
-    """The result, prompt and response of one execution. Written once."""
+    """The result, prompt and response of one execution. EntryAck once."""
 
     execution_id: str
     result: Payload | None = None

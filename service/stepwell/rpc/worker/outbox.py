@@ -40,7 +40,7 @@ class Outbox:
         self._assignments: deque[Assignment] = deque()
         self._cancellations: deque[pb.Cancellation] = deque()
         self._receipts: deque[Receipt] = deque()
-        self._recorded: deque[pb.Recorded] = deque()
+        self._recorded: deque[pb.JournalAck] = deque()
         self._changed = asyncio.Event()
         self._reason: pb.WorkEndReason | None = None
         self._error: Exception | None = None
@@ -72,8 +72,8 @@ class Outbox:
         self._receipts.append(receipt)
         self._changed.set()
 
-    def recorded(self, answer: pb.Recorded) -> None:
-        """Send the answer to a recording."""
+    def recorded(self, answer: pb.JournalAck) -> None:
+        """Send the answer to a journal write."""
         self._recorded.append(answer)
         self._changed.set()
 
@@ -136,7 +136,7 @@ class Outbox:
             count -= 1
         while self._recorded and count and room > 0:
             recorded = self._recorded.popleft()
-            message.recorded.append(recorded)
+            message.journal_acks.append(recorded)
             room -= _ITEM_BYTES + recorded.ByteSize()
             count -= 1
         while self._cancellations and count and room > 0:

@@ -21,9 +21,9 @@ from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
+from stepwell.rpc.worker.journal_writes import Answer as JournalAnswer
+from stepwell.rpc.worker.journal_writes import check_count, record
 from stepwell.rpc.worker.outbox import Outbox
-from stepwell.rpc.worker.record import Answer as RecordingAnswer
-from stepwell.rpc.worker.record import check_count, record
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.leases import named
 from stepwell.wire.plans import Item
@@ -95,11 +95,11 @@ class Stream:
         # Before the items, so that the commit of an outcome can lease the next step.
         if request.credits and self._connection is not None:
             self._deps.executor.credit(self._connection, request.credits)
-        if request.recordings:
-            check_count(request.recordings)
-        for recording in request.recordings:
+        if request.journal_writes:
+            check_count(request.journal_writes, "journal_writes")
+        for write in request.journal_writes:
             self._pending += 1
-            record(self._deps.executor, self._tenant_id, recording, self._answered)
+            record(self._deps.executor, self._tenant_id, write, self._answered)
         for outcome in request.outcomes:
             self._accept(outcome)
         for begin in request.begins:
@@ -135,14 +135,14 @@ class Stream:
         self._pending += 1
         self._intake.accept(item, self._answered)
 
-    def _answered(self, answer: Answer | RecordingAnswer) -> None:
+    def _answered(self, answer: Answer | JournalAnswer) -> None:
         self._pending -= 1
         if not self._pending:
             self._unanswered_bytes = 0
             self._room.set()
         if isinstance(answer, Receipt):
             self.outbox.acknowledge(answer)
-        elif isinstance(answer, pb.Recorded):
+        elif isinstance(answer, pb.JournalAck):
             self.outbox.recorded(answer)
         elif isinstance(answer, StepwellError):
             self.outbox.fail(answer)

@@ -25,6 +25,7 @@ from stepwell.core.port import (
     FeedEntry,
     FeedQuery,
     JournalQuery,
+    JournalWrite,
     KeySwap,
     LogQuery,
     LogsOfExecution,
@@ -36,7 +37,6 @@ from stepwell.core.port import (
     Query,
     QuestionQuery,
     ReadyStep,
-    Recording,
     Renewal,
     Reservation,
     RunQuery,
@@ -189,7 +189,7 @@ class Calls:
         grant = lease_of(lease, self.known)
         if grant is None:
             return
-        recording = Recording(
+        write = JournalWrite(
             tenant_id=grant.key[0],
             run_id=grant.key[1],
             execution_id=grant.execution_id,
@@ -201,11 +201,11 @@ class Calls:
         )
 
         async def recorded(store: Store) -> object:
-            (answer,) = await store.write_journal([recording])
+            (answer,) = await store.write_journal([write])
             accepted = [(one.accepted, bool(one.until_us)) for one in answer.written]
             return answer.live, answer.late, accepted, answer.totals
 
-        await self._both(f"record {brief(recording)}", recorded)
+        await self._both(f"record {brief(write)}", recorded)
         for row in await self._open(grant.key):
             self.known.recorded[row.token] = row.recorded.entries
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from stepwell.core.port import NOBODY, JournalWrite, Reservation, Timer
+from stepwell.core.port import NOBODY, EntryWrite, Reservation, Timer
 from stepwell.core.records.model import Message, Question
 from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
 from stepwell_testkit.conformance.drawn.names import EXECUTIONS, KEYS, QUEUES, RUNS, WORKERS, Named
@@ -98,8 +98,8 @@ class Change(Part, frozen=True, kw_only=True):
     timers: tuple[Timer, ...] = ()
     questions: tuple[Question, ...] = ()
     messages: tuple[Message, ...] = ()
-    entries: tuple[JournalWrite, ...] = ()
-    forgotten: tuple[JournalWrite, ...] = ()
+    entries: tuple[EntryWrite, ...] = ()
+    forgotten: tuple[EntryWrite, ...] = ()
     events: int = 1
     checkpoint: int = 0
     """0: none. 1: without a base. Above: with a base."""

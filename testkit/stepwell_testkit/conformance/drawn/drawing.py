@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from stepwell.core.port import NOBODY, JournalWrite, Presence, Reservation, Timer, Want
+from stepwell.core.port import NOBODY, EntryWrite, Presence, Reservation, Timer, Want
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import LogEntry, Message, Payload, Question, Session, Usage
 from stepwell.core.records.states import (
@@ -132,7 +132,7 @@ entries = record(
     usage=(Usage(), Usage(input_tokens=1, cost_micros=2, model="m")),
     sleep_ms=(0, SHORT_MS),
 )
-writes = record(JournalWrite, journal=JOURNALS, generation=(1, 1, 2, 3), entry=entries)
+writes = record(EntryWrite, journal=JOURNALS, generation=(1, 1, 2, 3), entry=entries)
 executions = record(
     Row,
     named=EXECUTIONS,

@@ -31,7 +31,7 @@ _OPENED = "_opened_calls"
 class JournalContext:
     """The part of a step's context that makes calls, and waits. All methods may be used from the step's threads.
 
-    Recorded results outlive the attempt: the next attempt finds them, and continues from there.
+    JournalAck results outlive the attempt: the next attempt finds them, and continues from there.
     """
 
     _assignment: worker_pb2.Assignment

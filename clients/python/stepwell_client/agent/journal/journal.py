@@ -90,11 +90,11 @@ class Journal:
         self._page_token = ""
         """The token of the entries that are not read yet; empty if all are read."""
         self._reading = asyncio.Lock()
-        self._unsettled: set[asyncio.Future[worker_pb2.Recorded]] = set()
+        self._unsettled: set[asyncio.Future[worker_pb2.JournalAck]] = set()
         self._forgets = 0
-        """The number of calls dropped in this attempt, which is the number of the last such recording."""
+        """The number of calls dropped in this attempt, which is the number of the last such journal write."""
         self._forgetting = asyncio.Lock()
-        """Held until such a recording is answered, so that it and entries are never in flight together."""
+        """Held until such a journal write is answered, so that it and entries are never in flight together."""
         self._take(assignment.journal)
 
     def _take(self, page: worker_pb2.JournalPage) -> None:
@@ -178,8 +178,8 @@ class Journal:
         while self._forgetting.locked():
             async with self._forgetting:
                 pass
-        recording = worker_pb2.Recording(entries=(entry,), forget_number=self._forgets)
-        recorded = self._live(await self._send(recording))
+        write = worker_pb2.JournalWrite(entries=(entry,), forget_number=self._forgets)
+        recorded = self._live(await self._send(write))
         state = recorded.entries[0]
         if state.status == worker_pb2.ENTRY_STATUS_MISMATCH:
             raise JournalMismatch(
@@ -214,37 +214,37 @@ class Journal:
         if self._unsettled:
             await asyncio.wait(set(self._unsettled))
 
-    def _send_forget(self, key: str) -> asyncio.Future[worker_pb2.Recorded]:
+    def _send_forget(self, key: str) -> asyncio.Future[worker_pb2.JournalAck]:
         if self.find(key).begins:
             raise JournalError(
                 f"the call {key} is AT_MOST_ONCE and has begun: it can't be forgotten"
             )
         self._forgets += 1
-        return self._send(worker_pb2.Recording(forget=(key,), forget_number=self._forgets))
+        return self._send(worker_pb2.JournalWrite(forget=(key,), forget_number=self._forgets))
 
-    def _send(self, recording: worker_pb2.Recording) -> asyncio.Future[worker_pb2.Recorded]:
-        """Send a recording; return its answer, which is taken over even if the caller is cancelled."""
-        future = self._services.record(self._assignment, recording)
+    def _send(self, write: worker_pb2.JournalWrite) -> asyncio.Future[worker_pb2.JournalAck]:
+        """Send a journal write; return its answer, which is taken over even if the caller is cancelled."""
+        future = self._services.record(self._assignment, write)
         self._unsettled.add(future)
-        answer: asyncio.Future[worker_pb2.Recorded] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(partial(self._settle, answer, recording))
+        answer: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(partial(self._settle, answer, write))
         return answer
 
     def _settle(
         self,
-        answer: asyncio.Future[worker_pb2.Recorded],
-        recording: worker_pb2.Recording,
-        future: asyncio.Future[worker_pb2.Recorded],
+        answer: asyncio.Future[worker_pb2.JournalAck],
+        write: worker_pb2.JournalWrite,
+        future: asyncio.Future[worker_pb2.JournalAck],
     ) -> None:
         self._unsettled.discard(future)
-        if recording.forget:
+        if write.forget:
             self._forgetting.release()
         if future.cancelled():
             answer.cancel()
             return
         error = future.exception()
         if error is None:
-            self._take_answer(recording, future.result())
+            self._take_answer(write, future.result())
         if answer.done():
             return
         if error is None:
@@ -252,23 +252,23 @@ class Journal:
         else:
             answer.set_exception(error)
 
-    def _live(self, recorded: worker_pb2.Recorded) -> worker_pb2.Recorded:
+    def _live(self, recorded: worker_pb2.JournalAck) -> worker_pb2.JournalAck:
         """Return an answer. Raises LeaseLost if another worker has the step."""
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
             execution_id = self._assignment.execution.execution_id
             raise LeaseLost(f"execution {execution_id} is not wanted any more")
         return recorded
 
-    def _take_answer(self, recording: worker_pb2.Recording, recorded: worker_pb2.Recorded) -> None:
+    def _take_answer(self, write: worker_pb2.JournalWrite, recorded: worker_pb2.JournalAck) -> None:
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
             self.record.cancelled = True
             return
         if not recorded.HasField("failure"):
-            for key in recording.forget:
+            for key in write.forget:
                 self._calls.pop(key, None)
                 self._asked.pop(key, None)
         now = self._runtime.monotonic()
-        for entry, state in zip(recording.entries, recorded.entries, strict=False):
+        for entry, state in zip(write.entries, recorded.entries, strict=False):
             if state.status == worker_pb2.ENTRY_STATUS_ACCEPTED:
                 self._keep(entry, now + seconds_of(state.remaining))
         self.budget_spent = recorded.budget_spent

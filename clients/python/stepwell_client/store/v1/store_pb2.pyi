@@ -586,11 +586,11 @@ class Commit(_message.Message):
     request: RequestRecord
     follows: str
     checkpoint: StoredCheckpoint
-    entries: _containers.RepeatedCompositeFieldContainer[JournalWrite]
-    forgotten: _containers.RepeatedCompositeFieldContainer[JournalWrite]
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
+    entries: _containers.RepeatedCompositeFieldContainer[EntryWrite]
+    forgotten: _containers.RepeatedCompositeFieldContainer[EntryWrite]
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., questions: _Optional[_Iterable[_Union[_types_pb2.Question, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryWrite, _Mapping]]] = ..., forgotten: _Optional[_Iterable[_Union[EntryWrite, _Mapping]]] = ...) -> None: ...
 
-class JournalWrite(_message.Message):
+class EntryWrite(_message.Message):
     __slots__ = ("journal", "generation", "entry")
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -612,7 +612,7 @@ class JournalTotals(_message.Message):
     messages: int
     def __init__(self, entries: _Optional[int] = ..., bytes: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., messages: _Optional[int] = ...) -> None: ...
 
-class Recording(_message.Message):
+class JournalWrite(_message.Message):
     __slots__ = ("tenant_id", "run_id", "execution_id", "token", "journal", "generation", "entries", "forget_number")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -632,7 +632,7 @@ class Recording(_message.Message):
     forget_number: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., journal: _Optional[str] = ..., generation: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget_number: _Optional[int] = ...) -> None: ...
 
-class Written(_message.Message):
+class EntryAck(_message.Message):
     __slots__ = ("accepted", "until_time")
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -640,7 +640,7 @@ class Written(_message.Message):
     until_time: _timestamp_pb2.Timestamp
     def __init__(self, accepted: bool = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class Recorded(_message.Message):
+class JournalAck(_message.Message):
     __slots__ = ("live", "written", "totals", "now_time", "late")
     LIVE_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_FIELD_NUMBER: _ClassVar[int]
@@ -648,23 +648,23 @@ class Recorded(_message.Message):
     NOW_TIME_FIELD_NUMBER: _ClassVar[int]
     LATE_FIELD_NUMBER: _ClassVar[int]
     live: bool
-    written: _containers.RepeatedCompositeFieldContainer[Written]
+    written: _containers.RepeatedCompositeFieldContainer[EntryAck]
     totals: JournalTotals
     now_time: _timestamp_pb2.Timestamp
     late: bool
-    def __init__(self, live: bool = ..., written: _Optional[_Iterable[_Union[Written, _Mapping]]] = ..., totals: _Optional[_Union[JournalTotals, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., late: bool = ...) -> None: ...
+    def __init__(self, live: bool = ..., written: _Optional[_Iterable[_Union[EntryAck, _Mapping]]] = ..., totals: _Optional[_Union[JournalTotals, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., late: bool = ...) -> None: ...
 
 class WriteJournalRequest(_message.Message):
-    __slots__ = ("recordings",)
-    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
-    recordings: _containers.RepeatedCompositeFieldContainer[Recording]
-    def __init__(self, recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
+    __slots__ = ("writes",)
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    writes: _containers.RepeatedCompositeFieldContainer[JournalWrite]
+    def __init__(self, writes: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
 
 class WriteJournalResponse(_message.Message):
-    __slots__ = ("recorded",)
-    RECORDED_FIELD_NUMBER: _ClassVar[int]
-    recorded: _containers.RepeatedCompositeFieldContainer[Recorded]
-    def __init__(self, recorded: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
+    __slots__ = ("acks",)
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    acks: _containers.RepeatedCompositeFieldContainer[JournalAck]
+    def __init__(self, acks: _Optional[_Iterable[_Union[JournalAck, _Mapping]]] = ...) -> None: ...
 
 class StoredOutcome(_message.Message):
     __slots__ = ("execution_id", "result", "prompt", "response", "receipt")

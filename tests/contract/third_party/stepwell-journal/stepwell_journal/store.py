@@ -16,6 +16,8 @@ from stepwell.core.port import (
     CommitResult,
     EventPage,
     Hint,
+    JournalAck,
+    JournalWrite,
     KeySwap,
     Loaded,
     LogsOfExecution,
@@ -24,8 +26,6 @@ from stepwell.core.port import (
     Page,
     Presence,
     Query,
-    Recorded,
-    Recording,
     Renewal,
     Reservation,
     Runtime,
@@ -161,7 +161,7 @@ class JournalStore:
         # Left out: it is said every few seconds, and a file that only grows is no place for it.
         self._require_open()
 
-    async def write_journal(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         self._require_open()
         raise StoreRefused("a journal of commits keeps none of calls")
 

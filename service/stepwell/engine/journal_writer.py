@@ -16,12 +16,12 @@ from stepwell.core.loop import budgets
 from stepwell.core.loop.signals import Forget
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
-from stepwell.core.port import Recorded, Recording, Runtime, Store
+from stepwell.core.port import JournalAck, JournalWrite, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StepwellError, StoreRefused
 from stepwell.core.records.journal import Entry, entry_bytes
+from stepwell.core.records.journal_answers import NO_BUDGET, JournalAnswer, Kept
 from stepwell.core.records.model import Failure
-from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
 from stepwell.core.records.states import ExecutionStatus, RunStatus
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.entry_order import KnownNumbers, needs_order, out_of_order
@@ -44,10 +44,10 @@ _FULL = Failure(
     ),
     retryable=False,
 )
-RECORDING_LATE = "RECORDING_LATE"
+JOURNAL_WRITE_LATE = "JOURNAL_WRITE_LATE"
 _LATE = (
     "forget_number: is {}, and calls were dropped with a higher one since, so nothing was written; send entries with "
-    "that of the last Recording with `forget` that was answered"
+    "that of the last JournalWrite with `forget` that was answered"
 )
 
 
@@ -65,7 +65,7 @@ class NewEntries(NamedTuple):
     were sent."""
 
 
-Answered = Callable[[RecordAnswer | Exception], None]
+Answered = Callable[[JournalAnswer | Exception], None]
 
 
 class _Written(NamedTuple):
@@ -82,13 +82,13 @@ class _Written(NamedTuple):
 class _Sums:
     """Sums of everything on its way to the store under one lease."""
 
-    __slots__ = ("bytes", "entries", "recordings")
+    __slots__ = ("bytes", "entries", "writes")
 
     def __init__(self) -> None:
-        self.recordings = self.entries = self.bytes = 0
+        self.writes = self.entries = self.bytes = 0
 
 
-class Recorder:
+class JournalWriter:
     """Records entries for every run."""
 
     def __init__(self, store: Store, runs: Runs, runtime: Runtime, clock: StoreTime) -> None:
@@ -97,16 +97,16 @@ class Recorder:
         self._runtime = runtime
         self._clock = clock
         self._stats = runs.verdicts.stats
-        self._groups: Groups[Recording, Recorded] = Groups(
+        self._groups: Groups[JournalWrite, JournalAck] = Groups(
             self._keep, runtime, size_max=limits.COMMITS_PER_GROUP_MAX, name="recorder"
         )
         self._under_way: dict[str, _Sums] = {}
         """Sums by lease token."""
         self._numbers = KnownNumbers()
 
-    async def _keep(self, recordings: Sequence[Recording]) -> Sequence[Recorded]:
+    async def _keep(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         # Looked up only here, so that a driver without it can serve steps that record nothing.
-        return await self._store.write_journal(recordings)
+        return await self._store.write_journal(writes)
 
     def close(self) -> None:
         """Accept no more entries; those on their way may end."""
@@ -204,20 +204,20 @@ class Recorder:
             limits.JOURNAL_ENTRIES_MAX - step.journal.entries - totals.entries - sums.entries,
             limits.JOURNAL_BYTES_MAX - step.journal.bytes - totals.bytes - sums.bytes,
         )
-        sums.recordings += 1
+        sums.writes += 1
         sums.entries += len(entries)
         sums.bytes += size
         written = _Written(key, one, refused, size, answered)
-        self._groups.post(_recording(key, step, one, entries), partial(self._settle, written))
+        self._groups.post(_write(key, step, one, entries), partial(self._settle, written))
 
-    def _settle(self, written: _Written, answer: Recorded | Exception) -> None:
+    def _settle(self, written: _Written, answer: JournalAck | Exception) -> None:
         """Report the result of entries, and note the sums of their lease."""
         key, one, refused, size, answered = written
         sums = self._under_way[one.token]
-        sums.recordings -= 1
+        sums.writes -= 1
         sums.entries -= len(one.entries) - len(refused)
         sums.bytes -= size
-        if not sums.recordings:
+        if not sums.writes:
             del self._under_way[one.token]
         if isinstance(answer, Exception):
             _answer_error(one, answer, answered)
@@ -228,8 +228,8 @@ class Recorder:
             return
         if answer.late:
             # The calls that a copy of a `forget` would drop are already gone.
-            refused_all = _refused(one, RECORDING_LATE, _LATE.format(one.forget_number))
-            answered(RecordAnswer(live=True) if one.forget else refused_all)
+            refused_all = _refused(one, JOURNAL_WRITE_LATE, _LATE.format(one.forget_number))
+            answered(JournalAnswer(live=True) if one.forget else refused_all)
             return
         self._stats["journal_entries"] += len(answer.written)
         taken = (entry for place, entry in enumerate(one.entries) if place not in refused)
@@ -244,16 +244,16 @@ class Recorder:
             kept.insert(place, failure)
         state = self._runs.held(key)
         if state is None:
-            answered(RecordAnswer(live=True, entries=kept))
+            answered(JournalAnswer(live=True, entries=kept))
             return
         state.note_recorded(one.execution_id, one.token, answer.totals)
         run = state.run
         if run.budget == NO_BUDGET:
-            answered(RecordAnswer(live=True, entries=kept))
+            answered(JournalAnswer(live=True, entries=kept))
             return
         run = budgets.with_open_leases(run, state.open.values())
         answered(
-            RecordAnswer(
+            JournalAnswer(
                 live=True,
                 entries=kept,
                 remaining_budget=budgets.remaining(run, self._clock.now_us()),
@@ -263,14 +263,14 @@ class Recorder:
 
     async def _answer_lost(self, key: RunKey, answered: Answered) -> None:
         """Report that a lease is lost, and count that, because it leaves no event."""
-        self._stats["stale_recordings"] += 1
+        self._stats["stale_journal_writes"] += 1
         try:
             run = await self._store.get_run(*key)
         except Exception as error:  # noqa: BLE001 - whoever asked is told
             answered(error)
             return
         cancelled = run is not None and run.status is RunStatus.CANCELLED
-        answered(RecordAnswer(live=False, cancelled=cancelled))
+        answered(JournalAnswer(live=False, cancelled=cancelled))
 
 
 def _answer_error(one: NewEntries, error: Exception, answered: Answered) -> None:
@@ -285,20 +285,20 @@ def _answer_error(one: NewEntries, error: Exception, answered: Answered) -> None
         answered(_refused(one, "INTERNAL", "the server could not take it; its log says why"))
 
 
-def _refused(one: NewEntries, kind: str, message: str) -> RecordAnswer:
+def _refused(one: NewEntries, kind: str, message: str) -> JournalAnswer:
     """Return the answer to entries none of which was taken, or to calls none of which was dropped."""
     failure = Failure(kind=kind, message=message, retryable=False)
-    return RecordAnswer(
+    return JournalAnswer(
         live=True,
         entries=[failure] * len(one.entries),
         failure=failure if one.forget else None,
     )
 
 
-def _recording(
+def _write(
     key: RunKey, step: StepJournal, one: NewEntries, entries: Sequence[Entry]
-) -> Recording:
-    return Recording(
+) -> JournalWrite:
+    return JournalWrite(
         tenant_id=key[0],
         run_id=key[1],
         execution_id=one.execution_id,

@@ -19,7 +19,7 @@ class Kept(NamedTuple):
     """The rest of a WAIT's sleep."""
 
 
-class RecordAnswer(NamedTuple):
+class JournalAnswer(NamedTuple):
     """The answer to entries."""
 
     live: bool

@@ -1,4 +1,4 @@
-"""Journal entries in Postgres: a group of recordings is one call of a function.
+"""Journal entries in Postgres: a group of journal writes is one call of a function.
 
 The function (`migrations/first/postgresql_record.sql`) checks and locks the leases, returns for
 each entry whether its name is taken, and writes the new ones. One call gets at most one entry of
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from stepwell.core.port import Recorded, Recording, Written
+from stepwell.core.port import EntryAck, JournalAck, JournalWrite
 from stepwell.core.records.journal import Entry, Totals, entry_bytes, words_bytes
 from stepwell_drivers.journals import summed
 from stepwell_drivers.sql.columns import Values, bytes_of
@@ -42,26 +42,24 @@ class _Place(NamedTuple):
 
 
 class RecordCalls:
-    """Recordings as calls; more than one call only if several entries have the same name."""
+    """JournalWrites as calls; more than one call only if several entries have the same name."""
 
     sql = CALL
 
     def __init__(self, works: Sequence[RecordWork]) -> None:
-        self._sizes = [len(work.recordings) for work in works]
+        self._sizes = [len(work.writes) for work in works]
         # In the order in which commits and heartbeats lock the same rows.
-        self._recordings = [recording for work in works for recording in work.recordings]
-        self._order = sorted(
-            range(len(self._recordings)), key=lambda at: _lease_of(self._recordings[at])
-        )
+        self._writes = [write for work in works for write in work.writes]
+        self._order = sorted(range(len(self._writes)), key=lambda at: _lease_of(self._writes[at]))
         self._places: dict[int, list[_Place]] = {}
-        entries: list[list[Values]] = [[]] if self._recordings else []
+        entries: list[list[Values]] = [[]] if self._writes else []
         seen: Counter[tuple[str, ...]] = Counter()
         for place, at in enumerate(self._order, 1):
-            recording = self._recordings[at]
+            write = self._writes[at]
             self._places[at] = []
-            for entry in recording.entries:
+            for entry in write.entries:
                 name = (
-                    *(recording.tenant_id, recording.run_id, recording.journal),
+                    *(write.tenant_id, write.run_id, write.journal),
                     *(entry.mark, str(entry.number), entry.key),
                 )
                 call = seen[name]
@@ -75,36 +73,34 @@ class RecordCalls:
     @property
     def arguments(self) -> list[Sequence[Any]]:
         """The arguments of each call."""
-        heads = [_head_of(self._recordings[at]) for at in self._order]
+        heads = [_head_of(self._writes[at]) for at in self._order]
         return [(heads, entries or None) for entries in self._entries]
 
-    def answers(self, answered: Sequence[Sequence[Any]]) -> list[list[Recorded]]:
+    def answers(self, answered: Sequence[Sequence[Any]]) -> list[list[JournalAck]]:
         """Return the answer to each work, by the rows that the calls returned."""
         calls = [rows[0] for rows in answered]
         sums: dict[_Lease, Totals] = {}
-        recorded: dict[int, Recorded] = {}
+        recorded: dict[int, JournalAck] = {}
         for place, at in enumerate(self._order):
-            recording = self._recordings[at]
+            write = self._writes[at]
             live, late, before, _, _, now_us = calls[0]
             if late[place] or not live[place]:
-                recorded[at] = Recorded(live=live[place], late=late[place], now_us=now_us)
+                recorded[at] = JournalAck(live=live[place], late=late[place], now_us=now_us)
                 continue
             first = place * len(SUMS)
             stood = totals_of([number or 0 for number in before[first : first + len(SUMS)]])
-            lease = _lease_of(recording)
+            lease = _lease_of(write)
             totals = sums.get(lease, stood)
             states = [calls[one.call][3][one.at] for one in self._places[at]]
             ends = [calls[one.call][4][one.at] for one in self._places[at]]
             new = [
-                entry
-                for entry, state in zip(recording.entries, states, strict=True)
-                if state == _NEW
+                entry for entry, state in zip(write.entries, states, strict=True) if state == _NEW
             ]
             sums[lease] = summed(totals, new) if new else totals
-            recorded[at] = Recorded(
+            recorded[at] = JournalAck(
                 live=True,
                 written=tuple(
-                    Written(accepted=state != _REFUSED, until_us=until_us or 0)
+                    EntryAck(accepted=state != _REFUSED, until_us=until_us or 0)
                     for state, until_us in zip(states, ends, strict=True)
                 ),
                 totals=sums[lease],
@@ -114,11 +110,11 @@ class RecordCalls:
         return [[recorded[next(places)] for _ in range(size)] for size in self._sizes]
 
 
-def _lease_of(recording: Recording) -> _Lease:
-    return (recording.tenant_id, recording.run_id, recording.execution_id)
+def _lease_of(write: JournalWrite) -> _Lease:
+    return (write.tenant_id, write.run_id, write.execution_id)
 
 
-def _head_of(one: Recording) -> Values:
+def _head_of(one: JournalWrite) -> Values:
     return (
         *(one.tenant_id, one.run_id, one.execution_id, one.token),
         *(one.journal, step_of(one.journal), one.generation, one.forget_number),

@@ -1,6 +1,6 @@
-"""Recordings of workers and their answers, between messages and records: the same at both edges.
+"""JournalWrites of workers and their answers, between messages and records: the same at both edges.
 
-Written by hand, since each call within a step passes here: an entry that breaks a limit is refused by itself.
+EntryAck by hand, since each call within a step passes here: an entry that breaks a limit is refused by itself.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal_answers import NO_BUDGET, JournalAnswer, Kept
 from stepwell.core.records.model import Failure, Violation
-from stepwell.core.records.recorded import NO_BUDGET, Kept, RecordAnswer
 from stepwell.wire.conversions_pb2 import checked_Entry
 from stepwell.wire.faults import Faults
 from stepwell.wire.records import fill
@@ -62,8 +62,8 @@ def failure_of(faults: Faults) -> Failure:
     )
 
 
-def fill_recorded(
-    answer: RecordAnswer, refused: Mapping[int, Failure], recorded: worker_pb2.Recorded
+def fill_ack(
+    answer: JournalAnswer, refused: Mapping[int, Failure], recorded: worker_pb2.JournalAck
 ) -> None:
     """Put an answer into its message; `refused`: the entries that `read_entries` refused before."""
     if not answer.live:
@@ -101,5 +101,5 @@ def fill_state(state: Kept | Failure, message: worker_pb2.EntryState) -> None:
 
 
 def fill_failure(failure: Failure, message: types_pb2.Failure) -> None:
-    """Put the failure of an entry, or of a recording, into its message, cut so that a thousand fit into one message."""
+    """Put the failure of an entry, or of a journal write, into its message, cut so that a thousand fit into one message."""
     fill(cut_failure(failure, limits.ENTRY_FAILURE_BYTES_MAX), message)

@@ -12,22 +12,22 @@ from functools import partial
 from stepwell.core.port import JournalPage
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, StepwellError, StoreUnavailable, Violation
+from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Failure
-from stepwell.core.records.recorded import RecordAnswer
 from stepwell.engine.executor import Executor
+from stepwell.engine.journal_writer import NewEntries
 from stepwell.engine.journals import JournalAsked
-from stepwell.engine.recorder import NewEntries
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.faults import Faults
-from stepwell.wire.leases import named
-from stepwell.wire.recordings import (
+from stepwell.wire.journal_writes import (
     failure_of,
+    fill_ack,
     fill_failure,
-    fill_recorded,
     fill_state,
     read_entries,
 )
+from stepwell.wire.leases import named
 from stepwell.wire.validate import violations
 from stepwell_client.v1 import worker_pb2 as pb
 
@@ -35,29 +35,29 @@ _ECHO_CHARS_MAX = 256
 """The characters of a too long id that the answer repeats."""
 _NAMES_ITS_LEASE = frozenset({"lease", "lease.run_id", "lease.execution_id", "lease.token"})
 
-Answer = pb.Recorded | Exception
-"""An exception means that the recording's outcome is unknown, so the worker must send it again."""
+Answer = pb.JournalAck | Exception
+"""An exception means that the journal write's outcome is unknown, so the worker must send it again."""
 Answered = Callable[[Answer], None]
 
 
-def check_count(recordings: Sequence[pb.Recording]) -> None:
-    """Refuse a message with too many entries, whose answers would not fit into one message.
+def check_count(writes: Sequence[pb.JournalWrite], field: str) -> None:
+    """Refuse a message with too many entries in this field, whose answers would not fit into one message.
 
     Raises:
         InvalidArgument: it has too many.
     """
-    count = sum([len(one.entries) for one in recordings])
+    count = sum([len(one.entries) for one in writes])
     if count > limits.ITEMS_PER_MESSAGE_MAX:
         what = f"have {count:,} entries together; limit: {limits.ITEMS_PER_MESSAGE_MAX:,}"
-        raise InvalidArgument(f"recordings {what}", (Violation("recordings", what),))
+        raise InvalidArgument(f"{field} {what}", (Violation(field, what),))
 
 
-def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Answered) -> None:
-    """Write a recording; later call `answered` once, when its entries are stored."""
+def record(executor: Executor, tenant_id: str, item: pb.JournalWrite, answered: Answered) -> None:
+    """Do a journal write; later call `answered` once, when its entries are stored."""
     faults = violations(item)
     if item.forget and item.entries:
         # A repetition would drop what it wrote the first time.
-        faults.add("forget", "is there beside entries; limit: a recording has one of the two")
+        faults.add("forget", "is there beside entries; limit: a journal write has one of the two")
     if item.forget and not item.forget_number:
         faults.add("forget_number", "is 0; limit: 1 or more with forget")
     if faults:
@@ -76,23 +76,23 @@ def record(executor: Executor, tenant_id: str, item: pb.Recording, answered: Ans
 
 
 def _answer(
-    item: pb.Recording,
+    item: pb.JournalWrite,
     refused: dict[int, Failure],
     answered: Answered,
-    answer: RecordAnswer | Exception,
+    answer: JournalAnswer | Exception,
 ) -> None:
     if isinstance(answer, Exception):
         answered(answer)
         return
-    recorded = pb.Recorded(delivery_id=item.delivery_id)
+    recorded = pb.JournalAck(delivery_id=item.delivery_id)
     recorded.lease.lease.CopyFrom(named(item.lease))
-    fill_recorded(answer, refused, recorded)
+    fill_ack(answer, refused, recorded)
     answered(recorded)
 
 
-def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
-    """Return the answer to a recording that breaks a limit as a whole, so that nothing of it is written."""
-    recorded = pb.Recorded(delivery_id=item.delivery_id[:_ECHO_CHARS_MAX])
+def _refused(item: pb.JournalWrite, faults: Faults) -> pb.JournalAck:
+    """Return the answer to a journal write that breaks a limit as a whole, so that nothing of it is written."""
+    recorded = pb.JournalAck(delivery_id=item.delivery_id[:_ECHO_CHARS_MAX])
     recorded.lease.lease.CopyFrom(named(item.lease))
     names_none = any(one.field in _NAMES_ITS_LEASE for one in faults)
     recorded.lease.status = pb.LEASE_STATUS_LOST if names_none else pb.LEASE_STATUS_LIVE
@@ -109,20 +109,20 @@ def _refused(item: pb.Recording, faults: Faults) -> pb.Recorded:
 async def record_all(
     deps: WorkerDependencies, request: pb.WriteJournalRequest
 ) -> pb.WriteJournalResponse:
-    """Write recordings that came without a stream.
+    """Write journal writes that came without a stream.
 
     Raises:
         InvalidArgument: they have too many entries together.
         StoreUnavailable: some of them may be written; send the same again.
     """
-    check_count(request.recordings)
+    check_count(request.writes, "writes")
     loop, tenant_id = asyncio.get_running_loop(), tenant()
     answers: list[asyncio.Future[Answer]] = []
-    for item in request.recordings:
+    for item in request.writes:
         answer: asyncio.Future[Answer] = loop.create_future()
         answers.append(answer)
         record(deps.executor, tenant_id, item, partial(_settle, answer))
-    return pb.WriteJournalResponse(recorded=[_recorded(await answer) for answer in answers])
+    return pb.WriteJournalResponse(acks=[_recorded(await answer) for answer in answers])
 
 
 def _settle(waiting: asyncio.Future[Answer], answer: Answer) -> None:
@@ -130,8 +130,8 @@ def _settle(waiting: asyncio.Future[Answer], answer: Answer) -> None:
         waiting.set_result(answer)
 
 
-def _recorded(answer: Answer) -> pb.Recorded:
-    if isinstance(answer, pb.Recorded):
+def _recorded(answer: Answer) -> pb.JournalAck:
+    if isinstance(answer, pb.JournalAck):
         return answer
     if isinstance(answer, StepwellError):
         raise answer

@@ -1,4 +1,4 @@
-"""A worker's recordings against a scripted server: their way over streams, without one, and their end."""
+"""A worker's journal writes against a scripted server: their way over streams, without one, and their end."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ async def branches(ctx: TaskContext) -> list[int]:
 
 async def test_entries_of_one_turn_go_in_one_message(server: FakeServer, client: Client) -> None:
     async with working(server, client, branches) as (stream, _):
-        recordings = [await stream.recording() for _ in range(3)]
-        messages = [one for one in stream.requests if one.recordings]
+        writes = [await stream.write() for _ in range(3)]
+        messages = [one for one in stream.requests if one.journal_writes]
         assert len(messages) == 1
-        assert {one.lease.token for one in recordings} == {"token-e1"}
-        assert len({one.delivery_id for one in recordings}) == 3
+        assert {one.lease.token for one in writes} == {"token-e1"}
+        assert len({one.delivery_id for one in writes}) == 3
         # The step ends no sooner than all are acknowledged.
-        await stream.send(recorded=[recorded_of(one) for one in recordings[:2]])
+        await stream.send(journal_acks=[recorded_of(one) for one in writes[:2]])
         assert not stream.outcomes
-        await stream.send(recorded=[recorded_of(recordings[2])])
+        await stream.send(journal_acks=[recorded_of(writes[2])])
         outcome = await stream.outcome()
     assert decode(outcome.completed.result) == [0, 2, 4]
 
@@ -52,11 +52,11 @@ async def test_the_unacknowledged_is_sent_again_over_the_next_stream(
     server: FakeServer, client: Client
 ) -> None:
     async with working(server, client, branches) as (stream, _):
-        first = [await stream.recording() for _ in range(3)]
-        await stream.send(recorded=[recorded_of(first[0])])
+        first = [await stream.write() for _ in range(3)]
+        await stream.send(journal_acks=[recorded_of(first[0])])
         stream.end()
         again = await welcomed(server)
-        second = [await again.recording() for _ in range(2)]
+        second = [await again.write() for _ in range(2)]
         assert second == first[1:]
         await again.send(recorded=[recorded_of(one) for one in second])
         assert (await again.outcome()).HasField("completed")
@@ -66,14 +66,14 @@ async def test_recordings_go_by_unary_calls_where_no_stream_opens(
     server: FakeServer, client: Client
 ) -> None:
     async with working(server, client, branches) as (stream, _):
-        recordings = [await stream.recording() for _ in range(3)]
+        writes = [await stream.write() for _ in range(3)]
         server.workers.completes = True
         server.workers.refusals.extend(
             End(grpc.StatusCode.UNAVAILABLE, "no stream") for _ in range(4)
         )
         stream.end()
         await until(lambda: bool(server.workers.completed))
-    assert server.workers.recorded == recordings
+    assert server.workers.recorded == writes
     assert server.workers.completed[0].HasField("completed")
 
 
@@ -107,11 +107,11 @@ async def test_drain_releases_no_step_whose_at_most_once_call_is_under_way(
             ended.append("step")
 
     async with working(server, client, work) as (stream, worker):
-        await stream.send(recorded=[recorded_of(await stream.recording())])
+        await stream.send(journal_acks=[recorded_of(await stream.write())])
         await paying.wait()
         if has_ended:
             paid.set()
-            await stream.send(recorded=[recorded_of(await stream.recording())])
+            await stream.send(journal_acks=[recorded_of(await stream.write())])
             await until(lambda: ended == ["call"])
         draining = asyncio.ensure_future(worker.drain(0))
         if has_ended:
@@ -137,9 +137,9 @@ async def test_a_lost_lease_ends_the_step_without_an_outcome(
             raise
 
     async with working(server, client, work) as (stream, worker):
-        recording = await stream.recording()
-        lost = recorded_of(recording, worker_pb2.LEASE_STATUS_LOST)
-        await stream.send(recorded=[lost])
+        write = await stream.write()
+        lost = recorded_of(write, worker_pb2.LEASE_STATUS_LOST)
+        await stream.send(journal_acks=[lost])
         await until(lambda: worker.in_flight == 0)
     assert seen == [True]
     assert not stream.outcomes
@@ -158,11 +158,11 @@ async def test_a_cancelled_step_gives_up_what_it_was_recording(
             raise
 
     async with working(server, client, work) as (stream, worker):
-        recording = await stream.recording()
+        write = await stream.write()
         await stream.send(
             cancellations=[
                 worker_pb2.Cancellation(
-                    lease=worker_pb2.Lease(run_id=recording.lease.run_id, execution_id="e1"),
+                    lease=worker_pb2.Lease(run_id=write.lease.run_id, execution_id="e1"),
                     reason="over",
                 )
             ]
