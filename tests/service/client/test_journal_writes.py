@@ -58,7 +58,7 @@ async def test_the_unacknowledged_is_sent_again_over_the_next_stream(
         again = await welcomed(server)
         second = [await again.write() for _ in range(2)]
         assert second == first[1:]
-        await again.send(recorded=[recorded_of(one) for one in second])
+        await again.send(journal_acks=[recorded_of(one) for one in second])
         assert (await again.outcome()).HasField("completed")
 
 
