@@ -15,14 +15,27 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+
+from google.protobuf import descriptor_pb2
 
 TOP = Path(__file__).resolve().parent.parent
 PACKAGES = ("v1", "store/v1")
 """The folders below proto/stepwell that are made, each into the folder of its name in stepwell_client."""
 INIT = '''"""Messages and stubs of the `stepwell.{}` protocol, generated from proto/: never edited."""
 '''
+
+ENUMS = '''"""The enums of the `stepwell.v1` protocol, generated from proto/: never edited."""
+
+from __future__ import annotations
+
+from stepwell_client.word import Word'''
+_ENUM = 5
+"""The number of `enum_type` in a FileDescriptorProto, by which the comments of enums are found."""
+_VALUE = 2
+"""The number of `value` in an EnumDescriptorProto."""
 
 # Imports, and the module's own name as the message classes carry it. Names of services and of proto
 # packages ("stepwell.v1.Orchestrator") have no _pb2 after them and stay.
@@ -53,12 +66,14 @@ def generate(proto_root: Path) -> dict[str, str]:
             f"--pyi_out={out}",
             f"--grpc_python_out={out}",
             f"--mypy_grpc_out=quiet:{out}",
+            *("--include_source_info", f"--descriptor_set_out={out}/set"),
             *(str(proto) for proto in protos),
         ]
         done = subprocess.run(command, check=False, env={**os.environ, "PATH": path})
         if done.returncode != 0:
             sys.exit(f"error: protoc refused the files below {proto_root}; its words are above")
-        files: dict[str, str] = {}
+        described = descriptor_pb2.FileDescriptorSet.FromString((Path(out) / "set").read_bytes())
+        files = {"v1/enums_pb2.py": enums(described)}
         for package in PACKAGES:
             files[f"{package}/__init__.py"] = INIT.format(package.replace("/", "."))
             for made in sorted((Path(out) / "stepwell" / package).glob("*.py*")):
@@ -67,6 +82,34 @@ def generate(proto_root: Path) -> dict[str, str]:
                     continue  # a file of messages alone has no stubs worth shipping
                 files[f"{package}/{made.name}"] = rewrite(text)
     return files
+
+
+def enums(described: descriptor_pb2.FileDescriptorSet) -> str:
+    """Returns the module of the enums of stepwell.v1: classes whose members have the protocol's comments."""
+    lines = [ENUMS]
+    for file in described.file:
+        if file.package == "stepwell.v1":
+            comments = {
+                tuple(at.path): at.leading_comments for at in file.source_code_info.location
+            }
+            for place, kind in enumerate(file.enum_type):
+                lines += ["", "", f"class {kind.name}(Word):"]
+                lines += [f"    {line}" for line in _docstring(comments[_ENUM, place])]
+                lines.append("")
+                prefix = kind.value[0].name.removesuffix("UNSPECIFIED")
+                for at, value in enumerate(kind.value):
+                    lines.append(f"    {value.name.removeprefix(prefix)} = {value.number}")
+                    words = comments[_ENUM, place, _VALUE, at]
+                    lines += [f"    {line}" for line in _docstring(words)]
+    return "\n".join(lines) + "\n"
+
+
+def _docstring(comment: str) -> Iterator[str]:
+    lines = [line.removeprefix(" ") for line in comment.rstrip().splitlines()]
+    if len(lines) == 1:
+        yield f'"""{lines[0]}"""'
+    else:
+        yield from (f'"""{lines[0]}', *lines[1:], '"""')
 
 
 def _has_service(grpc_module: str) -> bool:

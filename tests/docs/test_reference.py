@@ -28,7 +28,7 @@ def test_every_public_name_stands_once_in_the_reference(module: ModuleType) -> N
     assert sorted(shown) == sorted(set(module.__all__) - set(elsewhere))
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("room", ROOMS[1:], ids=lambda module: module.__name__)
 def test_a_room_lists_every_public_class_that_is_made_in_it(room: ModuleType) -> None:
     made = {
         name
@@ -36,7 +36,7 @@ def test_a_room_lists_every_public_class_that_is_made_in_it(room: ModuleType) ->
         if isinstance(value, type) and not name.startswith("_")
         if value.__module__.startswith(room.__name__)
     }
-    assert made - {"Word"} <= set(room.__all__)
+    assert made <= set(room.__all__)
 
 
 def test_the_package_itself_stays_small_enough_to_be_read() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-import sys
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,7 @@ from stepwell_client.errors import (
     Violation,
 )
 from stepwell_client.internal import Backoff, Connection, Runtime, from_rpc_error, is_local
-from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from stepwell_client.v1 import types_pb2
 
 
 class Colour(enum.Enum):
@@ -296,18 +295,7 @@ def test_malformed_error_details_are_ignored(data: bytes) -> None:
 # Enums.
 
 
-def test_the_enums_are_those_of_the_protocol() -> None:
-    module = sys.modules[stepwell_client.RunStatus.__module__]
-    files = (types_pb2.DESCRIPTOR, orchestrator_pb2.DESCRIPTOR)
-    enums = {name: one for file in files for name, one in file.enum_types_by_name.items()}
-
-    for name, mine in vars(module).items():
-        if not (isinstance(mine, type) and issubclass(mine, enum.IntEnum) and list(mine)):
-            continue
-        descriptor = enums[name]
-        prefix = descriptor.values[0].name.removesuffix("UNSPECIFIED")
-        theirs = {value.name.removeprefix(prefix): value.number for value in descriptor.values}
-        assert {item.name: item.value for item in mine} == theirs
+def test_an_enum_prints_as_its_name_and_takes_numbers_that_it_does_not_know() -> None:
     assert stepwell_client.RunStatus(5).name == f"{stepwell_client.RunStatus(5)}" == "SUCCEEDED"
     assert stepwell_client.RunStatus(99).name == "99"
 

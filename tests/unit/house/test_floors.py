@@ -31,7 +31,13 @@ PROTOCOL = "stepwell_client.v1"
 STORE_PROTOCOL = "stepwell_client.store"
 TLS = "stepwell_client.tls"
 LOGGER = "stepwell.logger"
-CLIENT_BASE = (PROTOCOL, "stepwell_client.errors", "stepwell_client.enums", TLS)
+CLIENT_BASE = (
+    PROTOCOL,
+    "stepwell_client.word",
+    "stepwell_client.errors",
+    "stepwell_client.enums",
+    TLS,
+)
 ADAPTER_BASE = tuple(
     f"stepwell_frameworks.{name}" for name in ("approvals", "home_loop", "tool_options")
 )
@@ -80,7 +86,9 @@ GROUPS: dict[str, Group] = {
     "stepwell_client": Group(0, ("stepwell_client",)),
     PROTOCOL: Group(0),
     STORE_PROTOCOL: Group(0, (PROTOCOL,)),
-    **{f"stepwell_client.{name}": Group(0, (PROTOCOL,)) for name in ("errors", "enums", "tls")},
+    **{f"stepwell_client.{name}": Group(0, (PROTOCOL,)) for name in ("errors", "tls")},
+    "stepwell_client.word": Group(0),
+    "stepwell_client.enums": Group(0, (PROTOCOL, "stepwell_client.word")),
     "stepwell_client.link": Group(0, CLIENT_BASE),
     "stepwell_client.records": Group(0, CLIENT_BASE),
     "stepwell_client.calls": Group(0, (*CLIENT_BASE, *CLIENT_MIDDLE)),

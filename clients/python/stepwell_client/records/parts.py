@@ -15,9 +15,9 @@ from typing import Any, ClassVar, cast
 from stepwell_client.enums import (
     StepKind,
     WaitKind,
-    Word,
 )
 from stepwell_client.errors import Violation
+from stepwell_client.word import Word
 
 _TEXT_CHARS, _ITEMS = 60, 5
 """The length of a text, and of a tuple, in a `repr`."""
