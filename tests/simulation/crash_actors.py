@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from stepwell.core.fork.carry import Changes
+from stepwell.core.fork.inherit import Changes
 from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from stepwell.app.commands import CommandResult, carry_out
 from stepwell.app.history import History, check_version
 from stepwell.app.runs import read_run
-from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
+from stepwell.core.fork.inherit import Changes
 from stepwell.core.port import INPUT_KEY, JournalQuery, Presence, PresenceQuery, Store, every_row
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists

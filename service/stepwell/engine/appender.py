@@ -21,8 +21,8 @@ from stepwell.core.records.errors import NotFound
 from stepwell.core.records.model import LogEntry, Message, Record
 from stepwell.core.records.states import LogKind
 from stepwell.engine.clock import StoreTime
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.lease_lookup import holds_lease
-from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 
 ENTRY_BYTES = 64

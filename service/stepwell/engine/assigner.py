@@ -15,7 +15,7 @@ from stepwell.core.records.model import Failure, Message, Payload
 from stepwell.engine import assignments, conversations
 from stepwell.engine.answers import with_answer
 from stepwell.engine.clock import StoreTime
-from stepwell.engine.names import RunKey
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.engine.step_journal import StepJournal, journal_in, read_page
 from stepwell.engine.workers import WorkerConnection, Workers

@@ -35,7 +35,7 @@ class Posted:
         self.signal = signal
         self._answered: Callable[[Reply | Exception], None] | None = answered
 
-    def answer(self, reply: Reply | Exception) -> None:
+    def settle(self, reply: Reply | Exception) -> None:
         """Answer the signal, unless it was answered before."""
         answered, self._answered = self._answered, None
         if answered is not None:
@@ -70,7 +70,7 @@ def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
 def reject(batch: Sequence[Posted], error: Exception) -> None:
     """Answer the signals of a batch with an error."""
     for one in batch:
-        one.answer(error)
+        one.settle(error)
 
 
 def _events(signal: Signal) -> int:

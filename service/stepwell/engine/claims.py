@@ -21,8 +21,8 @@ from stepwell.core.records.states import DueKind
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.demand import Demand
 from stepwell.engine.isolation import SuspectSteps
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.last_heartbeat import expired_of
-from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
 from stepwell.engine.worker_deaths import Deaths

@@ -6,7 +6,7 @@ import asyncio
 import math
 
 from stepwell.core.port import Runtime
-from stepwell.engine.names import QueueKey
+from stepwell.engine.key_types import QueueKey
 
 
 class Demand:

@@ -42,8 +42,8 @@ from stepwell.engine.committer import Committer
 from stepwell.engine.demand import Demand
 from stepwell.engine.journal_writer import JournalWriter, NewEntries
 from stepwell.engine.journals import JournalReader
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.last_heartbeat import with_last_heartbeats
-from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache
 from stepwell.engine.presence import PresenceReporter
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
@@ -155,7 +155,7 @@ class Executor:
         )
         self._appender = Appender(store, self._runs, runtime, self._clock)
         self._results = ResultReader(store, self._runs, payloads)
-        self._recorder = JournalWriter(store, self._runs, runtime, self._clock)
+        self._journal_writer = JournalWriter(store, self._runs, runtime, self._clock)
         self.journals = JournalReader(store, self._runs, self._clock)
         """Reads journals of steps."""
         self._presence = PresenceReporter(
@@ -207,7 +207,7 @@ class Executor:
         self._stop_granting()
         self._runs.close()
         self._committer.close()
-        self._recorder.close()
+        self._journal_writer.close()
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -291,7 +291,7 @@ class Executor:
         answered: Callable[[JournalAnswer | Exception], None],
     ) -> None:
         """Write journal entries of a step; later call `answered` once with the result, or an error."""
-        self._recorder.record(tenant_id, one, answered)
+        self._journal_writer.record(tenant_id, one, answered)
 
     async def read_results(self, tenant_id: str, query: ResultsQuery) -> ResultsPage | None:
         """Return results that a running step reads, or None if its lease is lost."""

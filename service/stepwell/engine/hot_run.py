@@ -11,7 +11,7 @@ from stepwell.core.port import Commit, Reservation, Runtime, Store
 from stepwell.core.records.errors import AlreadyExists, RunNotFound
 from stepwell.core.records.states import Verdict
 from stepwell.engine.batches import Posted
-from stepwell.engine.names import RunKey
+from stepwell.engine.key_types import RunKey
 
 SHARED_SECONDS = 1.0
 """The time after another replica's commit for which that replica is assumed to work on the run."""

@@ -14,7 +14,7 @@ from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import LeaseQuery, ReadyStep, Runtime, Store
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.states import ExecutionStatus
-from stepwell.engine.names import LeaseKey, RunKey
+from stepwell.engine.key_types import LeaseKey, RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.worker_deaths import Deaths
 from stepwell.engine.workers import WorkerConnection, Workers

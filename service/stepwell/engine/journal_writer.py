@@ -26,8 +26,8 @@ from stepwell.core.records.states import ExecutionStatus, RunStatus
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.entry_order import KnownNumbers, needs_order, out_of_order
 from stepwell.engine.groups import Groups
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.lease_lookup import is_leased, leased_state
-from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.step_journal import StepJournal, entries_of, journal_in, remaining_ms
 from stepwell.logger import get_logger

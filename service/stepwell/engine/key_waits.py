@@ -18,7 +18,7 @@ from stepwell.core.port import Commit, Runtime, Store
 from stepwell.core.records.errors import StepwellError
 from stepwell.core.records.model import Task
 from stepwell.core.records.states import TaskStatus
-from stepwell.engine.names import RunKey
+from stepwell.engine.key_types import RunKey
 from stepwell.logger import get_logger
 
 log = get_logger(__name__)

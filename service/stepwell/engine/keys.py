@@ -18,8 +18,8 @@ from stepwell.core.port import NOBODY, Commit, KeySwap, Loaded, Reservation, Run
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.states import TaskStatus
 from stepwell.engine.hot_run import HotRun
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.key_waits import KeyWait, KeyWaits
-from stepwell.engine.names import RunKey
 from stepwell.logger import get_logger
 
 log = get_logger(__name__)

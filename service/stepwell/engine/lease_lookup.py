@@ -6,7 +6,7 @@ import hmac
 
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import OpenExecution, Store
-from stepwell.engine.names import RunKey
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.runs import Runs
 
 

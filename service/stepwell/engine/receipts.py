@@ -13,7 +13,7 @@ from stepwell.core.loop.signals import Delivery
 from stepwell.core.loop.transition import LEASE_LOST, Reply
 from stepwell.core.port import Store
 from stepwell.engine.batches import Posted
-from stepwell.engine.names import RunKey
+from stepwell.engine.key_types import RunKey
 
 
 async def answers(store: Store, key: RunKey, lost: Sequence[Posted]) -> list[Reply]:

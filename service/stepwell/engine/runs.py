@@ -32,9 +32,9 @@ from stepwell.engine.batches import Posted, next_batch, reject
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.key_waits import KeyWaits
 from stepwell.engine.keys import Keys
-from stepwell.engine.names import RunKey
 from stepwell.engine.slow_turns import SlowTurns
 from stepwell.engine.verdicts import Posting, Verdicts
 from stepwell.engine.workers import Workers

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from stepwell.core.port import Presence, Want
-from stepwell.engine.names import LeaseKey, QueueKey
+from stepwell.engine.key_types import LeaseKey, QueueKey
 
 ROUND_US = 10_000_000
 """The time for which a replica keeps its part of an indivisible rest."""

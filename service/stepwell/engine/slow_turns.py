@@ -22,8 +22,8 @@ from stepwell.engine.batches import Posted, extend
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.keys import Keys
-from stepwell.engine.names import RunKey
 from stepwell.engine.step_journal import journal_in, messages_of
 from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers

@@ -25,7 +25,7 @@ from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Execution, Failure, Message
 from stepwell.core.records.states import JournalMark, StepKind
 from stepwell.core.records.step_journal import Journal, Source
-from stepwell.engine.names import RunKey
+from stepwell.engine.key_types import RunKey
 
 _ENTRIES_PER_PAGE = 1_000
 _ENTRY_BYTES = 96

@@ -19,8 +19,8 @@ from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
 from stepwell.engine.batches import Posted
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.hot_run import HotRun
+from stepwell.engine.key_types import RunKey
 from stepwell.engine.keys import Keys, held_keys
-from stepwell.engine.names import RunKey
 from stepwell.engine.workers import Workers
 from stepwell.logger import get_logger
 
@@ -137,7 +137,7 @@ class Verdicts:
             if reply.reason == POISON:
                 self.stats["poisoned_steps"] += 1
                 log.warning("a step is poison", run_id=key[1], why=reply.message)
-            one.answer(reply)
+            one.settle(reply)
         return lost
 
     async def answer_lost(self, key: RunKey, lost: Sequence[Posted]) -> None:
@@ -145,4 +145,4 @@ class Verdicts:
         answers = await receipts.answers(self._store, key, lost)
         self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
         for one, answer in zip(lost, answers, strict=True):
-            one.answer(answer)
+            one.settle(answer)

@@ -20,8 +20,8 @@ from stepwell.core.loop.loss_allowance import losses_in, name_of
 from stepwell.core.loop.signals import LeaseExpired
 from stepwell.core.port import LeaseQuery, PresenceQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError
+from stepwell.engine.key_types import LeaseKey, RunKey
 from stepwell.engine.last_heartbeat import EndedLease
-from stepwell.engine.names import LeaseKey, RunKey
 from stepwell.engine.presence import INTERVALS
 from stepwell.engine.runs import Runs
 from stepwell.engine.workers import Workers

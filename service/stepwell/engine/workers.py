@@ -16,7 +16,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, RunSpec
 from stepwell.core.records.states import ExecutionStatus
 from stepwell.engine.demand import Demand
-from stepwell.engine.names import LeaseKey, QueueKey, RunKey
+from stepwell.engine.key_types import LeaseKey, QueueKey, RunKey
 from stepwell.engine.shares import QueueShares
 
 _NO_GRANTS = Grants()

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.fork import base_of
+from stepwell.core.fork.inherit import Changes
 from stepwell.core.loop.signals import Fork
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.core.records.events import Event

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.fork import Base, base_of, fork_id
+from stepwell.core.fork.inherit import Changes
 from stepwell.core.loop.signals import (
     Cancel,
     Completed,

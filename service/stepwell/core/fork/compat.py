@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.fork.carry import Carry, Changes, Parent
+from stepwell.core.fork.inherit import Carry, Changes, Parent
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.routing import ANY
 from stepwell.core.records.states import Effect, ExecutionStatus, ForkMode, TaskStatus

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from stepwell.core.fork.carry import Carry, Changes, Parent
+from stepwell.core.fork.inherit import Carry, Changes, Parent
 from stepwell.core.loop.journals import name_of
 from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import Run, RunSpec
