@@ -76,7 +76,7 @@ class JournaledServices(FakeServices):
     page_entries: int = 1_000
     records: int = 0
 
-    def record(
+    def write_journal(
         self, assignment: Any, write: worker_pb2.JournalWrite
     ) -> asyncio.Future[worker_pb2.JournalAck]:
         future: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()

@@ -109,7 +109,7 @@ class FakeServices:
         token = str(end) if more else ""
         return worker_pb2.ReadResultsResponse(results=page, next_page_token=token)
 
-    def record(self, assignment: Any, write: Any) -> Any:
+    def write_journal(self, assignment: Any, write: Any) -> Any:
         raise NotImplementedError  # See `tests.support.journal`.
 
     async def read_journal(self, assignment: Any, page_token: str) -> worker_pb2.JournalPage:

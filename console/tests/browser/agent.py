@@ -83,7 +83,7 @@ async def write(ctx: TaskContext) -> str:
         await asyncio.sleep(0.02)
     ctx.append("user", "Write about bees.")
     ctx.append("assistant", " ".join(words))
-    ctx.record(prompt="Write about bees.", response='{"text": "Bees", "n": 9007199254740993}')
+    ctx.transcript(prompt="Write about bees.", response='{"text": "Bees", "n": 9007199254740993}')
     return await ctx.call("model", polish, " ".join(words))
 
 

@@ -317,7 +317,7 @@ class State:
             lease.session = renewal.session
         return True
 
-    def record(self, write: JournalWrite) -> JournalAck:
+    def write_journal(self, write: JournalWrite) -> JournalAck:
         """Keep journal entries, if the token matches the lease's."""
         now_us = self.clock.now_us()
         rows = self.runs.get((write.tenant_id, write.run_id))

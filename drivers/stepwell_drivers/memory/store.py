@@ -81,7 +81,7 @@ class MemoryStore:
 
     async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         state = self._state
-        return [state.record(write) for write in writes]
+        return [state.write_journal(write) for write in writes]
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         for presence in presences:

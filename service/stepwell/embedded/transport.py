@@ -55,7 +55,7 @@ class InProcessTransport:
         self._deps = WorkerDependencies(executor, runtime)
         servicer: Any = Servicer(self._deps, _BYTES_MAX)
         self.complete = partial(self._call, servicer.ReportOutcomes)
-        self.record = partial(self._call, servicer.WriteJournal)
+        self.write_journal = partial(self._call, servicer.WriteJournal)
         self.append = partial(self._call, servicer.AppendOutput)
         self.heartbeat = partial(self._call, servicer.Heartbeat)
         self.read_results = partial(self._call, servicer.ReadResults)

@@ -284,14 +284,14 @@ class Executor:
         """Append the output of running steps; return False for each whose lease is lost."""
         return await self._appender.append(tenant_id, written)
 
-    def record(
+    def write_journal(
         self,
         tenant_id: str,
         one: NewEntries,
         answered: Callable[[JournalAnswer | Exception], None],
     ) -> None:
         """Write journal entries of a step; later call `answered` once with the result, or an error."""
-        self._journal_writer.record(tenant_id, one, answered)
+        self._journal_writer.write(tenant_id, one, answered)
 
     async def read_results(self, tenant_id: str, query: ResultsQuery) -> ResultsPage | None:
         """Return results that a running step reads, or None if its lease is lost."""

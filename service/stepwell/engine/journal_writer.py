@@ -112,13 +112,13 @@ class JournalWriter:
         """Accept no more entries; those on their way may end."""
         self._groups.close()
 
-    def record(self, tenant_id: str, one: NewEntries, answered: Answered) -> None:
+    def write(self, tenant_id: str, one: NewEntries, answered: Answered) -> None:
         """Write entries; later call `answered` once with the result, or an error.
 
         After StoreUnavailable or OutcomeUnknown the same entries may be sent again.
         """
         key = (tenant_id, one.run_id)
-        if self._runs.hold_back(key, partial(self.record, tenant_id, one, answered)):
+        if self._runs.hold_back(key, partial(self.write, tenant_id, one, answered)):
             return
         state = self._runs.held(key)
         if one.forget or state is None or not is_leased(state, one.execution_id, one.token):

@@ -21,7 +21,7 @@ async def test_a_record_is_read_by_pages_of_bytes_with_nothing_else(
 
     @agent.task("ask")
     async def ask(ctx: TaskContext) -> bytes:
-        ctx.record(prompt=prompt, response=response)
+        ctx.transcript(prompt=prompt, response=response)
         return bytes(1_000)
 
     run = await served.client.start("ask", plan=[Task("a", "ask")])

@@ -50,7 +50,7 @@ AGENT = """
 
     @agent.task("fail")
     def fail(ctx):
-        ctx.record(prompt="why?", response="because")
+        ctx.transcript(prompt="why?", response="because")
         ctx.usage(input_tokens=5, model="small")
         ctx.usage(output_tokens=7, model="large")
         ctx.usage(model="small")

@@ -240,7 +240,7 @@ class Replica:
             else:
                 over.set_result(answer)
 
-        self.executor.record(tenant_id, one, answered)
+        self.executor.write_journal(tenant_id, one, answered)
         return await over
 
     async def read_journal(self, tenant_id: str, asked: JournalAsked) -> JournalPage | None:

@@ -255,7 +255,7 @@ async def test_failed_outcome_carries_progress_usage_and_session() -> None:
         ctx.usage(input_tokens=10, output_tokens=2)
         ctx.usage(input_tokens=5, cost_micros=7)
         ctx.session("backend", "s1")
-        ctx.record(prompt="ask", response="said \udcff")
+        ctx.transcript(prompt="ask", response="said \udcff")
         ctx.append("assistant", "hello")
         raise ValueError
 
@@ -273,8 +273,8 @@ async def test_limits_of_what_is_said_are_the_function_s_own_error() -> None:
         problems = []
         for say in (
             lambda: ctx.heartbeat("x" * 20_000),
-            lambda: ctx.record(prompt="x" * 300_000),
-            lambda: ctx.record(response="x" * 1_100_000),
+            lambda: ctx.transcript(prompt="x" * 300_000),
+            lambda: ctx.transcript(response="x" * 1_100_000),
             lambda: [ctx.append("a", "b") for _ in range(257)],
         ):
             with pytest.raises(ValueError, match="most") as caught:

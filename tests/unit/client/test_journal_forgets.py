@@ -73,7 +73,7 @@ class HeldServices(JournaledServices):
     sent: list[worker_pb2.JournalWrite] = field(default_factory=list)
     _answers: list[asyncio.Future[worker_pb2.JournalAck]] = field(default_factory=list)
 
-    def record(
+    def write_journal(
         self, assignment: Any, write: worker_pb2.JournalWrite
     ) -> asyncio.Future[worker_pb2.JournalAck]:
         answer: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()

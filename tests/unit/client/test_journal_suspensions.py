@@ -151,7 +151,7 @@ async def test_once_suspended_every_use_of_the_context_raises_it_again() -> None
             "stream": lambda: ctx.stream("x"),
             "append": lambda: ctx.append("user", "x"),
             "session": lambda: ctx.session("b", "s"),
-            "record": lambda: ctx.record(prompt="x"),
+            "record": lambda: ctx.transcript(prompt="x"),
             "scope": lambda: ctx.scope("x").__enter__(),
         }
         try:

@@ -67,7 +67,7 @@ async def answer_to(
     """Write entries, or drop calls, and return the answer."""
     answered: asyncio.Future[JournalAnswer | Exception] = asyncio.get_running_loop().create_future()
     one = NewEntries(RUN, got.execution.execution_id, got.token, entries, forget, int(bool(forget)))
-    executor.record(TENANT, one, answered.set_result)
+    executor.write_journal(TENANT, one, answered.set_result)
     async with asyncio.timeout(PATIENCE_S):
         answer = await answered
     assert isinstance(answer, JournalAnswer)

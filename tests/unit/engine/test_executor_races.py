@@ -150,7 +150,7 @@ async def test_step_that_makes_call_after_call_is_ended_all_the_same(world: Exec
         if method == "commit" and worker.pile.empty() and got:
             entry = Entry(key=f"call#{next(calls)}")
             name = (RUN, got[0].execution.execution_id, got[0].token)
-            executor.record(TENANT, NewEntries(*name, [entry]), answers.append)
+            executor.write_journal(TENANT, NewEntries(*name, [entry]), answers.append)
             await turns(20)
 
     answers: list[JournalAnswer | Exception] = []
@@ -180,7 +180,7 @@ async def test_entries_on_which_a_store_breaks_are_refused_and_not_sent_again(
     got = await worker.next()
     answers: list[JournalAnswer | Exception] = []
     new = NewEntries(RUN, got.execution.execution_id, got.token, [Entry(key="k")])
-    executor.record(TENANT, new, answers.append)
+    executor.write_journal(TENANT, new, answers.append)
     await until(lambda: len(answers) == 1)
     (answer,) = answers
     assert isinstance(answer, JournalAnswer)

@@ -150,7 +150,7 @@ async def test_entries_that_come_together_cost_as_much_as_one(
     costs.clear()
     for one in got:
         name = (one.run.run_id, one.execution.execution_id, one.token)
-        worker.executor.record(TENANT, NewEntries(*name, [Entry(key="k")]), answers)
+        worker.executor.write_journal(TENANT, NewEntries(*name, [Entry(key="k")]), answers)
     await answers.all.wait()
     assert costs == {"task recorder": 1, "store write_journal": 1, "future": 1}, (
         "the future is this test's"

@@ -24,7 +24,7 @@ BUDGET = {
     "drivers/stepwell_drivers/memory": 1_378,
     "drivers/stepwell_drivers/redis": 3_285,
     "drivers/stepwell_drivers/remote": 645,
-    "drivers/stepwell_drivers/sql": 6_924,
+    "drivers/stepwell_drivers/sql": 6_930,
     "examples": 2_077,
     "scripts": 1_968,
     "service/stepwell": 295,

@@ -263,7 +263,7 @@ class StepContext(OutputContext, JournalContext):
         )
         self._services.heartbeat(self._assignment, None, self._record.session)
 
-    def record(self, *, prompt: str = "", response: str = "") -> None:
+    def transcript(self, *, prompt: str = "", response: str = "") -> None:
         """Store the model's prompt (256 KiB at most) and its response (1 MiB at most)."""
         self._check_suspended()
         self._record.prompt = _fitting("prompt", prompt, PROMPT_BYTES_MAX) or self._record.prompt

@@ -43,7 +43,7 @@ class StepServices(Protocol):
 
     # Journal.
 
-    def record(
+    def write_journal(
         self,
         assignment: worker_pb2.Assignment,
         write: worker_pb2.JournalWrite,

@@ -195,7 +195,7 @@ class RunHandle:
                 await self.caller.sleep(JOURNAL_POLL_SECONDS)
 
     async def transcript(self, execution_id: str) -> Transcript:
-        """Return the prompt and response that an execution recorded by `ctx.record(…)`."""
+        """Return the prompt and response that an execution gave by `ctx.transcript(…)`."""
         prompt, response = b"", b""
         request = pb.ReadTranscriptRequest(run_id=self.id, execution_id=execution_id)
         while True:

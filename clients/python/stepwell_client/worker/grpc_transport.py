@@ -71,7 +71,7 @@ class GrpcTransport:
         """Call ReportOutcomes."""
         return await self._call(self._stub.ReportOutcomes, request, seconds)
 
-    async def record(
+    async def write_journal(
         self, request: worker_pb2.WriteJournalRequest, seconds: float
     ) -> worker_pb2.WriteJournalResponse:
         """Call WriteJournal."""

@@ -89,7 +89,7 @@ class WorkerServices:
         response = await self._read(lease, self._transport.read_journal, request)
         return response.page
 
-    def record(
+    def write_journal(
         self,
         assignment: worker_pb2.Assignment,
         write: worker_pb2.JournalWrite,

@@ -121,7 +121,7 @@ class Transport(Protocol):
         """Call ReportOutcomes, with a time-out."""
         ...
 
-    async def record(
+    async def write_journal(
         self, request: worker_pb2.WriteJournalRequest, seconds: float
     ) -> worker_pb2.WriteJournalResponse:
         """Call WriteJournal, with a time-out."""

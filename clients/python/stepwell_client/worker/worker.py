@@ -467,7 +467,7 @@ class Worker:
                 for ack in response.acks:
                     self._settle(ack)
             for request in self._state.journal_writer.requests():
-                response = await self._transport.record(request, seconds)
+                response = await self._transport.write_journal(request, seconds)
                 for written in response.acks:
                     self._state.journal_writer.settle(written)
         except StepwellClientError:

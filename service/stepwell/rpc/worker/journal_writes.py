@@ -52,7 +52,9 @@ def check_count(writes: Sequence[pb.JournalWrite], field: str) -> None:
         raise InvalidArgument(f"{field} {what}", (Violation(field, what),))
 
 
-def record(executor: Executor, tenant_id: str, item: pb.JournalWrite, answered: Answered) -> None:
+def write_one(
+    executor: Executor, tenant_id: str, item: pb.JournalWrite, answered: Answered
+) -> None:
     """Do a journal write; later call `answered` once, when its entries are stored."""
     faults = violations(item)
     if item.forget and item.entries:
@@ -72,7 +74,7 @@ def record(executor: Executor, tenant_id: str, item: pb.JournalWrite, answered: 
         tuple(item.forget),
         item.forget_number,
     )
-    executor.record(tenant_id, new, partial(_answer, item, refused, answered))
+    executor.write_journal(tenant_id, new, partial(_answer, item, refused, answered))
 
 
 def _answer(
@@ -106,7 +108,7 @@ def _refused(item: pb.JournalWrite, faults: Faults) -> pb.JournalAck:
     return recorded
 
 
-async def record_all(
+async def write_all(
     deps: WorkerDependencies, request: pb.WriteJournalRequest
 ) -> pb.WriteJournalResponse:
     """Write journal writes that came without a stream.
@@ -121,8 +123,8 @@ async def record_all(
     for item in request.writes:
         answer: asyncio.Future[Answer] = loop.create_future()
         answers.append(answer)
-        record(deps.executor, tenant_id, item, partial(_settle, answer))
-    return pb.WriteJournalResponse(acks=[_recorded(await answer) for answer in answers])
+        write_one(deps.executor, tenant_id, item, partial(_settle, answer))
+    return pb.WriteJournalResponse(acks=[_ack_of(await answer) for answer in answers])
 
 
 def _settle(waiting: asyncio.Future[Answer], answer: Answer) -> None:
@@ -130,7 +132,7 @@ def _settle(waiting: asyncio.Future[Answer], answer: Answer) -> None:
         waiting.set_result(answer)
 
 
-def _recorded(answer: Answer) -> pb.JournalAck:
+def _ack_of(answer: Answer) -> pb.JournalAck:
     if isinstance(answer, pb.JournalAck):
         return answer
     if isinstance(answer, StepwellError):

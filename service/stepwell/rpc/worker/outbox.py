@@ -40,7 +40,7 @@ class Outbox:
         self._assignments: deque[Assignment] = deque()
         self._cancellations: deque[pb.Cancellation] = deque()
         self._receipts: deque[Receipt] = deque()
-        self._recorded: deque[pb.JournalAck] = deque()
+        self._journal_acks: deque[pb.JournalAck] = deque()
         self._changed = asyncio.Event()
         self._reason: pb.WorkEndReason | None = None
         self._error: Exception | None = None
@@ -74,13 +74,13 @@ class Outbox:
 
     def recorded(self, answer: pb.JournalAck) -> None:
         """Send the answer to a journal write."""
-        self._recorded.append(answer)
+        self._journal_acks.append(answer)
         self._changed.set()
 
     @property
     def unwritten(self) -> int:
         """The number of unwritten acknowledgements."""
-        return len(self._receipts) + len(self._recorded)
+        return len(self._receipts) + len(self._journal_acks)
 
     def end(self, reason: pb.WorkEndReason) -> None:
         """End the stream with a message, after the pending acknowledgements."""
@@ -108,7 +108,7 @@ class Outbox:
             if self._is_ending:
                 # A closing stream drops unsent assignments; their leases expire and are retried.
                 self._assignments.clear()
-            if self._receipts or self._recorded or self._assignments or self._cancellations:
+            if self._receipts or self._journal_acks or self._assignments or self._cancellations:
                 return self._pack()
             if self._error is not None:
                 raise self._error
@@ -134,10 +134,10 @@ class Outbox:
             receipt.write(acks.add())
             room -= _receipt_bytes(receipt)
             count -= 1
-        while self._recorded and count and room > 0:
-            recorded = self._recorded.popleft()
-            message.journal_acks.append(recorded)
-            room -= _ITEM_BYTES + recorded.ByteSize()
+        while self._journal_acks and count and room > 0:
+            ack = self._journal_acks.popleft()
+            message.journal_acks.append(ack)
+            room -= _ITEM_BYTES + ack.ByteSize()
             count -= 1
         while self._cancellations and count and room > 0:
             cancellation = self._cancellations.popleft()

@@ -20,7 +20,7 @@ from stepwell.engine.results import ResultsQuery
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
-from stepwell.rpc.worker.journal_writes import read_journal, record_all
+from stepwell.rpc.worker.journal_writes import read_journal, write_all
 from stepwell.rpc.worker.stream import Stream, serve_stream
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.leases import named
@@ -114,7 +114,7 @@ class Servicer(WorkerServicer):
     async def WriteJournal(
         self, request: pb.WriteJournalRequest, context: object
     ) -> pb.WriteJournalResponse:
-        return await record_all(self._deps, request)
+        return await write_all(self._deps, request)
 
     async def ReadJournal(
         self, request: pb.ReadJournalRequest, context: object

@@ -22,7 +22,7 @@ from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.journal_writes import Answer as JournalAnswer
-from stepwell.rpc.worker.journal_writes import check_count, record
+from stepwell.rpc.worker.journal_writes import check_count, write_one
 from stepwell.rpc.worker.outbox import Outbox
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.leases import named
@@ -99,7 +99,7 @@ class Stream:
             check_count(request.journal_writes, "journal_writes")
         for write in request.journal_writes:
             self._pending += 1
-            record(self._deps.executor, self._tenant_id, write, self._answered)
+            write_one(self._deps.executor, self._tenant_id, write, self._answered)
         for outcome in request.outcomes:
             self._accept(outcome)
         for begin in request.begins:

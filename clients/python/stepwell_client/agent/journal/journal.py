@@ -224,7 +224,7 @@ class Journal:
 
     def _send(self, write: worker_pb2.JournalWrite) -> asyncio.Future[worker_pb2.JournalAck]:
         """Send a journal write; return its answer, which is taken over even if the caller is cancelled."""
-        future = self._services.record(self._assignment, write)
+        future = self._services.write_journal(self._assignment, write)
         self._unsettled.add(future)
         answer: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()
         future.add_done_callback(partial(self._settle, answer, write))
