@@ -139,10 +139,10 @@ class Scribe(StoreProxy):
 
     async def write_journal(self, writes: Sequence[JournalWrite]) -> Sequence[JournalAck]:
         asked = time.monotonic()
-        self._write([{"recording": one} for one in writes])
+        self._write([{"write": one} for one in writes])
         answers = await super().write_journal(writes)
         pairs = zip(writes, answers, strict=True)
-        self._write([{"recording": r, "recorded": a, "asked": asked} for r, a in pairs])
+        self._write([{"write": r, "recorded": a, "asked": asked} for r, a in pairs])
         return answers
 
     async def claim(self, claim: Claim) -> Claimed:
