@@ -173,6 +173,8 @@ class Checks:
 
     def _test(self, limit: Limit, at: str, otherwise: Iterable[str] = ()) -> list[str]:
         """Return the statements that add a fault at the path `at`, or else do `otherwise`."""
+        if limit.beyond == "False":
+            return list(otherwise)
         reason = f", {limit.reason!r}" if limit.reason else ""
         lines = [f"if {limit.beyond}: f.add({at}, {limit.fault()}{reason})"]
         other = _indented(otherwise)

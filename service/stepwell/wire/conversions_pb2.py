@@ -4156,9 +4156,7 @@ def checked_Delivery_messages_after(m: Any, v: Any, k: dict[str, Any], f: Faults
 
 
 def checked_Delivery_lease(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
-    if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-    else:
-        check_Lease(v, p + 'lease.', f)
+    check_Lease(v, p + 'lease.', f)
     k['execution_id'] = v.execution_id
     k['token'] = v.token
 
@@ -4198,9 +4196,7 @@ def checked_Begin_delivery_id(m: Any, v: Any, k: dict[str, Any], f: Faults, p: s
 
 
 def checked_Begin_lease(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
-    if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-    else:
-        check_Lease(v, p + 'lease.', f)
+    check_Lease(v, p + 'lease.', f)
     k['execution_id'] = v.execution_id
     k['token'] = v.token
 
@@ -5537,9 +5533,7 @@ def check_Outcome_Reflected(m: worker_pb2.Outcome.Reflected, p: str, f: Faults) 
 def check_Outcome_Failed(m: worker_pb2.Outcome.Failed, p: str, f: Faults) -> None:
     if m.HasField('failure'):
         v = m.failure
-        if False: f.add(p + 'failure', f'{v}; limit: it must be given')
-        else:
-            check_Failure(v, p + 'failure.', f)
+        check_Failure(v, p + 'failure.', f)
     else:
         f.add(p + 'failure', 'absent; limit: it must be given')
     return None
@@ -6167,9 +6161,7 @@ def check_AnswerQuestionRequest(m: orchestrator_pb2.AnswerQuestionRequest, p: st
         f.add(p + 'question_id', 'absent; limit: 1 to 512 characters')
     if m.HasField('answer'):
         v = m.answer
-        if False: f.add(p + 'answer', f'{v}; limit: it must be given')
-        else:
-            check_Payload(v, p + 'answer.', f)
+        check_Payload(v, p + 'answer.', f)
     else:
         f.add(p + 'answer', 'absent; limit: it must be given')
     v = m.on_behalf_of
@@ -6195,9 +6187,7 @@ def check_RaiseBudgetRequest(m: orchestrator_pb2.RaiseBudgetRequest, p: str, f: 
         f.add(p + 'run_id', 'absent; limit: a name of 1 to 36 characters')
     if m.HasField('budget'):
         v = m.budget
-        if False: f.add(p + 'budget', f'{v}; limit: it must be given')
-        else:
-            check_Budget(v, p + 'budget.', f)
+        check_Budget(v, p + 'budget.', f)
     else:
         f.add(p + 'budget', 'absent; limit: it must be given')
     v = m.reason
@@ -6587,9 +6577,7 @@ def check_HeartbeatRequest(m: worker_pb2.HeartbeatRequest, p: str, f: Faults) ->
 def check_LeaseHeartbeat(m: worker_pb2.LeaseHeartbeat, p: str, f: Faults) -> None:
     if m.HasField('lease'):
         v = m.lease
-        if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-        else:
-            check_Lease(v, p + 'lease.', f)
+        check_Lease(v, p + 'lease.', f)
     else:
         f.add(p + 'lease', 'absent; limit: it must be given')
     if m.HasField('progress'):
@@ -6619,9 +6607,7 @@ def check_AppendOutputRequest(m: worker_pb2.AppendOutputRequest, p: str, f: Faul
 def check_Appended(m: worker_pb2.Appended, p: str, f: Faults) -> None:
     if m.HasField('lease'):
         v = m.lease
-        if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-        else:
-            check_Lease(v, p + 'lease.', f)
+        check_Lease(v, p + 'lease.', f)
     else:
         f.add(p + 'lease', 'absent; limit: it must be given')
     v = m.logs
@@ -6662,9 +6648,7 @@ def check_LogLine(m: worker_pb2.LogLine, p: str, f: Faults) -> None:
 def check_ReadResultsRequest(m: worker_pb2.ReadResultsRequest, p: str, f: Faults) -> None:
     if m.HasField('lease'):
         v = m.lease
-        if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-        else:
-            check_Lease(v, p + 'lease.', f)
+        check_Lease(v, p + 'lease.', f)
     else:
         f.add(p + 'lease', 'absent; limit: it must be given')
     v = m.task_ids
@@ -6689,9 +6673,7 @@ def check_WriteJournalRequest(m: worker_pb2.WriteJournalRequest, p: str, f: Faul
 def check_ReadJournalRequest(m: worker_pb2.ReadJournalRequest, p: str, f: Faults) -> None:
     if m.HasField('lease'):
         v = m.lease
-        if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-        else:
-            check_Lease(v, p + 'lease.', f)
+        check_Lease(v, p + 'lease.', f)
     else:
         f.add(p + 'lease', 'absent; limit: it must be given')
     v = m.page_token
@@ -8021,9 +8003,7 @@ def check_Outcome(m: worker_pb2.Outcome, p: str, f: Faults) -> None:
         f.add(p + 'delivery_id', 'absent; limit: 1 to 128 characters')
     if m.HasField('lease'):
         v = m.lease
-        if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-        else:
-            check_Lease(v, p + 'lease.', f)
+        check_Lease(v, p + 'lease.', f)
     else:
         f.add(p + 'lease', 'absent; limit: it must be given')
     if m.HasField('usage'):
@@ -8095,9 +8075,7 @@ def check_Begin(m: worker_pb2.Begin, p: str, f: Faults) -> None:
         f.add(p + 'delivery_id', 'absent; limit: 1 to 128 characters')
     if m.HasField('lease'):
         v = m.lease
-        if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-        else:
-            check_Lease(v, p + 'lease.', f)
+        check_Lease(v, p + 'lease.', f)
     else:
         f.add(p + 'lease', 'absent; limit: it must be given')
     return None
@@ -8109,9 +8087,7 @@ def check_JournalWrite(m: worker_pb2.JournalWrite, p: str, f: Faults) -> None:
         if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'delivery_id', f'{length(v)}; limit: 128 characters, no control characters')
     if m.HasField('lease'):
         v = m.lease
-        if False: f.add(p + 'lease', f'{v}; limit: it must be given')
-        else:
-            check_Lease(v, p + 'lease.', f)
+        check_Lease(v, p + 'lease.', f)
     else:
         f.add(p + 'lease', 'absent; limit: it must be given')
     v = m.entries
