@@ -26,7 +26,7 @@ BUDGET = {
     "drivers/stepwell_drivers/remote": 645,
     "drivers/stepwell_drivers/sql": 6_930,
     "examples": 2_077,
-    "scripts": 1_968,
+    "scripts": 1_970,
     "service/stepwell": 295,
     "service/stepwell/app": 643,
     "service/stepwell/cli": 5_555,

@@ -15,7 +15,7 @@ from sqlalchemy import and_, case, literal_column, null, select
 from sqlalchemy.engine import Dialect
 
 from stepwell.core.records.model import Plan
-from stepwell_drivers.sql import rows as row_columns
+from stepwell_drivers.sql import rows as cols
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.batch import unplanned
 from stepwell_drivers.sql.bodies import plan_of, uuid_drawn
@@ -25,26 +25,26 @@ from stepwell_drivers.sql.rows import Rows
 from stepwell_drivers.sql.sqlite.run_cache import Facts
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Update, parameters
 
-_UUID_AT = row_columns.RUN_NEW.index("uuid")
-_COMMIT_AT = row_columns.RUN_NEW.index("commit_id")
+_UUID_AT = cols.RUN_NEW.index("uuid")
+_COMMIT_AT = cols.RUN_NEW.index("commit_id")
 _TASK_KEY = ("run_key", "task_id")
 _DEFINED = (*_TASK_KEY, "revision")
 _BROUGHT = ("session_backend", "session_id", "progress_media_type", "progress")
 """The columns of a lease's heartbeats."""
 _ENDED = ("run_key", "execution_id", "status", "version", "body")
-_OF_OPEN = row_columns.EXECUTION[row_columns.EXECUTION.index("tenant_id") :]
-_LANE = tuple(name for name in _OF_OPEN if name not in {"tenant_id", *row_columns.LEASE})
+_OF_OPEN = cols.EXECUTION[cols.EXECUTION.index("tenant_id") :]
+_LANE = tuple(name for name in _OF_OPEN if name not in {"tenant_id", *cols.LEASE})
 _WHILE_OPEN = (*_OF_OPEN, *_BROUGHT)
 """The columns of an execution that are used only until it ends."""
-_ended_of = itemgetter(*map(row_columns.EXECUTION.index, _ENDED))
-_status_of = itemgetter(row_columns.EXECUTION.index("status"))
+_ended_of = itemgetter(*map(cols.EXECUTION.index, _ENDED))
+_status_of = itemgetter(cols.EXECUTION.index("status"))
 _RARE = ("result_media_type", "prompt", "response")
 """The columns of an outcome that are mostly NULL."""
 _NO_RARE = (None,) * len(_RARE)
-_rare_of = itemgetter(*map(row_columns.OUTCOME.index, _RARE))
-_LISTED_AT = (row_columns.RUN_MOVED.index("status"), row_columns.RUN_MOVED.index("ended_us"))
-_STAYING = tuple(name for name in row_columns.RUN_MOVING if name not in {"status", "ended_us"})
-_staying_of = itemgetter(*map(row_columns.RUN_MOVED.index, ("run_key", *_STAYING)))
+_rare_of = itemgetter(*map(cols.OUTCOME.index, _RARE))
+_LISTED_AT = (cols.RUN_MOVED.index("status"), cols.RUN_MOVED.index("ended_us"))
+_STAYING = tuple(name for name in cols.RUN_MOVING if name not in {"status", "ended_us"})
+_staying_of = itemgetter(*map(cols.RUN_MOVED.index, ("run_key", *_STAYING)))
 
 
 class _PutTasks(Insert):
@@ -55,7 +55,7 @@ class _PutTasks(Insert):
     """
 
     def plain(self, dialect: Dialect) -> Any:
-        given: dict[str, Any] = dict(parameters(row_columns.TASK))
+        given: dict[str, Any] = dict(parameters(cols.TASK))
         specs = schema.task_specs.c
         same = [specs[name] == given[name] for name in _DEFINED]
         defined = select(specs.task_id).where(*same).scalar_subquery()
@@ -72,7 +72,7 @@ class _PutExecutions(Insert):
             excluded.token.is_(None),
             excluded.status.in_([literal_column("'LEASED'"), literal_column("'UNKNOWN_OUTCOME'")]),
         )
-        kept = (*row_columns.LEASE, *_BROUGHT)
+        kept = (*cols.LEASE, *_BROUGHT)
         return {name: excluded[name] for name in self._replaced if name not in kept} | {
             name: case((goes_on, here[name]), else_=excluded[name]) for name in kept
         }
@@ -108,66 +108,62 @@ class _EndExecutions(Update):
         return super().build(dialect).values({name: null() for name in _WHILE_OPEN})
 
 
-_insert_runs = Insert(schema.runs, row_columns.RUN_NEW, key=("tenant_id", "run_id"))
-_insert_specs = Insert(schema.run_specs, row_columns.RUN_SPEC)
+_insert_runs = Insert(schema.runs, cols.RUN_NEW, key=("tenant_id", "run_id"))
+_insert_specs = Insert(schema.run_specs, cols.RUN_SPEC)
 _pick_runs = Pick(schema.runs, ("tenant_id", "run_id"), ("tenant_id", "run_id"))
-_move_runs = Update(schema.runs, ("run_key",), row_columns.RUN_MOVING)
+_move_runs = Update(schema.runs, ("run_key",), cols.RUN_MOVING)
 _move_staying_runs = Update(schema.runs, ("run_key",), _STAYING)
-_put_plans = Insert(
-    schema.plans, row_columns.PLAN, key=row_columns.PLAN[:2], replaced=row_columns.PLAN[2:]
-)
+_put_plans = Insert(schema.plans, cols.PLAN, key=cols.PLAN[:2], replaced=cols.PLAN[2:])
 _put_task_specs = Insert(
     schema.task_specs,
-    row_columns.TASK_SPEC,
+    cols.TASK_SPEC,
     key=_TASK_KEY,
-    replaced=[name for name in row_columns.TASK_SPEC[2:] if name != "number"],
+    replaced=[name for name in cols.TASK_SPEC[2:] if name != "number"],
 )
-_put_tasks = _PutTasks(schema.tasks, row_columns.TASK, key=_TASK_KEY, replaced=row_columns.TASK[2:])
+_put_tasks = _PutTasks(schema.tasks, cols.TASK, key=_TASK_KEY, replaced=cols.TASK[2:])
 _drop_tasks = Delete(schema.tasks, _TASK_KEY)
 _pick_task_specs = Pick(schema.task_specs, _DEFINED, _DEFINED)
-_pick_plans = Pick(schema.plans, row_columns.PLAN[:2], (*row_columns.PLAN[:2], "plan"))
+_pick_plans = Pick(schema.plans, cols.PLAN[:2], (*cols.PLAN[:2], "plan"))
 
 
 def _put_executions(columns: Sequence[str]) -> Insert:
     return _PutExecutions(
         schema.executions,
         columns,
-        key=row_columns.EXECUTION[:2],
-        replaced=(*row_columns.EXECUTION[3:], *_BROUGHT),
+        key=cols.EXECUTION[:2],
+        replaced=(*cols.EXECUTION[3:], *_BROUGHT),
     )
 
 
 def _put_outcomes(columns: Sequence[str]) -> Insert:
-    return Insert(schema.outcomes, columns, key=row_columns.OUTCOME[:2])
+    return Insert(schema.outcomes, columns, key=cols.OUTCOME[:2])
 
 
-_put_leased = _Fitting(_put_executions, row_columns.EXECUTION, without=_LANE)
-_put_ready = _Fitting(_put_executions, row_columns.EXECUTION, without=row_columns.LEASE)
-_put_ended = _Fitting(_put_executions, row_columns.EXECUTION, without=_OF_OPEN)
+_put_leased = _Fitting(_put_executions, cols.EXECUTION, without=_LANE)
+_put_ready = _Fitting(_put_executions, cols.EXECUTION, without=cols.LEASE)
+_put_ended = _Fitting(_put_executions, cols.EXECUTION, without=_OF_OPEN)
 _put_by_status = {"LEASED": _put_leased, "UNKNOWN_OUTCOME": _put_leased, "READY": _put_ready}
 _end_executions = _EndExecutions(schema.executions, _ENDED[:2], _ENDED[2:])
-_put_plain_outcomes = _Fitting(_put_outcomes, row_columns.OUTCOME, without=_RARE)
-_put_other_outcomes = _put_outcomes(row_columns.OUTCOME)
-_put_timers = Insert(
-    schema.timers, row_columns.TIMER, key=row_columns.TIMER[:2], replaced=row_columns.TIMER[2:]
-)
-_drop_timers = Delete(schema.timers, row_columns.TIMER[:2])
+_put_plain_outcomes = _Fitting(_put_outcomes, cols.OUTCOME, without=_RARE)
+_put_other_outcomes = _put_outcomes(cols.OUTCOME)
+_put_timers = Insert(schema.timers, cols.TIMER, key=cols.TIMER[:2], replaced=cols.TIMER[2:])
+_drop_timers = Delete(schema.timers, cols.TIMER[:2])
 _put_questions = Insert(
     schema.questions,
-    row_columns.QUESTION,
-    key=row_columns.QUESTION[:2],
-    replaced=row_columns.QUESTION[2:],
+    cols.QUESTION,
+    key=cols.QUESTION[:2],
+    replaced=cols.QUESTION[2:],
 )
-_insert_messages = Insert(schema.messages, row_columns.MESSAGE)
-_insert_requests = Insert(schema.requests, row_columns.REQUEST)
+_insert_messages = Insert(schema.messages, cols.MESSAGE)
+_insert_requests = Insert(schema.requests, cols.REQUEST)
 _put_sessions = Insert(
     schema.sessions,
-    row_columns.SESSION,
-    key=row_columns.SESSION[:3],
-    replaced=row_columns.SESSION[3:],
+    cols.SESSION,
+    key=cols.SESSION[:3],
+    replaced=cols.SESSION[3:],
 )
-_insert_checkpoints = Insert(schema.checkpoints, row_columns.CHECKPOINT)
-_insert_commits = Insert(schema.commits, row_columns.COMMIT)
+_insert_checkpoints = Insert(schema.checkpoints, cols.CHECKPOINT)
+_insert_commits = Insert(schema.commits, cols.COMMIT)
 
 
 def write(link: Link, rows: Rows, before: Mapping[int, Facts]) -> None:
