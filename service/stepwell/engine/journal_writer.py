@@ -7,7 +7,7 @@ how full that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -124,7 +124,8 @@ class JournalWriter:
         if one.forget or state is None or not is_leased(state, one.execution_id, one.token):
             self._runtime.spawn(self._find_and_write(key, one, answered), name="find lease")
             return
-        if _misplaced(state, one, self._numbers.of(one.token)):
+        attempt = state.open[one.execution_id].execution.attempt
+        if out_of_order(one.entries, self._numbers.of(one.token), attempt):
             # This replica's knowledge of the call may be outdated, so the store is read.
             self._runtime.spawn(self._find_and_write(key, one, answered), name="read journal")
             return
@@ -153,14 +154,15 @@ class JournalWriter:
         self, key: RunKey, state: RunState, one: NewEntries
     ) -> dict[int, Failure]:
         """Return a failure for each entry that doesn't follow the journal's entries, by index."""
-        step = journal_in(state, state.open[one.execution_id].execution)
-        if step is None or not _misplaced(state, one, self._numbers.of(one.token)):
+        execution = state.open[one.execution_id].execution
+        step, attempt = journal_in(state, execution), execution.attempt
+        if step is None or not out_of_order(one.entries, self._numbers.of(one.token), attempt):
             return {}
         calls = {entry.key for entry in one.entries if needs_order(entry)}
         found = await entries_of(self._store, key, step, calls)
         for written in found.values():
             self._numbers.add(one.token, [each.entry for each in written])
-        return _misplaced(state, one, self._numbers.of(one.token))
+        return out_of_order(one.entries, self._numbers.of(one.token), attempt)
 
     async def _forget(self, key: RunKey, state: RunState, one: NewEntries) -> Reply:
         """Drop calls from the journal; return the reply."""
@@ -188,10 +190,10 @@ class JournalWriter:
         misplaced: dict[int, Failure],
         answered: Answered,
     ) -> None:
-        row = state.open[one.execution_id]
-        step = journal_in(state, row.execution)
-        if step is None or row.execution.status is not ExecutionStatus.LEASED:
-            # It no longer records anything, or never does.
+        row = state.open.get(one.execution_id)
+        step = journal_in(state, row.execution) if row is not None else None
+        if row is None or step is None or row.execution.status is not ExecutionStatus.LEASED:
+            # The step ended while the store was read, or it has no journal.
             self._runtime.spawn(self._answer_lost(key, answered), name="lost lease")
             return
         sums = self._under_way.get(one.token)
@@ -308,11 +310,6 @@ def _write(
         entries=tuple(entries),
         forget_number=one.forget_number,
     )
-
-
-def _misplaced(state: RunState, one: NewEntries, known: Mapping[str, int]) -> dict[int, Failure]:
-    """Return a failure for each entry that doesn't follow these numbers, by index."""
-    return out_of_order(one.entries, known, state.open[one.execution_id].execution.attempt)
 
 
 def _within_limits(

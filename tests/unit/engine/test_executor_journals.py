@@ -15,6 +15,7 @@ from stepwell.core.port import Assignment, JournalQuery, MessageQuery
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Failure, Message
+from stepwell.core.records.states import Effect
 from stepwell.engine.executor import Executor
 from stepwell.engine.journal_writer import NewEntries
 from tests.support.patience import PATIENCE_S
@@ -144,6 +145,27 @@ async def test_a_copy_that_is_written_after_its_call_was_dropped_is_refused(
     assert (await drop).failure is None
     page = await world.store.page(JournalQuery(tenant_id=TENANT, run_id=RUN))
     assert page.items == ()
+
+
+async def test_entries_whose_step_ends_while_its_journal_is_read_lose_their_lease(
+    world: ExecutorWorld,
+) -> None:
+    slow = Slow(world.store, "page")
+    slow.go_on.set()
+    executor, worker = await world.serving(store=slow)
+    await world.start(executor, chain("a"))
+    got = await worker.next()
+    slow.go_on.clear()
+    before = slow.waiting
+
+    # An END without its BEGIN: the store is asked for that.
+    end = Entry(key="k", effect=Effect.AT_MOST_ONCE)
+    answer = asyncio.ensure_future(answer_to(executor, got, [end]))
+    await until(lambda: slow.waiting > before)
+    await worker.deliver(got, Released(reason="later"))
+    slow.go_on.set()
+
+    assert not (await answer).live
 
 
 async def test_a_tasks_journal_is_named_without_loading_a_run_whose_plan_is_known(

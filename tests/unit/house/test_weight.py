@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 11_891,
     "tests/simulation": 4_992,
     "tests/support": 2_745,
-    "tests/unit": 14_584,
+    "tests/unit": 14_598,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
