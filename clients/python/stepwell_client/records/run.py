@@ -186,7 +186,7 @@ class RunTask(Record):
     question_id: str = ""
     """The last question that it asked."""
     progress: Payload | None = field(default=None, repr=False)
-    """The last progress that an attempt before the next one reported. Absent in events."""
+    """The last progress that its earlier attempts reported. No event carries it."""
     journal_entries: int = field(default=0, repr=False)
     """The number of entries that its journal has of attempts that have ended."""
     waits: tuple[Wait, ...] = ()

@@ -6,7 +6,7 @@ from stepwell_client.word import Word
 
 
 class RunStatus(Word):
-    """Where a run stands. The last three are ends; only FAILED can be left, by ResumeRun."""
+    """Status of a run. The last three are ends; only FAILED can be left, by ResumeRun."""
 
     UNSPECIFIED = 0
     """None. In a filter: refused."""
@@ -29,7 +29,7 @@ class RunStatus(Word):
 
 
 class Phase(Word):
-    """Where in the loop a run is. A failed, paused or cancelled run keeps its phase."""
+    """Phase of the loop that a run is in. A failed, paused or cancelled run keeps its phase."""
 
     UNSPECIFIED = 0
     """None."""
@@ -46,7 +46,7 @@ class Phase(Word):
 
 
 class StepKind(Word):
-    """What a worker is asked to do."""
+    """Kind of step that a worker is asked to do. REFLECT and SYNTHESIZE are the stages that a run may have."""
 
     UNSPECIFIED = 0
     """None. In a list: refused."""
@@ -63,7 +63,7 @@ class StepKind(Word):
 
 
 class TaskStatus(Word):
-    """Where a task stands. The last four are settled."""
+    """Status of a task. The last four are settled."""
 
     UNSPECIFIED = 0
     """None."""
@@ -86,7 +86,7 @@ class TaskStatus(Word):
 
 
 class ExecutionStatus(Word):
-    """Where one attempt at a step stands. READY, LEASED and UNKNOWN_OUTCOME are open."""
+    """Status of one attempt at a step. READY, LEASED and UNKNOWN_OUTCOME are open."""
 
     UNSPECIFIED = 0
     """None."""
@@ -115,7 +115,7 @@ class ExecutionStatus(Word):
 
 
 class QuestionStatus(Word):
-    """Where a question stands."""
+    """Status of a question. Only an OPEN question can be answered."""
 
     UNSPECIFIED = 0
     """None."""
@@ -130,7 +130,7 @@ class QuestionStatus(Word):
 
 
 class QuestionKind(Word):
-    """What a person is asked for."""
+    """Kind of answer that a question wants."""
 
     UNSPECIFIED = 0
     """Stands for VALUE."""
@@ -145,7 +145,7 @@ class QuestionKind(Word):
 
 
 class ExpiryAction(Word):
-    """What happens when a question expires unanswered."""
+    """Consequence of a question that expires unanswered."""
 
     UNSPECIFIED = 0
     """Stands for WAIT."""
@@ -160,20 +160,20 @@ class ExpiryAction(Word):
 
 
 class OnFailure(Word):
-    """What a task's failure means to its run, once its attempts are spent."""
+    """Consequence of a task's failure for its run, once the task's attempts are spent."""
 
     UNSPECIFIED = 0
     """Stands for FAIL_RUN."""
     FAIL_RUN = 1
     """The run fails."""
     SKIP_DEPENDENTS = 2
-    """Whatever depends on the task, at any distance, is skipped."""
+    """The tasks that depend on it, at any distance, are skipped."""
     CONTINUE = 3
     """Dependents run and are shown the failure instead of a result."""
 
 
 class Effect(Word):
-    """Whether a step may be run again after its worker was lost."""
+    """Permission to run a step again after its worker was lost."""
 
     UNSPECIFIED = 0
     """Stands for IDEMPOTENT."""
@@ -186,7 +186,7 @@ class Effect(Word):
 
 
 class Decision(Word):
-    """What a reflection decided."""
+    """Decision of a reflection."""
 
     UNSPECIFIED = 0
     """None. In an outcome: refused."""
@@ -199,7 +199,7 @@ class Decision(Word):
 
 
 class Finding(Word):
-    """What a reconcile handler, or a person, found out about an unknown outcome."""
+    """Finding of a reconcile handler, or of a person, about an unknown outcome."""
 
     UNSPECIFIED = 0
     """None. In a request: refused."""
@@ -212,7 +212,7 @@ class Finding(Word):
 
 
 class ForkMode(Word):
-    """What a fork may change."""
+    """Degree to which a fork may change the plan."""
 
     UNSPECIFIED = 0
     """Stands for STRICT."""
@@ -223,7 +223,7 @@ class ForkMode(Word):
 
 
 class LogKind(Word):
-    """What an entry of a run's log is."""
+    """Kind of an entry of a run's log."""
 
     UNSPECIFIED = 0
     """Stands for LINE."""
@@ -236,7 +236,7 @@ class LogKind(Word):
 
 
 class PlanTrigger(Word):
-    """Why a plan revision was made."""
+    """Origin of a revision of a run's plan."""
 
     UNSPECIFIED = 0
     """None."""
@@ -253,7 +253,7 @@ class PlanTrigger(Word):
 
 
 class BlockedKind(Word):
-    """What an unfinished run waits for."""
+    """Kind of thing that an unfinished run waits for."""
 
     UNSPECIFIED = 0
     """None was given. In a filter: refused."""
@@ -278,7 +278,7 @@ class BlockedKind(Word):
 
 
 class PauseReason(Word):
-    """Why a run is PAUSED."""
+    """Reason for which a run is PAUSED."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -295,7 +295,7 @@ class PauseReason(Word):
 
 
 class FinishReason(Word):
-    """Why a run stopped iterating."""
+    """Reason for which a run stopped iterating."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -310,7 +310,7 @@ class FinishReason(Word):
 
 
 class View(Word):
-    """How much a read returns of what it lists."""
+    """Amount that a read returns of each thing that it lists."""
 
     UNSPECIFIED = 0
     """Stands for BASIC."""
@@ -321,7 +321,7 @@ class View(Word):
 
 
 class Durability(Word):
-    """What an acknowledged commit survives, weakest first."""
+    """Failures that an acknowledged commit survives, weakest first."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -336,7 +336,7 @@ class Durability(Word):
 
 
 class EventType(Word):
-    """What happened to a run, in the past tense: the event table.
+    """Type of an event: what happened to a run, in the past tense.
     
     Every event has `number`, `version`, `type` and `time`, and is a complete delta of what Run,
     Task, Execution and Question show: folding the events 1..n of a run over its RunSpec and its
@@ -552,7 +552,7 @@ class EventType(Word):
 
 
 class VersionMatch(Word):
-    """How a run's pin compares the versions of workers."""
+    """Comparison of workers' versions with a run's pin."""
 
     UNSPECIFIED = 0
     """None was given: ANY."""
@@ -567,7 +567,7 @@ class VersionMatch(Word):
 
 
 class JournalMark(Word):
-    """The kind of a journal entry."""
+    """Kind of a journal entry."""
 
     UNSPECIFIED = 0
     """END."""
@@ -582,7 +582,7 @@ class JournalMark(Word):
 
 
 class WaitKind(Word):
-    """The kind of thing that a suspended step waits for."""
+    """Kind of thing that a suspended step waits for."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -595,7 +595,7 @@ class WaitKind(Word):
 
 
 class WatchEndReason(Word):
-    """Why a watch ended."""
+    """Reason for which a watch ended."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -610,7 +610,7 @@ class WatchEndReason(Word):
 
 
 class ForkViolationKind(Word):
-    """Why a fork doesn't fit."""
+    """Way in which a fork doesn't fit its run."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -635,7 +635,7 @@ class ForkViolationKind(Word):
 
 
 class LeaseStatus(Word):
-    """Whether a worker still has its lease."""
+    """Status of a worker's lease."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -646,7 +646,7 @@ class LeaseStatus(Word):
 
 
 class AckStatus(Word):
-    """What the service did with an outcome or a begin."""
+    """The service's verdict on an outcome or a begin."""
 
     UNSPECIFIED = 0
     """None was given."""
@@ -661,7 +661,7 @@ class AckStatus(Word):
 
 
 class WorkEndReason(Word):
-    """Why a worker's stream ended."""
+    """Reason for which a worker's stream ended."""
 
     UNSPECIFIED = 0
     """None was given."""
