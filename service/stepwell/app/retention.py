@@ -14,7 +14,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.port import EndedQuery, EndedRun, Loaded, OldLogs, RunQuery, Runtime, Store
+from stepwell.core.port import (
+    EndedQuery,
+    EndedRun,
+    Loaded,
+    OldLogs,
+    RunQuery,
+    Runtime,
+    Store,
+    every_row,
+)
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import RunStatus
@@ -143,13 +152,7 @@ def _matches(loaded: Loaded, query: EndedQuery) -> bool:
 
 async def _forks_of(store: Store, run: Run) -> set[str]:
     query = RunQuery(tenant_id=run.spec.tenant_id, parent_run_id=run.spec.run_id)
-    names: set[str] = set()
-    while True:
-        page = await store.page(query)
-        names |= {fork.spec.run_id for fork in page.items}
-        if not page.cursor:
-            return names
-        query = replace(query, cursor=page.cursor)
+    return {fork.spec.run_id async for fork in every_row(store, query)}
 
 
 async def _remove(store: Store, ended: Sequence[EndedRun], forget: Forget) -> list[EndedRun]:
