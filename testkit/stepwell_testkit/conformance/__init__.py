@@ -32,9 +32,9 @@ from stepwell_testkit.conformance.fidelity import TestDurability, TestFidelity  
 from stepwell_testkit.conformance.forks import TestForks, TestForksAndDelete  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.harness import StoreFactory, excused, store  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.itself import TestHints, TestStore  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.journal_commits import TestCommitEntries, TestRecordRaces  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.journal_reads import TestJournals, TestRecorded  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.journal_writes import TestRecord  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.journal_commits import TestCommitEntries, TestJournalRaces  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.journal_reads import TestJournals, TestJournalTotals  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.journal_writes import TestJournalWrites  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting
@@ -71,6 +71,9 @@ __all__ = [
     "TestHints",
     "TestHolds",
     "TestHostileNames",
+    "TestJournalRaces",
+    "TestJournalTotals",
+    "TestJournalWrites",
     "TestJournals",
     "TestLeases",
     "TestLoad",
@@ -82,9 +85,6 @@ __all__ = [
     "TestPrograms",
     "TestQuestions",
     "TestReady",
-    "TestRecord",
-    "TestRecordRaces",
-    "TestRecorded",
     "TestReservations",
     "TestRows",
     "TestRuns",

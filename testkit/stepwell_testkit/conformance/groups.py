@@ -54,7 +54,13 @@ GROUPS: Mapping[str, Group] = {
         " workers write is not kept.",
     ),
     "journal": Group(
-        ("TestRecord", "TestRecordRaces", "TestRecorded", "TestCommitEntries", "TestJournals"),
+        (
+            "TestJournalWrites",
+            "TestJournalRaces",
+            "TestJournalTotals",
+            "TestCommitEntries",
+            "TestJournals",
+        ),
         "`write_journal`, and `page` for a JournalQuery, raise StoreRefused; calls within a step fail, and steps"
         " that make none go on as ever.",
     ),

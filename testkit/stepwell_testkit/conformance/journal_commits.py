@@ -28,7 +28,7 @@ def dropping(before: Commit, *entries: Entry, number: int = 1) -> Commit:
     return replace(commit, forgotten=tuple(b.entry_write(entry) for entry in entries))
 
 
-class TestRecordRaces(Cases):
+class TestJournalRaces(Cases):
     """A journal write concurrent with the commit that ends its lease: before it, or not at all."""
 
     @promises(

@@ -24,7 +24,7 @@ from stepwell_testkit.conformance.tenants import TEXTS
 CONFLICT, LEASE_LOST = Verdict.CONFLICT, Verdict.LEASE_LOST
 
 
-class TestRecorded(Cases):
+class TestJournalTotals(Cases):
     """Each lease has sums of what it recorded."""
 
     @promises(

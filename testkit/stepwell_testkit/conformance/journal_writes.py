@@ -48,7 +48,7 @@ async def kept(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> 
     return [stored.entry for stored in await journal(store, run_id, tenant=tenant)]
 
 
-class TestRecord(Cases):
+class TestJournalWrites(Cases):
     """Only a worker with the lease writes entries."""
 
     @promises("write_journal", "Keep journal entries, each under its lease;")
