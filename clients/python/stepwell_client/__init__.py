@@ -10,9 +10,7 @@ command lines build on.
 
 from __future__ import annotations
 
-from stepwell_client.agent.agent import (
-    Agent,
-)
+from stepwell_client.agent.agent import Agent
 from stepwell_client.agent.contexts import (
     PlanContext,
     ReconcileContext,
@@ -22,18 +20,10 @@ from stepwell_client.agent.contexts import (
     TaskContext,
     current_step,
 )
-from stepwell_client.calls.blocking import (
-    SyncWatch,
-)
-from stepwell_client.calls.client import (
-    Client,
-)
-from stepwell_client.calls.run_handle import (
-    RunHandle,
-)
-from stepwell_client.calls.streams import (
-    Watch,
-)
+from stepwell_client.calls.blocking import SyncWatch
+from stepwell_client.calls.client import Client
+from stepwell_client.calls.run_handle import RunHandle
+from stepwell_client.calls.streams import Watch
 from stepwell_client.calls.sync import (
     SyncClient,
     SyncRunHandle,
@@ -67,63 +57,47 @@ from stepwell_client.link.connect import (
     Security,
     default_token_file,
 )
-from stepwell_client.records.connected import (
+from stepwell_client.records import (
+    Budget,
+    Checkpoint,
     ConnectedWorker,
-    QueueList,
-)
-from stepwell_client.records.decisions import (
     Continue,
     Done,
+    Event,
+    Execution,
     Failure,
     Finish,
-    NeedsAnswer,
-    NonRetryable,
-    NotDone,
-    Release,
-    Replan,
-    Undecided,
-)
-from stepwell_client.records.history import (
-    Event,
+    ForkCheck,
     JournalEntry,
     LogEntry,
     Message,
-    Question,
-    ServerInfo,
-)
-from stepwell_client.records.payloads import (
+    NeedsAnswer,
+    NonRetryable,
+    NotDone,
     Payload,
-    decode,
-    encode,
-)
-from stepwell_client.records.plans import (
-    Budget,
     Plan,
-    Retry,
-    Task,
-)
-from stepwell_client.records.run import (
-    Checkpoint,
-    Execution,
-    ForkCheck,
     PlanRevision,
     Purged,
+    Question,
+    QueueList,
+    Release,
+    Replan,
     Result,
+    Retry,
     Run,
     RunResults,
     RunTask,
     RunUpdate,
+    ServerInfo,
+    Task,
     Transcript,
+    Undecided,
+    decode,
+    encode,
 )
-from stepwell_client.records.run_view import (
-    RunView,
-)
-from stepwell_client.worker.serve import (
-    serve,
-)
-from stepwell_client.worker.worker import (
-    Worker,
-)
+from stepwell_client.records.run_view import RunView
+from stepwell_client.worker.serve import serve
+from stepwell_client.worker.worker import Worker
 
 __all__ = [
     "DEFAULT_TARGET",

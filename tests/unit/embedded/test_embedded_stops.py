@@ -23,7 +23,8 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
-from stepwell_testkit.faults import Faults, FaultyStore
+from stepwell_testkit.faults import Faults, FaultyStore, Mode
+from tests.support.patience import until
 
 ONCE = Retry(max_attempts=1)
 
@@ -117,7 +118,7 @@ async def test_stop_does_not_wait_for_a_store_that_is_away(finishes: bool) -> No
     store.faults = Faults(refuse=1.0)
     if finishes:
         ends.set()
-        await runtime.sleep(0.1)  # The worker has lost its stream, and backs off.
+        await until(lambda: store.seen[f"commit:{Mode.REFUSE}"] > 0)
     call.cancel()
     async with asyncio.timeout(2.0):
         with pytest.raises(asyncio.CancelledError):

@@ -40,6 +40,7 @@ from stepwell.core.records.model import (
 )
 from stepwell.core.records.record import UNKNOWN, StoredRecord
 from stepwell.core.records.states import StepKind
+from stepwell.core.records.step_journal import Journal
 from stepwell.wire.conversions_pb2 import MESSAGES
 from stepwell.wire.records import fill, to_message, to_record
 from stepwell_client.store.v1 import store_pb2
@@ -286,6 +287,14 @@ def test_a_run_shows_what_its_budget_counts() -> None:
     change = to_message(RunChange(tally=tally))
     assert (change.tasks_used, change.iterations_before) == (7, 2)
     assert not to_message(RunChange()).HasField("tasks_used")
+
+
+def test_a_task_shows_what_its_attempts_left() -> None:
+    left = model.Previous(progress=Payload(data=b"1"))
+    task = model.Task(task_id="a", revision=1, previous=left, journal=Journal(entries=3))
+    shown = to_message(task)
+    assert (shown.progress.data, shown.journal_entries) == (b"1", 3)
+    assert to_message(TaskChange(task_id="a", journal=Journal())).HasField("journal_entries")
 
 
 def test_generated_conversions_are_those_of_the_protocol_and_the_records() -> None:

@@ -40,22 +40,9 @@ from stepwell_client.records.parts import (
     Wait,
     WaitingStep,
 )
-from stepwell_client.records.payloads import (
-    Payload,
-    decode,
-    encode,
-)
-from stepwell_client.records.plans import (
-    Budget,
-    Plan,
-    PlanLike,
-    Retry,
-    Task,
-)
-from stepwell_client.records.results import (
-    Results,
-    StepResults,
-)
+from stepwell_client.records.payloads import Payload, decode, encode
+from stepwell_client.records.plans import Budget, Plan, PlanLike, Retry, Task
+from stepwell_client.records.results import Results, StepResults
 from stepwell_client.records.run import (
     Checkpoint,
     Execution,
@@ -70,9 +57,7 @@ from stepwell_client.records.run import (
     RunUpdate,
     Transcript,
 )
-from stepwell_client.records.run_view import (
-    RunView,
-)
+from stepwell_client.records.run_view import RunView
 
 __all__ = [
     "AttemptCounts",
