@@ -231,10 +231,12 @@ class CrashWorker:
             else:
                 del self.kept[assignment.token]
         executor.credit(session, CREDITS)
+        executor.claim_for_free()
         while True:
             assignment = await self.todo.get()
             if assignment.token in self.kept and await self._one(executor, assignment):
                 executor.credit(session, 1)
+                executor.claim_for_free()
 
     async def _one(self, executor: Executor, assignment: Assignment) -> bool:
         """Do a step; False: it costs a place of this worker for good."""

@@ -123,15 +123,14 @@ class Assigner:
             # Released at once it would be leased again at once, with a store that has trouble
             # already.
             await self._runtime.sleep(self._retry_pause_ms / 1_000)
-            # The worker never receives the assignment, so it won't grant this credit again.
-            self._workers.credit(connection, 1)
+            self._workers.return_credit(connection)
             return Undelivered(assignment, _NOT_SENT)
         if connection.closed:
             return Undelivered(assignment, _NOT_SENT)
         name = (key[1], assignment.execution.execution_id)
         if connection.leases.get(name) != assignment.token:
-            # The lease ended while the bytes were read; its worker won't grant this credit again.
-            self._workers.credit(connection, 1)
+            # The lease ended while the bytes were read.
+            self._workers.return_credit(connection)
             return None
         return self._send(connection, assignment, payloads, messages, page)
 
@@ -150,8 +149,7 @@ class Assigner:
             return None
         run_id, execution_id = assignment.run.run_id, assignment.execution.execution_id
         log.warning("an assignment is too large", run_id=run_id, execution_id=execution_id)
-        # The worker never receives the assignment, so it won't grant this credit again.
-        self._workers.credit(connection, 1)
+        self._workers.return_credit(connection)
         return Undelivered(assignment, _TOO_LARGE)
 
 

@@ -118,11 +118,14 @@ class Claims:
         """Wait for a reason to claim: a due time, a wake, or a hint."""
         early_ms = (self._hints_count_from - self._runtime.monotonic()) * 1_000
         if 0 < early_ms < wait_ms:
-            if await self._demand.wait(early_ms) or self._hinted:
+            if await self._demand.wait(early_ms, self._any_free) or self._hinted:
                 return
             wait_ms -= early_ms
-        if not await self._demand.wait(wait_ms):
+        if not await self._demand.wait(wait_ms, self._any_free):
             self._demand.more_ready = True
+
+    def _any_free(self) -> bool:
+        return self._workers.any_free
 
     def _log_failure(self, error: StoreError) -> None:
         # Logged once for each cause instead of once a second.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 
 from stepwell.core.port import Runtime
 from stepwell.engine.key_types import QueueKey
@@ -25,21 +26,24 @@ class Demand:
         self._shortest_ms = math.inf
         """The shortest delay since the last claim; a later, longer delay is not due before it."""
         self._waiting: asyncio.Timeout | None = None
+        self._only_if_free = True
+        """True if nothing but `worker_is_free` has woken the claim loop since the last claim."""
         self.more_ready = True
         """True if READY steps may be waiting in the store."""
 
     def wake(self) -> None:
         """Claim at once, because steps may have become ready."""
         self.more_ready = True
-        self._wake.set()
+        self.wake_idle()
 
     def worker_is_free(self) -> None:
-        """Claim at once if READY steps may be waiting."""
+        """Claim at once if READY steps may be waiting and a worker is still free for one."""
         if self.more_ready:
             self._wake.set()
 
     def wake_idle(self) -> None:
         """End the claim loop's wait, whether or not there is anything to claim."""
+        self._only_if_free = False
         self._wake.set()
 
     def due_in(self, delay_ms: int) -> None:
@@ -77,14 +81,22 @@ class Demand:
     def clear(self) -> None:
         """Forget past wakes and due times, because a claim begins that sees all of them."""
         self._wake.clear()
+        self._only_if_free = True
         self._due_at = self._shortest_ms = math.inf
 
-    async def wait(self, within_ms: float) -> bool:
-        """Wait for a wake, or for a due time, at most this long; return whether it was a wake."""
+    async def wait(self, within_ms: float, any_free: Callable[[], bool]) -> bool:
+        """Wait for a wake, or for a due time, at most this long; return whether it was a wake.
+
+        A free worker is no reason any more once a commit has leased a step to it: then `any_free`
+        returns False, and the wait goes on.
+        """
         at = asyncio.get_running_loop().time() + within_ms / 1_000
         try:
             async with asyncio.timeout_at(min(at, self._due_at)) as self._waiting:
                 await self._wake.wait()
+                while self._only_if_free and not any_free():
+                    self._wake.clear()
+                    await self._wake.wait()
         except TimeoutError:
             return False
         finally:

@@ -447,8 +447,16 @@ class Executor:
             self._runs.post(key, signal)
 
     def credit(self, connection: WorkerConnection, count: int) -> None:
-        """Add to the number of steps that a worker may be assigned."""
+        """Add to the number of steps that a worker may be assigned.
+
+        `claim_for_free` comes after the outcomes of the same message: their commits lease the steps
+        that follow, and a claim before them would give the worker's place to another run.
+        """
         self._workers.credit(connection, count)
+
+    def claim_for_free(self) -> None:
+        """Claim READY steps for workers that have credits left after the decisions that were posted."""
+        self._workers.claim_for_free()
 
     def revoke_credits(self, connection: WorkerConnection) -> None:
         """Assign a worker no more steps, because it drains. It may still report or hand back its steps."""

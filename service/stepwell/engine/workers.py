@@ -163,10 +163,23 @@ class Workers:
         return self._connections.get((tenant_id, worker_id))
 
     def credit(self, connection: WorkerConnection, count: int) -> None:
-        """Add to the number of steps that a worker may be assigned."""
+        """Add to the number of steps that a worker may be assigned, without a claim for it."""
         connection.credits = min(connection.credits + count, limits.CREDITS_MAX)
         self._update_free(connection)
+
+    def claim_for_free(self) -> None:
+        """Claim at once if a worker is free then, and READY steps may be waiting."""
         self._demand.worker_is_free()
+
+    @property
+    def any_free(self) -> bool:
+        """True if a step may be leased to some worker now."""
+        return bool(self._free)
+
+    def return_credit(self, connection: WorkerConnection) -> None:
+        """Return the credit of an assignment that its worker never receives: it won't grant it again."""
+        self.credit(connection, 1)
+        self.claim_for_free()
 
     def revoke_credits(self, connection: WorkerConnection) -> None:
         """Grant a draining worker no more leases."""

@@ -201,6 +201,7 @@ class Worker:
         def credit() -> None:
             if port.session is not None and replica.up:
                 replica.executor.credit(port.session, count)
+                replica.executor.claim_for_free()
 
         stream.to_replica.send(credit)
 

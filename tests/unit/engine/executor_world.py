@@ -103,12 +103,13 @@ class FakeWorker:
         input_schema: str = "",
     ) -> Sequence[bool]:
         self.session, live = await self.executor.attach(self, held, input_schema=input_schema)
-        self.executor.credit(self.session, credits)
+        self.credit(credits)
         return live
 
     def credit(self, credits: int = 1) -> None:  # noqa: A002 - the protocol's word
         assert self.session is not None
         self.executor.credit(self.session, credits)
+        self.executor.claim_for_free()
 
     async def next(self) -> Assignment:
         async with asyncio.timeout(PATIENCE_S):
@@ -119,9 +120,11 @@ class FakeWorker:
         return await self.executor.deliver(TENANT, run_id, delivery(assignment, result))
 
     async def deliver_with_credits(self, assignment: Assignment, credits: int) -> None:  # noqa: A002 - the protocol's word
-        """Deliver as a worker's message does that grants credits, too."""
+        """Deliver as a stream does with a message that grants credits, too."""
+        assert self.session is not None
+        self.executor.credit(self.session, credits)
         reply = self.executor.deliver(TENANT, assignment.run.run_id, delivery(assignment))
-        self.credit(credits)
+        self.executor.claim_for_free()
         await reply
 
     async def do_all(self, store: Store, run_id: str = RUN) -> None:

@@ -92,7 +92,8 @@ class Stream:
         if request.draining and self._connection is not None:
             # First, so that the steps that it hands back don't come to it again.
             self._deps.executor.revoke_credits(self._connection)
-        # Before the items, so that the commit of an outcome can lease the next step.
+        # Before the items, so that the commit of an outcome can lease the next step, which comes
+        # before any claim.
         if request.credits and self._connection is not None:
             self._deps.executor.credit(self._connection, request.credits)
         if request.journal_writes:
@@ -104,6 +105,8 @@ class Stream:
             self._accept(outcome)
         for begin in request.begins:
             self._accept(begin)
+        if request.credits and self._connection is not None:
+            self._deps.executor.claim_for_free()
 
     async def _read(self, requests: AsyncIterator[pb.WorkRequest]) -> None:
         try:
