@@ -4,6 +4,28 @@ import { build } from "esbuild";
 import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 
+/**
+ * Writes the descriptions of the protocol as text of one byte a character, which compresses by a third better than base64,
+ * and leaves out how protobuf writes JSON, because the page sends the binary form only.
+ */
+const smaller = {
+  name: "smaller",
+  setup(one) {
+    one.onLoad({ filter: /\/gen\/.*_pb\.ts$/ }, async (file) => {
+      const text = await readFile(file.path, "utf8");
+      const raw = (base64) => JSON.stringify(Buffer.from(base64, "base64").toString("latin1"));
+      const contents = text.replace(/fileDesc\("([^"]*)"/, (_, base64) => `fileDesc(btoa(${raw(base64)})`);
+      return { contents, loader: "ts" };
+    });
+    one.onLoad({ filter: /@bufbuild\/protobuf\/dist\/esm\/to-json\.js$/ }, async (file) => {
+      const text = await readFile(file.path, "utf8");
+      const names = [...text.matchAll(/^export (?:async )?function (\w+)/gm)].map((found) => found[1]);
+      const refused = (name) => `export function ${name}() { throw new Error("this page writes no JSON of protobuf's"); }`;
+      return { contents: names.map(refused).join("\n") };
+    });
+  },
+};
+
 const out = path.resolve(process.argv[2] ?? "build/assets");
 const common = {
   bundle: true,
@@ -13,6 +35,8 @@ const common = {
   outdir: out,
   entryNames: "[name]-[hash]",
   legalComments: "none",
+  charset: "utf8",
+  plugins: [smaller],
   metafile: true,
   logLevel: "warning",
 };
