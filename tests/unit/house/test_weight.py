@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_386,
-    "clients/python/stepwell_client": 8_131,
+    "clients/python/stepwell_client": 8_179,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_283,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 11_873,
     "tests/simulation": 4_995,
     "tests/support": 2_745,
-    "tests/unit": 14_609,
+    "tests/unit": 14_684,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

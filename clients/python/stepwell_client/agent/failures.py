@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from types import TracebackType
 from typing import TypeVar, cast
 
+from stepwell_client.agent.retry_after import RETRY_AFTER_SECONDS_MAX, asked_seconds
 from stepwell_client.errors import JournalError, NotLoaded
 from stepwell_client.records.decisions import Failure
 from stepwell_client.records.limits import FAILURE_BYTES_MAX, KIND_CHARS_MAX, clip
@@ -32,7 +34,11 @@ def failure_message(
 
 
 def failure_of(error: BaseException, *, with_trace: bool = True) -> types_pb2.Failure:
-    """Return the failure for an exception, with its traceback unless the exception has its own details."""
+    """Return the failure for an exception, with its traceback unless the exception has its own details.
+
+    A wait that an API asked for in its response becomes the failure's `retry_after`, an hour at
+    most; the details name a longer one.
+    """
     kind = error.kind if isinstance(error, Failure) else type(error).__name__
     details = error.details if isinstance(error, Failure) else ""
     retryable = error.retryable if isinstance(error, Failure) else None
@@ -40,9 +46,15 @@ def failure_of(error: BaseException, *, with_trace: bool = True) -> types_pb2.Fa
         retryable = False
     if not details and with_trace:
         details = _traceback(error)
+    asked = asked_seconds(error) if retryable is not False else None
+    if asked is not None and asked > RETRY_AFTER_SECONDS_MAX:
+        details += f"\nThe API asks to wait for {asked:,.0f} s; {RETRY_AFTER_SECONDS_MAX:,.0f} s is the most."
+        asked = RETRY_AFTER_SECONDS_MAX
     failure = failure_message(kind, _text_of(error), details=details, retryable=retryable)
     if isinstance(error, Failure) and error.retry_after is not None:
         failure.retry_after.CopyFrom(error.retry_after)
+    elif asked is not None:
+        failure.retry_after.FromMilliseconds(math.ceil(asked * 1_000))
     return failure
 
 

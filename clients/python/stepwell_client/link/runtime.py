@@ -10,6 +10,7 @@ import random
 import time
 import uuid
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -75,3 +76,8 @@ class Runtime:
     def block(self, seconds: float) -> None:
         """Wait in this thread."""
         time.sleep(seconds)
+
+
+def utc_now() -> datetime:
+    """Return the machine's wall-clock time, for a date that another machine gave. Any thread may call."""
+    return datetime.now(UTC)
