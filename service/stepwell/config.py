@@ -48,7 +48,10 @@ def state_folder() -> Path:
     """Return the folder of this user's state: `$XDG_STATE_HOME` or `~/.local/state`, then `stepwell`."""
     # The XDG base directory specification ignores a relative path.
     named = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".local" / "state") / "stepwell"
+    if not named.is_absolute():
+        # Not Path.home(), which raises where a user has no home: the path's error is then shown where it is used.
+        named = Path("/", os.path.expanduser("~"), ".local", "state")  # noqa: PTH111 - see above
+    return named / "stepwell"
 
 
 def _token_file() -> Path:
@@ -301,11 +304,12 @@ def read_environment() -> dict[str, Any]:
         SettingsRefused: a variable is no setting, or can't be parsed.
     """
     known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    others = (*_OTHERS, *_kubernetes())
     values: dict[str, Any] = {}
     # A group's own variable is read before those of its parts, which override it.
     for variable, text in sorted(os.environ.items(), key=lambda item: item[0].lower()):
         name = variable.upper()
-        if not name.startswith(ENV_PREFIX) or name.startswith(_OTHERS):
+        if not name.startswith(ENV_PREFIX) or name.startswith(others):
             continue
         if name.partition("__")[0] not in known:
             raise SettingsRefused(
@@ -318,6 +322,19 @@ def read_environment() -> dict[str, Any]:
             value = {key: value}
         values = _over(value, values)
     return values
+
+
+def _kubernetes() -> list[str]:
+    """Return the prefixes of variables that Kubernetes sets for Services named `stepwell…`.
+
+    `STEPWELL_PORT=tcp://10.0.0.7:7878` shows that there is such a Service; no setting has such a value.
+    """
+    services = [
+        name.removesuffix("_PORT")
+        for name, value in os.environ.items()
+        if re.fullmatch(r"STEPWELL(.*[^_])?_PORT", name) and _PORT_VALUE.match(value)
+    ]
+    return [service + end for service in services for end in ("_PORT", "_SERVICE_")]
 
 
 def _is_plain(path: Sequence[str]) -> bool:
@@ -375,6 +392,7 @@ def read_file() -> dict[str, Any]:
         raise SettingsRefused(f"{path} can't be read: {error}") from None
 
 
+_PORT_VALUE = re.compile("(tcp|udp|sctp)://")
 _OTHERS = (
     *(ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_STORE_TOKEN", "STEPWELL_TEST_"),
     *("STEPWELL_TLS_", "STEPWELL_INSECURE_ALLOW_REMOTE"),

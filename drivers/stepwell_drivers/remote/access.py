@@ -18,8 +18,10 @@ def default_token_file(environ: Mapping[str, str]) -> Path:
     """Return the file in which a server of the same user stores its token."""
     # The XDG base directory specification ignores a relative path.
     named = Path(environ.get("XDG_STATE_HOME", ""))
-    state = named if named.is_absolute() else Path.home() / ".local" / "state"
-    return state / "stepwell" / "token"
+    if not named.is_absolute():
+        # Not Path.home(), which raises where a user has no home, and the file is then just not there.
+        named = Path("/", os.path.expanduser("~"), ".local", "state")  # noqa: PTH111 - see above
+    return named / "stepwell" / "token"
 
 
 class Access:

@@ -218,10 +218,12 @@ def _as_json(error: Exception, message: str, code: int) -> str:
 
 
 def _unwritten(error: Exception) -> tuple[str, int] | None:
-    """Return the message for standard output that was closed, or None for another error."""
-    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+    """Return the message for a file or an output that can't be written, or None for another error."""
+    if not isinstance(error, OSError):
         return None
-    if error.filename is not None:
+    if error.filename is not None and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{error.filename} can't be written: {error.strerror}", Exit.FAILED
+    if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
         return None
     _drop_output()
     return f"the output can't be written: {error.strerror}", Exit.FAILED

@@ -166,7 +166,10 @@ def _make_folder(folder: Path) -> None:
         status = folder.stat()
     except OSError as error:
         why = error.strerror or str(error)
-        raise SettingsRefused(f"the token's folder {folder} can't be made: {why}") from None
+        raise SettingsRefused(
+            f"the folder {folder} can't be made: {why}; name another place in auth.token_file, or, with"
+            " auth.mint = false and a console, in console.key_file"
+        ) from None
     _refuse_open(folder, status, "700", is_kind=stat.S_ISDIR(status.st_mode))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -46,6 +47,25 @@ def test_SIGINT_drains_a_server_on_a_socket_with_logs_in_json(tmp_path: Path) ->
     assert (ready.code, listed.code, answer.code) == (0, 0, 0)
     entries = [json.loads(line) for line in answer.err.splitlines() if line.startswith("{")]
     assert {"minted a token", "serving", "draining", "stopped"} <= {one["event"] for one in entries}
+
+
+def test_places_that_can_not_be_written_are_one_line(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    tokens = json.dumps(
+        [{"tenant": "default", "scopes": ["run:read"], "token_sha256": "0" * 64}],
+    )
+    # The kernel lets no user make a folder there, not even root.
+    for variables in (
+        {"STEPWELL_GRPC__SOCKET": "/sys/stepwell/socket"},
+        {"STEPWELL_AUTH__TOKEN_FILE": "/sys/stepwell/token"},
+        {"XDG_STATE_HOME": "/sys"},
+        {"XDG_STATE_HOME": "/sys", "STEPWELL_AUTH__MINT": "false", "STEPWELL_AUTH__TOKENS": tokens},
+    ):
+        answer = terminal("serve", "--port", "0", **variables)
+        assert answer.code != 0
+        said = answer.err.splitlines()[-1]
+        assert re.fullmatch(r"error: (the folder )?/sys/stepwell can't be (made|written): .*", said)
+        assert "Traceback" not in answer.err
 
 
 def test_second_signal_quits_at_once(terminal: Terminal) -> None:

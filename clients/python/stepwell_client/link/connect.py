@@ -67,8 +67,10 @@ def default_token_file(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
     named = Path(environ.get("XDG_STATE_HOME", ""))
     # The XDG base directory specification ignores a relative path.
-    state = named if named.is_absolute() else Path("~/.local/state").expanduser()
-    return state / "stepwell" / "token"
+    if not named.is_absolute():
+        # Not Path.home(), which raises where a user has no home, and the file is then just not there.
+        named = Path("/", os.path.expanduser("~"), ".local", "state")  # noqa: PTH111 - see above
+    return named / "stepwell" / "token"
 
 
 def is_local(target: str) -> bool:
