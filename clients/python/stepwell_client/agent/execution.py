@@ -35,7 +35,7 @@ from stepwell_client.agent.contexts import (
     SynthesizeContext,
     TaskContext,
 )
-from stepwell_client.agent.failures import failure_message, failure_of, find_in
+from stepwell_client.agent.failures import failure_message, failure_of, find_in, is_final
 from stepwell_client.agent.journal.call_run import INVALID_RESULT
 from stepwell_client.agent.journal.context import calls_of, opened_calls
 from stepwell_client.agent.journal.journal_calls import Calls
@@ -360,6 +360,8 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
         return ""
     unknown = isinstance(error, Failure) and error.kind in (UNKNOWN_TASK_TYPE, UNKNOWN_STEP_KIND)
     failure = failure_of(error, with_trace=not unknown)
+    if is_final(error):
+        failure.retryable = False
     outcome.failed.failure.CopyFrom(failure)
     return "" if isinstance(error, Failure) else failure.details
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 from stepwell_client.agent.annotations import is_async, return_type
-from stepwell_client.agent.failures import failure_message, failure_of
+from stepwell_client.agent.failures import failure_message, failure_of, is_final
 from stepwell_client.agent.journal.journal import BEGIN, END, TRY, HeldCall, Journal
 from stepwell_client.agent.journal.waits import Waits, note_swallowed
 from stepwell_client.agent.scopes import CodeRun, Frame, Output, add_usage
@@ -125,7 +125,7 @@ class CallRun:
             else:
                 self._count_above()
             retry = self._request.retry
-            is_over = isinstance(error, Release | NeedsAnswer | SystemExit)
+            is_over = isinstance(error, Release | NeedsAnswer | SystemExit) or is_final(error)
             if retry is None or is_over or self._is_last(made, failure):
                 raise error
             pause = retry.pause_seconds(made, self._runtime.random())
