@@ -55,8 +55,6 @@ async function licences(inputs) {
     const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);
     if (found) packages.add(found[1]);
   }
-  // dagre's bundle has it in itself.
-  packages.add("@dagrejs/graphlib");
   const line = "-".repeat(78);
   const texts = ["The console is made of Stepwell's own code and of these packages."];
   for (const name of [...packages].sort()) {
@@ -74,12 +72,10 @@ async function licences(inputs) {
 
 await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
-const worker = await bundle("src/graph/layout.worker.ts");
 const style = await bundle("src/style.css");
 const app = await bundle("src/main.tsx", {
   jsx: "automatic",
   jsxImportSource: "preact",
-  define: { WORKER_FILE: JSON.stringify(worker.file) },
 });
 const page = await readFile("index.html", "utf8");
 await writeFile(
@@ -87,4 +83,4 @@ await writeFile(
   page.replace("APP_FILE", app.file).replace("STYLE_FILE", style.file),
 );
 await writeFile(path.join(out, "icon.svg"), await readFile("icon.svg"));
-await writeFile(path.join(out, "LICENSES.txt"), await licences([...app.inputs, ...worker.inputs]));
+await writeFile(path.join(out, "LICENSES.txt"), await licences(app.inputs));

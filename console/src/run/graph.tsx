@@ -1,19 +1,20 @@
 // The plan as a graph, live.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RunStore } from "../api/runStore.ts";
-import { type Task, TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
-import type { Layout, LayoutRequest, Point } from "../graph/layout.ts";
-import { criticalPath, fold, type Graph, type GraphNode, type GraphTask, NODES_MAX } from "../graph/plan.ts";
+import { TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
+import { curve, HEIGHT, type Layout, layOut, neighbour, type Point, WIDTH } from "../graph/layout.ts";
+import { criticalPath, fold, type Graph, type GraphTask, NODES_MAX } from "../graph/plan.ts";
 import type { RunView } from "../model/runView.ts";
-import { count, ms, number, span, word } from "../model/text.ts";
-import { taskSign } from "../model/words.ts";
+import { count, number, span } from "../model/text.ts";
+import { useKeys } from "../ui/keyboard.ts";
 import { Empty, useNow } from "../ui/parts.tsx";
-import { runPath } from "../ui/router.ts";
+import { setQuery } from "../ui/router.ts";
+import { useSize } from "../ui/size.ts";
+import { GraphMap } from "./graphMap.tsx";
+import { Node, taskTime } from "./graphNode.tsx";
 
-declare const WORKER_FILE: string;
-
-const WIDTH = 196;
-const HEIGHT = 46;
+const ZOOM = 1.4;
+const SCALE_MAX = 2;
 
 /** The tasks of a run as the graph needs them. */
 export function graphTasks(view: RunView): GraphTask[] {
@@ -24,58 +25,52 @@ export function graphTasks(view: RunView): GraphTask[] {
   }));
 }
 
-/** How long a task has taken so far. */
-export function taskTime(task: Task | undefined, now: number): number {
-  const began = ms(task?.startedTime);
-  return began ? (ms(task?.endedTime) || now) - began : 0;
-}
-
-let worker: Worker | undefined;
-let requests = 0;
-
-/** Lays a graph out in the worker; the layout of an earlier graph is dropped. */
-function useLayout(graph: Graph): Layout | undefined {
-  const [layout, setLayout] = useState<Layout>();
-  // It loads while the tasks are read.
-  worker ??= new Worker(`/assets/${WORKER_FILE}`, { type: "module" });
-  useEffect(() => {
-    if (!graph.nodes.length) return;
-    const id = ++requests;
-    const take = (event: MessageEvent<Layout>) => event.data.id === id && setLayout(event.data);
-    worker?.addEventListener("message", take);
-    const nodes = graph.nodes.map((one) => ({ id: one.id, width: WIDTH, height: HEIGHT }));
-    worker?.postMessage({ id, nodes, edges: graph.edges } satisfies LayoutRequest);
-    return () => worker?.removeEventListener("message", take);
-  }, [graph]);
-  return layout;
-}
-
 export function GraphTab({ store, taskId }: { store: RunStore; taskId: string }) {
   const view = store.view!;
   // A long plan comes in pages; it is drawn once, when all of it is there.
   const tasks = useMemo(() => (store.listed ? graphTasks(view) : []), [view, view.plans, store.listed]);
   const graph = useMemo(() => fold(tasks), [tasks]);
-  const layout = useLayout(graph);
+  const layout = useMemo(() => layOut(graph), [graph]);
   const [critical, setCritical] = useState(false);
-  const [zoom, setZoom] = useState(1);
   const current = useNow();
   const slow = Math.floor(current / 2_000);
   const path = useMemo(
     () => (critical ? criticalPath(tasks, (id) => taskTime(view.tasks.get(id), current)) : new Set<string>()),
     [critical, tasks, slow],
   );
-  const box = useRef<HTMLDivElement>(null);
+  const [box, setBox] = useState<HTMLDivElement | null>(null);
+  const { scale, fits, zoom, whole } = useZoom(box, layout, layout.nodes.get(taskId));
   useDragging(box);
+  useKeys({ "+": () => zoom(ZOOM), "-": () => zoom(1 / ZOOM), "0": whole });
   if (!store.listed) return <Empty>Reading {number(view.tasks.size)} tasks …</Empty>;
   if (!tasks.length) return <Empty>There is no plan yet.</Empty>;
+  const go = (id: string) => {
+    const [only, ...others] = graph.nodes.find((one) => one.id === id)!.tasks;
+    if (only && !others.length) setQuery({ task: only });
+    focus(box, id);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const direction = /^Arrow(Left|Right|Up|Down)$/.exec(event.key)?.[1] as "Left" | undefined;
+    const from = (event.target as Element).closest("[data-node]")?.getAttribute("data-node") ?? taskId;
+    const to = direction && neighbour(layout, from, direction);
+    if (!to) return;
+    event.preventDefault();
+    // The panel of a task goes along.
+    if (taskId) go(to);
+    else focus(box, to);
+  };
+  const revised = new Set([...view.tasks.values()].map((one) => one.revision)).size > 1;
   return (
     <>
       <div class="row tools">
-        <button type="button" class="small" aria-label="Smaller" onClick={() => setZoom(Math.max(0.3, zoom / 1.25))}>
+        <button type="button" class="small" aria-label="Smaller" onClick={() => zoom(1 / ZOOM)}>
           −
         </button>
-        <button type="button" class="small" aria-label="Larger" onClick={() => setZoom(Math.min(2, zoom * 1.25))}>
+        <button type="button" class="small" aria-label="Larger" onClick={() => zoom(ZOOM)}>
           +
+        </button>
+        <button type="button" class="small" disabled={fits} onClick={whole}>
+          All
         </button>
         <label class="row">
           <input type="checkbox" checked={critical} onChange={(event) => setCritical(event.currentTarget.checked)} />
@@ -88,25 +83,25 @@ export function GraphTab({ store, taskId }: { store: RunStore; taskId: string })
         </label>
         {graph.folded && (
           <small>
-            {number(tasks.length)} tasks, folded into {number(graph.nodes.length)} groups by layer and type: above{" "}
+            {number(tasks.length)} tasks, folded into {count(graph.nodes.length, "group")} by layer and type: above{" "}
             {NODES_MAX} a graph can't be read
           </small>
         )}
       </div>
-      <div class="graph" ref={box} tabIndex={0} role="region" aria-label="Graph of the plan">
-        {layout && (
-          <svg
-            width={layout.width * zoom}
-            height={layout.height * zoom}
-            viewBox={`0 0 ${layout.width} ${layout.height}`}
-            role="group"
-            aria-label={`${number(tasks.length)} tasks`}
-          >
-            <Edges layout={layout} graph={graph} path={path} />
-            {graph.nodes.map((node) => {
-              const at = layout.nodes[node.id];
-              return (
-                at && (
+      <div class="graph-frame">
+        <div class="graph" ref={setBox} tabIndex={0} role="region" aria-label="Graph of the plan" onKeyDown={onKeyDown}>
+          {scale > 0 && (
+            <svg
+              width={layout.width * scale}
+              height={layout.height * scale}
+              viewBox={`0 0 ${layout.width} ${layout.height}`}
+              role="group"
+              aria-label={`${number(tasks.length)} tasks`}
+            >
+              <Edges layout={layout} graph={graph} path={path} view={view} taskId={taskId} go={go} />
+              {graph.nodes.map((node) => {
+                const at = layout.nodes.get(node.id)!;
+                return (
                   <Node
                     key={node.id}
                     node={node}
@@ -116,15 +111,24 @@ export function GraphTab({ store, taskId }: { store: RunStore; taskId: string })
                     now={current}
                     critical={node.tasks.some((one) => path.has(one))}
                     chosen={node.tasks.length === 1 && node.tasks[0] === taskId}
+                    revised={revised}
                   />
-                )
-              );
-            })}
-          </svg>
-        )}
+                );
+              })}
+            </svg>
+          )}
+        </div>
+        {box && !fits && <GraphMap box={box} layout={layout} graph={graph} view={view} scale={scale} />}
       </div>
     </>
   );
+}
+
+/** Gives the keyboard to a node, and brings it into view. */
+function focus(box: HTMLElement | null, id: string): void {
+  const node = [...(box?.querySelectorAll<SVGElement>("[data-node]") ?? [])].find((one) => one.dataset["node"] === id);
+  node?.focus({ preventScroll: true });
+  node?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function sum(path: Set<string>, view: RunView, now: number): number {
@@ -133,151 +137,88 @@ function sum(path: Set<string>, view: RunView, now: number): number {
   return total;
 }
 
-function Edges({ layout, graph, path }: { layout: Layout; graph: Graph; path: Set<string> }) {
-  const critical = useMemo(
-    () => new Set(graph.nodes.filter((one) => one.tasks.some((id) => path.has(id))).map((one) => one.id)),
-    [graph, path],
-  );
+interface EdgesProps {
+  layout: Layout;
+  graph: Graph;
+  path: Set<string>;
+  view: RunView;
+  taskId: string;
+  go: (id: string) => void;
+}
+
+function Edges({ layout, graph, path, view, taskId, go }: EdgesProps) {
+  const lines = useMemo(() => layout.edges.map((one) => ({ ...one, line: curve(one.points) })), [layout]);
+  const some = (has: (id: string) => boolean) =>
+    new Set(graph.nodes.filter((one) => one.tasks.some(has)).map((one) => one.id));
+  const critical = useMemo(() => some((id) => path.has(id)), [graph, path]);
+  const running = some((id) => view.tasks.get(id)?.status === TaskStatus.RUNNING);
+  const chosen = some((id) => id === taskId);
   return (
     <g class="edges">
-      {layout.edges.map((edge) => (
-        <path
-          key={JSON.stringify([edge.from, edge.to])}
-          class={critical.has(edge.from) && critical.has(edge.to) ? "critical" : ""}
-          d={curve(line(edge, layout))}
-        />
-      ))}
+      {lines.map(({ from, to, line }) => {
+        const tones = [
+          critical.has(from) && critical.has(to) && "critical",
+          running.has(to) && "running",
+          (chosen.has(from) || chosen.has(to)) && "near",
+        ];
+        return (
+          // The keyboard goes along edges by its arrows.
+          <g key={JSON.stringify([from, to])} class={tones.filter(Boolean).join(" ")}>
+            <path class="line" d={line} />
+            <path class="reach" d={line} onClick={() => go(chosen.has(to) ? from : to)}>
+              <title>{`${from} → ${to}`}</title>
+            </path>
+          </g>
+        );
+      })}
     </g>
   );
 }
 
-/** The points of an edge, from the middle of one node's right side to that of another's left side. */
-function line({ from, to, points }: Layout["edges"][number], layout: Layout): Point[] {
-  const start = layout.nodes[from]!;
-  const end = layout.nodes[to]!;
-  return [
-    { x: start.x + WIDTH / 2, y: start.y },
-    // Between neighbouring layers there is one point, and the curve does without it.
-    ...(points.length > 3 ? points.slice(1, -1) : []),
-    { x: end.x - WIDTH / 2, y: end.y },
-  ];
-}
-
-/** A smooth line through the points. */
-function curve(points: Point[]): string {
-  const [first, ...rest] = points;
-  if (!first) return "";
-  let text = `M${first.x},${first.y}`;
-  let before = first;
-  for (const point of rest) {
-    const middle = (before.x + point.x) / 2;
-    text += `C${middle},${before.y} ${middle},${point.y} ${point.x},${point.y}`;
-    before = point;
-  }
-  return text;
-}
-
-interface NodeProps {
-  node: GraphNode;
-  view: RunView;
-  x: number;
-  y: number;
-  now: number;
-  critical: boolean;
-  chosen: boolean;
-}
-
-function Node(props: NodeProps) {
-  const { node, view, x, y, critical, chosen } = props;
-  const [id = ""] = node.tasks;
-  const runId = view.run.spec!.runId;
-  const extra = `${critical ? " critical" : ""}${chosen ? " chosen" : ""}`;
-  if (node.tasks.length > 1) {
-    const counts = statusCounts(node, view);
-    const title = `${number(node.tasks.length)} × ${node.type || "tasks"}`;
-    const says = counts.map(([status, part]) => `${number(part)} ${word(TaskStatus, status)}`).join(", ");
-    return (
-      <a href={runPath(runId, "tasks", { group: node.id })} aria-label={`${cut(title, 24)}: ${says}`}>
-        <title>{says}</title>
-        <g class={`node group${extra}`} transform={`translate(${x},${y})`}>
-          <rect width={WIDTH} height={HEIGHT} rx="8" />
-          <text x="10" y="19">
-            {cut(title, 24)}
-          </text>
-          <Shares counts={counts} total={node.tasks.length} />
-        </g>
-      </a>
-    );
-  }
-  const task = view.tasks.get(id);
-  const spec = view.specs.get(id);
-  const status = task?.status ?? TaskStatus.PENDING;
-  const state = word(TaskStatus, status);
-  const time = taskTime(task, props.now);
-  const attempts = task?.attempts ?? 0;
-  const below = [state, time ? span(time) : "", attempts > 1 ? `×${attempts}` : ""].filter(Boolean).join(" · ");
-  const title = spec?.title || id;
-  const shown = [taskSign(status), cut(title, 22), cut(below, 27)];
-  // The name begins with what is seen, so that a person who speaks to the browser can say it.
-  const name = [...shown, ...(shown[1] === title ? [] : [title])].join(" ");
-  return (
-    <a href={`?task=${encodeURIComponent(id)}`} aria-label={name}>
-      <title>{`${title}\n${below}`}</title>
-      <g class={`node task-${state}${extra}`} transform={`translate(${x},${y})`}>
-        <rect width={WIDTH} height={HEIGHT} rx="8" />
-        <text class="sign" x="11" y="19">
-          {shown[0]}
-        </text>{" "}
-        <text x="28" y="19">
-          {shown[1]}
-        </text>{" "}
-        <text class="below" x="28" y="36">
-          {shown[2]}
-        </text>
-      </g>
-    </a>
-  );
-}
-
-function cut(text: string, charsMax: number): string {
-  const chars = [...text];
-  return chars.length > charsMax ? `${chars.slice(0, charsMax - 1).join("")}…` : text;
-}
-
-function statusCounts(node: GraphNode, view: RunView): [TaskStatus, number][] {
-  const counts = new Map<TaskStatus, number>();
-  for (const id of node.tasks) {
-    const status = view.tasks.get(id)?.status ?? TaskStatus.PENDING;
-    counts.set(status, (counts.get(status) ?? 0) + 1);
-  }
-  return [...counts].sort(([a], [b]) => b - a);
-}
-
-/** A bar whose parts say how many of a group stand where. */
-function Shares({ counts, total }: { counts: [TaskStatus, number][]; total: number }) {
-  let at = 10;
-  return (
-    <>
-      {counts.map(([status, part]) => {
-        const width = ((WIDTH - 20) * part) / total;
-        const x = at;
-        at += width;
-        return (
-          <rect key={status} class={`share task-${word(TaskStatus, status)}`} x={x} y="29" width={width} height="7" />
-        );
-      })}
-    </>
-  );
+/** The graph's scale: all of it fits until somebody zooms, also after it has grown. The chosen node stays in the middle. */
+function useZoom(box: HTMLDivElement | null, layout: Layout, chosenAt: Point | undefined) {
+  const size = useSize(box);
+  const [chosen, setChosen] = useState(0);
+  // The border of a box that scrolls takes a little.
+  const fit = Math.max(0, Math.min(1, (size.width - 2) / layout.width, (size.height - 2) / layout.height));
+  const scale = chosen || fit;
+  const anchor = useRef<{ x: number; y: number; atX: number; atY: number } | undefined>(undefined);
+  const zoom = (factor: number, at?: Point) => {
+    if (!box || !fit) return;
+    const next = Math.min(SCALE_MAX, Math.max(fit, scale * factor));
+    const { x: atX, y: atY } = at ?? { x: size.width / 2, y: size.height / 2 };
+    const under = { x: (box.scrollLeft + atX) / scale, y: (box.scrollTop + atY) / scale };
+    anchor.current = { ...((!at && chosenAt) || under), atX, atY };
+    setChosen(next === fit ? 0 : next);
+  };
+  const latest = useRef(zoom);
+  latest.current = zoom;
+  useLayoutEffect(() => {
+    const { x, y, atX, atY } = anchor.current ?? {};
+    if (box && x !== undefined) box.scrollTo(x * scale - atX!, y! * scale - atY!);
+    anchor.current = undefined;
+  }, [scale]);
+  useEffect(() => {
+    if (!box) return;
+    const wheel = (event: WheelEvent) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      const { left, top } = box.getBoundingClientRect();
+      latest.current(Math.exp(-event.deltaY / 300), { x: event.clientX - left, y: event.clientY - top });
+    };
+    box.addEventListener("wheel", wheel, { passive: false });
+    return () => box.removeEventListener("wheel", wheel);
+  }, [box]);
+  return { scale, fits: scale <= fit, zoom, whole: () => setChosen(0) };
 }
 
 /** Lets the ground be dragged, where the mouse is no finger. */
-function useDragging(box: { current: HTMLDivElement | null }): void {
+function useDragging(element: HTMLDivElement | null): void {
   useEffect(() => {
-    const element = box.current;
     if (!element) return;
     let from: { x: number; y: number } | undefined;
     const down = (event: PointerEvent) => {
-      if (event.pointerType !== "mouse" || (event.target as Element).closest("a")) return;
+      if (event.pointerType !== "mouse" || (event.target as Element).closest("a, .reach")) return;
       from = { x: event.clientX + element.scrollLeft, y: event.clientY + element.scrollTop };
     };
     const move = (event: PointerEvent) => {
@@ -294,5 +235,5 @@ function useDragging(box: { current: HTMLDivElement | null }): void {
       removeEventListener("pointermove", move);
       removeEventListener("pointerup", up);
     };
-  });
+  }, [element]);
 }

@@ -8,7 +8,7 @@ import { Empty, Problems, TaskMark, Time, useLoad, useNow } from "../ui/parts.ts
 import { PayloadView, PlainText } from "../ui/payload.tsx";
 import { runPath, setQuery } from "../ui/router.ts";
 import { Attempt, FailureView } from "./attempt.tsx";
-import { taskTime } from "./graph.tsx";
+import { taskTime } from "./graphNode.tsx";
 import { TaskActions } from "./taskActions.tsx";
 
 /** In a longer plan the definition of one task is looked for when it is asked for. */

@@ -9,7 +9,8 @@ import { useKeys } from "../ui/keyboard.ts";
 import { Empty, TaskMark, useNow } from "../ui/parts.tsx";
 import { setQuery, useRoute } from "../ui/router.ts";
 import { VirtualList } from "../ui/virtual.tsx";
-import { graphTasks, taskTime } from "./graph.tsx";
+import { graphTasks } from "./graph.tsx";
+import { taskTime } from "./graphNode.tsx";
 
 const STATUSES = [
   TaskStatus.RUNNING,

@@ -30,6 +30,8 @@ const KEYS: [key: string, does: string][] = [
   ["Enter", "Open the row"],
   ["Esc", "Close what is open"],
   ["1 … 9", "The tabs of a run"],
+  ["+, −, 0", "Graph and timeline: larger, smaller, all of it"],
+  ["Arrows", "Graph: along edges"],
   ["t", "Times: how long ago, or exact"],
   ...PAGES.map((one): [string, string] => [one.key, one.title]),
   ["?", "This list"],

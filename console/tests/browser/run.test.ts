@@ -58,10 +58,10 @@ test("the graph has a node for each task, with its state, and opens the task", a
   await graph.getByRole("link", { name: /Gather the numbers completed/ }).waitFor();
   await graph.getByRole("link", { name: /Ask who it is for blocked/ }).waitFor();
   await graph.getByRole("link", { name: /A shaky step completed.*×3/ }).waitFor();
-  assert.equal(await graph.locator(".edges path").count(), 3);
+  assert.equal(await graph.locator(".edges .line").count(), 3);
   await page.getByLabel("Critical path").check();
   // A straight line has no height, so for the browser's driver it is never visible.
-  await graph.locator(".edges path.critical").first().waitFor({ state: "attached" });
+  await graph.locator(".edges .critical .line").first().waitFor({ state: "attached" });
   await world.shot(page, "run-graph");
   await graph.getByRole("link", { name: /A shaky step/ }).click();
   await page.getByRole("complementary", { name: "Task shaky" }).waitFor();
