@@ -133,7 +133,7 @@ differential: $(READY) ## play PROGRAMS random programs on each driver and the m
 check: $(READY) $(GENERATE_READY) $(FRAMEWORKS_READY) ## lint, formats, types, protocol, generated code, floors
 	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
-	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
+	@echo "==> generated code is fresh"; $(GENERATE_PY) -m scripts.generate --check
 	@$(PY) -m scripts.conversions --check
 	@$(PY) scripts/console.py --check
 	@echo "==> protocol"; $(VENV)/bin/buf lint
@@ -155,7 +155,7 @@ format: $(READY) ## format the code and mend what ruff can mend
 	@$(VENV)/bin/buf format -w
 
 generate: $(READY) $(GENERATE_READY) ## make the Python code from proto/: messages, stubs, and conversions of records
-	@$(GENERATE_PY) scripts/generate.py
+	@$(GENERATE_PY) -m scripts.generate
 	@$(PY) -m scripts.conversions
 
 console: $(READY) ## build the web console's page from console/ (needs Node and npm)

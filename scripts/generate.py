@@ -1,7 +1,7 @@
 """Makes the Python code in stepwell_client/{v1,store/v1} from proto/, or proves that it is fresh.
 
     make generate                            # writes it
-    .venv-generate/bin/python scripts/generate.py --check   # says which files differ, exit code 1
+    .venv-generate/bin/python -m scripts.generate --check   # says which files differ, exit code 1
 
 Runs in .venv-generate (requirements/generate.txt): code made by grpcio-tools 1.75 works with
 protobuf 6.31 and newer, and that version can't live beside the server's own protobuf.
@@ -20,10 +20,13 @@ from importlib import resources
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
+from scripts.records import records
 
 TOP = Path(__file__).resolve().parent.parent
 PACKAGES = ("v1", "store/v1")
 """The folders below proto/stepwell that are made, each into the folder of its name in stepwell_client."""
+RECORDS = "records/messages_pb2.py"
+"""The records, which stand beside those that are written by people."""
 INIT = '''"""Messages and stubs of the `stepwell.{}` protocol, generated from proto/: never edited."""
 '''
 
@@ -73,7 +76,7 @@ def generate(proto_root: Path) -> dict[str, str]:
         if done.returncode != 0:
             sys.exit(f"error: protoc refused the files below {proto_root}; its words are above")
         described = descriptor_pb2.FileDescriptorSet.FromString((Path(out) / "set").read_bytes())
-        files = {"v1/enums_pb2.py": enums(described)}
+        files = {"v1/enums_pb2.py": enums(described), RECORDS: records(described)}
         for package in PACKAGES:
             files[f"{package}/__init__.py"] = INIT.format(package.replace("/", "."))
             for made in sorted((Path(out) / "stepwell" / package).glob("*.py*")):
@@ -118,11 +121,9 @@ def _has_service(grpc_module: str) -> bool:
 
 def present(target: Path) -> dict[str, str]:
     """Returns the generated files that stand below the target folder now, name to text."""
-    return {
-        f"{package}/{path.name}": path.read_text(encoding="utf-8")
-        for package in PACKAGES
-        for path in sorted((target / package).glob("*.py*"))
-    }
+    found = [path for package in PACKAGES for path in sorted((target / package).glob("*.py*"))]
+    found += target.glob(RECORDS)
+    return {path.relative_to(target).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
 
 def differences(fresh: dict[str, str], old: dict[str, str]) -> list[str]:

@@ -97,9 +97,9 @@ def test_run_is_flat_and_has_the_budget_in_force() -> None:
 def test_repr_is_short_and_has_what_differs_from_the_defaults() -> None:
     assert repr(internal.read_record(a_run(), Run)) == (
         f"Run(id='r', status=FAILED, goal='{'g' * 59}…', pipeline='p', labels={{'team': 'x'}}, "
-        "counts=Counts(total=3), failure=FailureRecord(kind='K', violations="
-        "(Violation(field='a', description='b'))), budget=Budget(tasks=2, "
-        "wall=datetime.timedelta(seconds=1, microseconds=500000)), "
+        "counts=Counts(total=3), budget=Budget(tasks=2, "
+        "wall=datetime.timedelta(seconds=1, microseconds=500000)), failure=FailureRecord(kind='K', "
+        "violations=(Violation(field='a', description='b'))), "
         "created_time=1970-01-01T00:00:00.001000+00:00, worker_version='>=1.4')"
     )
     assert repr(Wait(call="c", kind=WaitKind.SLEEP)) == "Wait(call='c', kind=SLEEP)"

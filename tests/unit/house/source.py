@@ -21,6 +21,7 @@ SHIPPED = tuple(DISTRIBUTIONS)
 FOLDERS = (*SHIPPED, "scripts/", "tests/", "bench/", "examples/")
 GENERATED = (
     *("clients/python/stepwell_client/v1/", "clients/python/stepwell_client/store/"),
+    "clients/python/stepwell_client/records/messages_pb2.py",
     "service/stepwell/wire/conversions_pb2.py",
 )
 

@@ -19,14 +19,14 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_413,
-    "clients/python/stepwell_client": 8_188,
+    "clients/python/stepwell_client": 7_755,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_283,
     "drivers/stepwell_drivers/remote": 646,
     "drivers/stepwell_drivers/sql": 6_926,
     "examples": 2_071,
-    "scripts": 1_970,
+    "scripts": 2_253,
     "service/stepwell": 306,
     "service/stepwell/app": 645,
     "service/stepwell/cli": 5_557,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 11_890,
     "tests/simulation": 4_995,
     "tests/support": 2_745,
-    "tests/unit": 14_750,
+    "tests/unit": 14_751,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

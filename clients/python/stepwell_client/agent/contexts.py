@@ -20,13 +20,12 @@ from stepwell_client.agent.threads import Threads
 from stepwell_client.errors import LeaseLost
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.clean_text import storable, storable_bytes
-from stepwell_client.records.history import Question
 from stepwell_client.records.limits import (
     PROGRESS_BYTES_MAX,
     PROMPT_BYTES_MAX,
     RESPONSE_BYTES_MAX,
 )
-from stepwell_client.records.parts import FailureRecord, Session
+from stepwell_client.records.messages_pb2 import FailureRecord, Question, Session
 from stepwell_client.records.payloads import decode, encode
 from stepwell_client.records.plans import Budget, Task
 from stepwell_client.records.reading import read, read_definition, read_question

@@ -14,7 +14,6 @@ from stepwell_client.agent.scopes import Output, frame_of
 from stepwell_client.agent.step_services import StepServices
 from stepwell_client.errors import Suspended
 from stepwell_client.records.clean_text import storable, storable_bytes
-from stepwell_client.records.history import Message
 from stepwell_client.records.limits import (
     BATCH_BYTES_MAX,
     ENTRY_MESSAGES_BYTES_MAX,
@@ -22,6 +21,7 @@ from stepwell_client.records.limits import (
     MESSAGES_PER_OUTCOME_MAX,
     ROLE_CHARS_MAX,
 )
+from stepwell_client.records.messages_pb2 import Message
 from stepwell_client.records.reading import read
 from stepwell_client.v1 import types_pb2, worker_pb2
 

@@ -20,7 +20,7 @@ from stepwell_client.calls.streams import Watch
 from stepwell_client.link.connect import Connection, CurrentChannel
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.link.status import from_rpc_error
-from stepwell_client.records.run import Run
+from stepwell_client.records.messages_pb2 import Run
 from stepwell_client.v1 import orchestrator_pb2_grpc
 
 P = ParamSpec("P")

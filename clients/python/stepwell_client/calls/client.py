@@ -39,10 +39,17 @@ from stepwell_client.calls.run_handle import RunHandle, view_of
 from stepwell_client.calls.streams import Watch
 from stepwell_client.link.connect import Connection, Security
 from stepwell_client.link.runtime import Runtime
-from stepwell_client.records.connected import ConnectedWorker, Queue, QueueList
-from stepwell_client.records.history import Question, ServerInfo
+from stepwell_client.records.answers import QueueList
+from stepwell_client.records.messages_pb2 import (
+    ConnectedWorker,
+    Purged,
+    Question,
+    Queue,
+    Run,
+    RunUpdate,
+    ServerInfo,
+)
 from stepwell_client.records.reading import read, reader
-from stepwell_client.records.run import Purged, Run, RunUpdate
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 

@@ -27,21 +27,24 @@ from stepwell_client.calls.streams import Watch
 from stepwell_client.enums import QuestionStatus, RunStatus
 from stepwell_client.errors import RunFailed, ServerError, Unavailable
 from stepwell_client.link.outages import Notices
-from stepwell_client.records.history import Event, JournalEntry, LogEntry, Message, Question
+from stepwell_client.records.answers import RunResults, Transcript
+from stepwell_client.records.messages_pb2 import (
+    Checkpoint,
+    Event,
+    Execution,
+    ForkCheck,
+    JournalEntry,
+    LogEntry,
+    Message,
+    PlanRevision,
+    Question,
+    Result,
+    Run,
+    RunTask,
+)
 from stepwell_client.records.payloads import Payload, encode
 from stepwell_client.records.plans import Budget, duration
 from stepwell_client.records.reading import read, read_event, read_task, reader
-from stepwell_client.records.run import (
-    Checkpoint,
-    Execution,
-    ForkCheck,
-    PlanRevision,
-    Result,
-    Run,
-    RunResults,
-    RunTask,
-    Transcript,
-)
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

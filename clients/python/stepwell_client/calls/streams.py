@@ -13,8 +13,8 @@ from stepwell_client.calls.base import Caller
 from stepwell_client.calls.cursors import Cursor
 from stepwell_client.errors import StepwellClientError
 from stepwell_client.link.status import from_rpc_error
+from stepwell_client.records.messages_pb2 import Run
 from stepwell_client.records.reading import read
-from stepwell_client.records.run import Run
 
 Item = TypeVar("Item")
 PositionT = TypeVar("PositionT")

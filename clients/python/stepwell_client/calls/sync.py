@@ -33,7 +33,7 @@ from stepwell_client.calls.run_handle import RunHandle
 from stepwell_client.enums import RunStatus
 from stepwell_client.link.connect import Connection, Security
 from stepwell_client.link.runtime import Runtime
-from stepwell_client.records.run import Run
+from stepwell_client.records.messages_pb2 import Run
 
 P = ParamSpec("P")
 CallsT = TypeVar("CallsT")

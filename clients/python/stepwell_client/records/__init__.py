@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell_client.records.connected import (
-    ConnectedWorker,
-    HeldStep,
-    Queue,
-    QueueList,
-    TaskPattern,
-)
+from stepwell_client.records.answers import QueueList, RunResults, Transcript
 from stepwell_client.records.decisions import (
     Continue,
     Done,
@@ -21,42 +15,40 @@ from stepwell_client.records.decisions import (
     Replan,
     Undecided,
 )
-from stepwell_client.records.history import (
+from stepwell_client.records.messages_pb2 import (
+    AttemptCounts,
+    Checkpoint,
+    ConnectedWorker,
+    Counts,
     Event,
+    Execution,
+    FailureRecord,
+    ForkCheck,
+    ForkViolation,
+    HeldStep,
     JournalEntry,
     LogEntry,
     Message,
+    PlanRevision,
+    Purged,
     Question,
+    Queue,
+    Result,
+    Run,
+    RunTask,
+    RunUpdate,
     ServerInfo,
-    StoreInfo,
-)
-from stepwell_client.records.parts import (
-    AttemptCounts,
-    Counts,
-    FailureRecord,
-    Record,
     Session,
+    StoreInfo,
+    TaskPattern,
     Usage,
     Wait,
     WaitingStep,
 )
 from stepwell_client.records.payloads import Payload, decode, encode
 from stepwell_client.records.plans import Budget, Plan, PlanLike, Retry, Task
+from stepwell_client.records.record import Record
 from stepwell_client.records.results import Results, StepResults
-from stepwell_client.records.run import (
-    Checkpoint,
-    Execution,
-    ForkCheck,
-    ForkViolation,
-    PlanRevision,
-    Purged,
-    Result,
-    Run,
-    RunResults,
-    RunTask,
-    RunUpdate,
-    Transcript,
-)
 from stepwell_client.records.run_view import RunView
 
 __all__ = [

@@ -10,8 +10,8 @@ from google.protobuf import duration_pb2
 
 from stepwell_client.enums import Effect, OnFailure, to_wire
 from stepwell_client.records.clean_text import storable
-from stepwell_client.records.parts import Record
 from stepwell_client.records.payloads import encode
+from stepwell_client.records.record import Record
 from stepwell_client.v1 import types_pb2
 
 Span = float | datetime.timedelta

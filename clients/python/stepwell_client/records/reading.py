@@ -18,86 +18,22 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from stepwell_client import enums as _enums
 from stepwell_client.errors import Violation
-from stepwell_client.records.connected import ConnectedWorker, HeldStep, Queue, TaskPattern
-from stepwell_client.records.history import (
+from stepwell_client.records.messages_pb2 import (
+    RECORDS,
     Event,
-    JournalEntry,
-    LogEntry,
-    Message,
-    Question,
-    ServerInfo,
-    StoreInfo,
-)
-from stepwell_client.records.parts import (
-    AttemptCounts,
-    Counts,
-    FailureRecord,
-    Record,
-    Session,
-    Usage,
-    Wait,
-    WaitingStep,
-)
-from stepwell_client.records.payloads import Payload
-from stepwell_client.records.plans import Budget, Retry, Task
-from stepwell_client.records.run import (
-    Checkpoint,
     Execution,
-    ForkCheck,
-    ForkViolation,
-    PlanRevision,
-    Purged,
-    Result,
+    FailureRecord,
+    Question,
     Run,
     RunTask,
-    RunUpdate,
+    Wait,
 )
+from stepwell_client.records.plans import Task
+from stepwell_client.records.record import Record
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 T = TypeVar("T")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-RECORDS: Mapping[type[ProtoMessage], type] = {
-    types_pb2.AttemptCounts: AttemptCounts,
-    types_pb2.Budget: Budget,
-    types_pb2.Counts: Counts,
-    types_pb2.Event: Event,
-    types_pb2.Execution: Execution,
-    types_pb2.ExecutionChange: Execution,
-    types_pb2.Failure: FailureRecord,
-    types_pb2.Question: Question,
-    types_pb2.JournalEntry: JournalEntry,
-    types_pb2.LogEntry: LogEntry,
-    types_pb2.Message: Message,
-    types_pb2.Payload: Payload,
-    types_pb2.Plan: PlanRevision,
-    types_pb2.RetryPolicy: Retry,
-    types_pb2.Run: Run,
-    types_pb2.RunChange: Run,
-    types_pb2.RunSpec: Run,
-    types_pb2.Session: Session,
-    types_pb2.StoredEntry: JournalEntry,
-    types_pb2.StoreInfo: StoreInfo,
-    types_pb2.Task: RunTask,
-    types_pb2.TaskChange: RunTask,
-    types_pb2.TaskPattern: TaskPattern,
-    types_pb2.TaskSpec: Task,
-    types_pb2.Usage: Usage,
-    types_pb2.Wait: Wait,
-    types_pb2.WaitingStep: WaitingStep,
-    orchestrator_pb2.Checkpoint: Checkpoint,
-    orchestrator_pb2.ConnectedWorker: ConnectedWorker,
-    orchestrator_pb2.ForkRunResponse: ForkCheck,
-    orchestrator_pb2.ForkViolation: ForkViolation,
-    orchestrator_pb2.GetServerInfoResponse: ServerInfo,
-    orchestrator_pb2.HeldStep: HeldStep,
-    orchestrator_pb2.PurgeRunsResponse: Purged,
-    orchestrator_pb2.Queue: Queue,
-    orchestrator_pb2.Result: Result,
-    orchestrator_pb2.RunQuestion: Question,
-    orchestrator_pb2.RunUpdate: RunUpdate,
-}
-"""The record of each message; a change of a row becomes some fields of its record."""
 
 OWN_IDS: Mapping[type, str] = {
     Execution: "execution_id",

@@ -25,9 +25,8 @@ from stepwell_client.enums import (
     RunStatus,
     TaskStatus,
 )
-from stepwell_client.records.history import Event, Question
+from stepwell_client.records.messages_pb2 import Event, Execution, Question, Run, RunTask
 from stepwell_client.records.reading import readers
-from stepwell_client.records.run import Execution, Run, RunTask
 from stepwell_client.v1 import types_pb2
 
 

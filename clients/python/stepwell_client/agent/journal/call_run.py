@@ -28,8 +28,8 @@ from stepwell_client.records.decisions import (
     Release,
     Undecided,
 )
-from stepwell_client.records.history import JournalEntry
 from stepwell_client.records.limits import PAYLOAD_BYTES_MAX, RESULT_TOO_LARGE
+from stepwell_client.records.messages_pb2 import JournalEntry
 from stepwell_client.records.payloads import decode, encode
 from stepwell_client.records.plans import Retry, put_duration, seconds_of
 from stepwell_client.records.reading import read
