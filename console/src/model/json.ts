@@ -8,13 +8,16 @@ export type Json =
 
 /** A piece of a printed line. */
 export interface Token {
-  kind: "key" | "string" | "number" | "literal" | "mark";
+  kind: "key" | "string" | "number" | "literal" | "mark" | "fold";
   text: string;
 }
 
 export interface Line {
   depth: number;
   tokens: Token[];
+  /** The number of the object or list that begins in this line. */
+  node?: number;
+  folded?: boolean;
 }
 
 const DEPTH_MAX = 500;
@@ -126,43 +129,69 @@ class Reader {
   }
 }
 
-/** Returns the lines of a value, at most so many of them. */
-export function print(value: Json, linesMax = Number.POSITIVE_INFINITY): Line[] {
+/** Returns the lines of a value. The objects and lists with these numbers, in the order of the text, are one line each. */
+export function print(value: Json, folded: ReadonlySet<number> = new Set()): Line[] {
   const lines: Line[] = [];
+  let nodes = 0;
   let line: Line = { depth: 0, tokens: [] };
   const put = (kind: Token["kind"], text: string) => line.tokens.push({ kind, text });
   const next = (depth: number) => {
     lines.push(line);
     line = { depth, tokens: [] };
   };
-  const visit = (one: Json, depth: number): void => {
-    if (lines.length >= linesMax) return;
+  const visit = (one: Json, depth: number, isHidden: boolean): void => {
     if (one.kind !== "object" && one.kind !== "array") {
-      put(one.kind, one.text);
+      if (!isHidden) put(one.kind, one.text);
       return;
     }
-    const [open, close] = one.kind === "object" ? ["{", "}"] : ["[", "]"];
-    const size = one.kind === "object" ? one.entries.length : one.items.length;
-    put("mark", open + (size ? "" : close));
-    if (!size) return;
-    for (let index = 0; index < size && lines.length < linesMax; index++) {
-      next(depth + 1);
-      if (one.kind === "object") {
-        const entry = one.entries[index]!;
+    const node = nodes++;
+    const [open, close] = one.kind === "object" ? "{}" : "[]";
+    const size = sizeOf(one);
+    const isFolded = folded.has(node) && size > 0;
+    if (!isHidden) {
+      put("mark", open! + (size ? "" : close));
+      if (size) Object.assign(line, { node, folded: isFolded });
+      if (isFolded) put("fold", ` ${size} ${one.kind === "object" ? "member" : "item"}${size === 1 ? "" : "s"} `);
+    }
+    const hides = isHidden || isFolded;
+    for (let index = 0; index < size; index++) {
+      if (!hides) next(depth + 1);
+      const entry = one.kind === "object" ? one.entries[index] : undefined;
+      if (entry && !hides) {
         put("key", entry.key);
         put("mark", ": ");
-        visit(entry.value, depth + 1);
-      } else {
-        visit(one.items[index]!, depth + 1);
       }
-      if (index < size - 1) put("mark", ",");
+      visit(entry?.value ?? (one as { items: Json[] }).items[index]!, depth + 1, hides);
+      if (index < size - 1 && !hides) put("mark", ",");
     }
-    next(depth);
-    put("mark", close);
+    if (!size || isHidden) return;
+    if (!isFolded) next(depth);
+    put("mark", close!);
+  };
+  visit(value, 0, false);
+  lines.push(line);
+  return lines;
+}
+
+function sizeOf(value: Json): number {
+  return value.kind === "object" ? value.entries.length : value.kind === "array" ? value.items.length : 0;
+}
+
+/** Returns what to fold so that the deepest levels that don't fit into so many lines are closed. */
+export function foldedFor(value: Json, linesMax: number): Set<number> {
+  const sizes: number[] = [];
+  const nodes: number[] = [];
+  const visit = (one: Json, depth: number): void => {
+    const size = sizeOf(one);
+    if (one.kind !== "object" && one.kind !== "array") return;
+    nodes.push(depth);
+    sizes[depth] = (sizes[depth] ?? 0) + (size ? size + 1 : 0);
+    for (const item of one.kind === "object" ? one.entries : one.items) visit("name" in item ? item.value : item, depth + 1);
   };
   visit(value, 0);
-  lines.push(line);
-  return lines.length > linesMax ? lines.slice(0, linesMax) : lines;
+  let depth = 1;
+  for (let lines = 1 + (sizes[0] ?? 0); depth < sizes.length && lines + sizes[depth]! <= linesMax; depth++) lines += sizes[depth]!;
+  return new Set(nodes.flatMap((one, node) => (one >= depth ? [node] : [])));
 }
 
 /** Returns a value as one compact text. */

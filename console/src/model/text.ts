@@ -1,5 +1,6 @@
 // Words for people: times, counts, names.
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { visible } from "./strange.ts";
 
 /** A moment in milliseconds since 1970; 0: there is none. */
 export function ms(time: Timestamp | undefined): number {
@@ -83,9 +84,9 @@ export function word(names: Record<number, string>, value: number): string {
   return (names[value] ?? `unknown ${value}`).toLowerCase().replaceAll("_", " ");
 }
 
-/** The part of a command that names a run's first line of its goal. */
+/** The first line of a text of strangers, cut. */
 export function firstLine(text: string, charsMax = 200): string {
-  const line = text.trimStart().split("\n", 1)[0] ?? "";
+  const line = visible(text.trimStart().split("\n", 1)[0] ?? "");
   return line.length > charsMax ? `${line.slice(0, charsMax - 1)}…` : line;
 }
 

@@ -4,6 +4,7 @@ import { api } from "../api/client.ts";
 import { RunList } from "../api/runs.ts";
 import { BlockedKind, type Run, RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { maybeId, search } from "../model/query.ts";
+import { visible } from "../model/strange.ts";
 import { ms, number, span, word } from "../model/text.ts";
 import { blocked, isEnded, runName, runTitle, taskCounts, took } from "../model/words.ts";
 import { useKeys } from "../ui/keyboard.ts";
@@ -226,7 +227,7 @@ function Row({ run, chosen }: { run: Run; chosen: boolean }) {
   const total = counts?.total ?? 0;
   const waits = blocked(run);
   const labels = Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`);
-  const about = [runName(run), spec.pipelineId, ...labels].filter(Boolean).join(" · ");
+  const about = visible([runName(run), spec.pipelineId, ...labels].filter(Boolean).join(" · "));
   return (
     <a href={runPath(spec.runId)} class={`run-row ${chosen ? "chosen" : ""}`}>
       <span class="state">

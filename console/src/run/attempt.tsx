@@ -3,9 +3,11 @@ import { useState } from "preact/hooks";
 import { api, type Problem, problem } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
 import { type Execution, ExecutionStatus, type Failure } from "../gen/stepwell/v1/types_pb.ts";
+import { visible } from "../model/strange.ts";
 import { cost, count, ms, number, span, spanMs, word } from "../model/text.ts";
 import { Problems, Time, useNow } from "../ui/parts.tsx";
-import { JsonText, PlainText } from "../ui/payload.tsx";
+import { Foreign } from "../ui/foreign.tsx";
+import { TextView } from "../ui/payload.tsx";
 import { ResolveButton } from "./taskActions.tsx";
 
 /** A failure with its traceback and the fields at fault. */
@@ -14,13 +16,13 @@ export function FailureView({ failure }: { failure: Failure | undefined }) {
   return (
     <div class="problem failure">
       <p>
-        <b>{failure.kind}</b> {failure.message}
+        <b>{visible(failure.kind)}</b> <Foreign text={failure.message} />
       </p>
       {failure.violations.length > 0 && (
         <ul>
           {failure.violations.map((one) => (
             <li key={one.field + one.description}>
-              <code>{one.field}</code> {one.description}
+              <code>{visible(one.field)}</code> {visible(one.description)}
             </li>
           ))}
         </ul>
@@ -29,7 +31,9 @@ export function FailureView({ failure }: { failure: Failure | undefined }) {
       {failure.details && (
         <details open>
           <summary>Details</summary>
-          <pre>{failure.details}</pre>
+          <pre tabIndex={0}>
+            <Foreign text={failure.details} />
+          </pre>
         </details>
       )}
     </div>
@@ -129,5 +133,5 @@ function RecordView({ runId, executionId }: { runId: string; executionId: string
 
 function Recorded({ text }: { text: string }) {
   if (!text) return <small>none</small>;
-  return /^\s*[[{]/.test(text) ? <JsonText text={text} /> : <PlainText text={text} />;
+  return <TextView text={text} />;
 }

@@ -1,6 +1,7 @@
 // How a run stands: what it is, what it waits for, what it has used up.
 import type { RunStore } from "../api/runStore.ts";
 import { type Budget, QuestionStatus, Phase, type Run, RunStatus, StepKind } from "../gen/stepwell/v1/types_pb.ts";
+import { visible } from "../model/strange.ts";
 import { cost, count, moment, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { blocked, caller, failureLine, isEnded, runTitle, taskCounts, took, where } from "../model/words.ts";
 import { Copy, Meter, StatusPill, Time, useNow } from "../ui/parts.tsx";
@@ -170,9 +171,9 @@ function More({ run }: { run: Run }) {
   const tokens = usage && (usage.inputTokens || usage.outputTokens);
   const facts: [string, preact.ComponentChildren][] = [
     ["id", spec.runId],
-    ["goal", spec.goal],
+    ["goal", visible(spec.goal)],
     ["queue", spec.queue],
-    ["labels", Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
+    ["labels", visible(Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`).join(", "))],
     ["started by", spec.executorId],
     ["changed by", caller(run.actor, run.onBehalfOf)],
     ["created", moment(ms(run.createdTime))],
@@ -185,7 +186,7 @@ function More({ run }: { run: Run }) {
     ["cost", usage?.costMicros ? cost(usage.costMicros) : ""],
     ["at once", `${number(spec.maxParallel)} tasks at most`],
     ["priority", spec.priority ? String(spec.priority) : ""],
-    ["reason", run.reason],
+    ["reason", visible(run.reason)],
     ["phase", word(Phase, run.phase)],
   ];
   return (

@@ -5,6 +5,7 @@ import { type Block, LogStore } from "../api/logs.ts";
 import type { RunStore } from "../api/runStore.ts";
 import { LogKind } from "../gen/stepwell/v1/types_pb.ts";
 import { moment, ms, number } from "../model/text.ts";
+import { Foreign } from "../ui/foreign.tsx";
 import { Empty, Problems } from "../ui/parts.tsx";
 import { useChanges } from "../ui/store.ts";
 import { TaskFilter } from "./filter.tsx";
@@ -66,7 +67,9 @@ function LogBlock({ block }: { block: Block }) {
         {moment(ms(entry.writtenTime)).slice(11)} {who(entry.executionId)}
         {entry.kind === LogKind.LINE && entry.level !== "INFO" && ` ${entry.level}`}
       </small>
-      <pre>{text}</pre>
+      <pre>
+        <Foreign text={text} />
+      </pre>
     </div>
   );
 }

@@ -5,7 +5,7 @@ import type { RunStore } from "../api/runStore.ts";
 import type { Message } from "../gen/stepwell/v1/types_pb.ts";
 import { number } from "../model/text.ts";
 import { Empty, Problems, useLoad } from "../ui/parts.tsx";
-import { JsonText, PlainText } from "../ui/payload.tsx";
+import { TextView } from "../ui/payload.tsx";
 import { runPath } from "../ui/router.ts";
 import { TaskFilter } from "./filter.tsx";
 
@@ -61,7 +61,7 @@ function Said({ message }: { message: Message }) {
         {message.role} · {number(message.number)}
         {session}
       </small>
-      {/^\s*[[{]/.test(message.content) ? <JsonText text={message.content} /> : <PlainText text={message.content} />}
+      <TextView text={message.content} />
     </article>
   );
 }

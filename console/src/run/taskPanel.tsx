@@ -3,9 +3,10 @@ import { useState } from "preact/hooks";
 import { api, pages } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
 import { Effect, OnFailure, type Task, type TaskSpec, View } from "../gen/stepwell/v1/types_pb.ts";
+import { visible } from "../model/strange.ts";
 import { count, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { Empty, Problems, TaskMark, Time, useLoad, useNow } from "../ui/parts.tsx";
-import { PayloadView, PlainText } from "../ui/payload.tsx";
+import { PayloadView, TextView } from "../ui/payload.tsx";
 import { runPath, setQuery } from "../ui/router.ts";
 import { Attempt, FailureView } from "./attempt.tsx";
 import { taskTime } from "./graphNode.tsx";
@@ -72,7 +73,7 @@ function Facts({ store, task, spec }: { store: RunStore; task: Task; spec: TaskS
     ["result of", task.resultRunId ? <a href={runPath(task.resultRunId, "", { task: task.taskId })}>run {shortId(task.resultRunId)}</a> : ""],
     ["deduplicated", task.deduplicatedFrom],
     ["waits for", task.keyRunId ? <a href={runPath(task.keyRunId)}>run {shortId(task.keyRunId)}</a> : ""],
-    ["asked", question ? question.prompt : ""],
+    ["asked", question ? visible(question.prompt) : ""],
     ["journal", task.journalEntries ? <a href={runPath(store.runId, "journal", { task: task.taskId })}>{count(Number(task.journalEntries), "entry").replace("entrys", "entries")}</a> : ""],
     ["messages", task.messages ? <a href={runPath(store.runId, "messages", { task: task.taskId })}>{number(task.messages)}</a> : ""],
     ["logs", task.attempts ? <a href={runPath(store.runId, "logs", { task: task.taskId })}>its log</a> : ""],
@@ -129,7 +130,7 @@ function Definition({ store, taskId, revision }: { store: RunStore; taskId: stri
       {value?.prompt && (
         <section>
           <h3>Prompt</h3>
-          <PlainText text={value.prompt} />
+          <TextView text={value.prompt} />
         </section>
       )}
       {value?.input && (

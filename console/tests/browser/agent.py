@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,6 +151,17 @@ async def raw(ctx: TaskContext) -> bytes:
 @agent.task("text")
 async def text(ctx: TaskContext) -> types_pb2.Payload:
     return types_pb2.Payload(data=b"<b>bold</b><script>1</script>", media_type="text/html")
+
+
+@agent.task("payload")
+async def payload(ctx: TaskContext, wanted: dict[str, str]) -> types_pb2.Payload:
+    return types_pb2.Payload(data=b64decode(wanted["base64"]), media_type=wanted["type"])
+
+
+@agent.task("say")
+async def say(ctx: TaskContext, text: str) -> str:
+    ctx.log(text)
+    return text
 
 
 @agent.task("charge")

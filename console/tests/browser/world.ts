@@ -178,8 +178,13 @@ export class World {
     await page.waitForSelector("header.top");
   }
 
+  /** Takes a picture of a page in light and one in dark, into a folder that stays after the tests. */
   async shot(page: Page, name: string): Promise<void> {
-    await page.screenshot({ path: path.join(SHOTS, `${name}.png`) });
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      await page.screenshot({ path: path.join(SHOTS, `${name}-${colorScheme}.png`) });
+    }
+    await page.emulateMedia({ colorScheme: null });
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compact, isNumber, JsonError, member, parse, print, textOf } from "../../src/model/json.ts";
+import { compact, foldedFor, isNumber, JsonError, member, parse, print, textOf } from "../../src/model/json.ts";
 
 function printed(text: string): string {
   return print(parse(text))
@@ -41,8 +41,21 @@ test("a value that is nested too deep is refused, and does not end the page", ()
   assert.throws(() => parse("[".repeat(100_000)), JsonError);
 });
 
-test("at most so many lines are printed", () => {
-  assert.equal(print(parse(`[${Array(10_000).fill("1").join(",")}]`), 10).length, 10);
+test("what is folded is one line with its size, and keeps the numbers of what follows it", () => {
+  const value = parse('{"a":[1,[2],3],"b":{"c":[4]},"d":[]}');
+  const text = (folded: number[]) =>
+    print(value, new Set(folded)).map((line) => line.tokens.map((one) => one.text).join(""));
+  assert.deepEqual(text([1, 3]), ["{", '"a": [ 3 items ],', '"b": { 1 member },', '"d": []', "}"]);
+  assert.deepEqual(text([4]).slice(-6), ["],", '"b": {', '"c": [ 1 item ]', "},", '"d": []', "}"]);
+  assert.deepEqual(print(value).flatMap((line) => line.node ?? []), [0, 1, 2, 3, 4]);
+});
+
+test("a large value is folded from the deepest level up, until it fits", () => {
+  const rows = Array.from({ length: 1_000 }, (_, at) => ({ id: at, tags: ["a", "b"] }));
+  const value = parse(JSON.stringify({ rows, name: "x" }));
+  assert.deepEqual(print(value, foldedFor(value, 120)).length, 4);
+  assert.ok(print(value, foldedFor(value, 5_000)).length <= 5_000);
+  assert.equal(foldedFor(parse("[1,[2,{}]]"), 120).size, 0);
 });
 
 test("a key named __proto__ is a key like others", () => {
