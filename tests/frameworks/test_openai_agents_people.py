@@ -58,6 +58,59 @@ async def test_tools_that_need_approval_ask_side_by_side() -> None:
     assert len(model.calls) == 2
 
 
+async def test_a_person_changes_the_arguments_of_an_approved_call() -> None:
+    model = scripted([("mail", "c1", {"to": "ann@old.example", "copies": 1})], "done")
+    mailed: list[tuple[str, int]] = []
+
+    @function_tool(needs_approval=True)
+    def mail(to: str, copies: int) -> str:
+        mailed.append((to, copies))
+        return "sent"
+
+    work = running(Agent(name="clerk", model=model, tools=[mail]))
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    changed = {"to": "ann@new.example", "copies": 2}
+    step.keep(wait.call, END, value=encode({"approved": True, "arguments": changed}))
+    for _ in range(2):
+        assert result_of(await step.attempt(work)) == ["sent"]
+    assert mailed == [("ann@new.example", 2)]
+    assert "ann@new.example" in str(model.calls[-1].input)
+    assert "ann@old.example" not in str(model.calls[-1].input)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ({"approved": True, "args": {"disk": 2}}, "An answer about this call has no args."),
+        ({"approved": True, "arguments": [2]}, "The arguments of an answer are an object, and"),
+        ({"approved": False, "message": 3}, "The arguments of an answer are an object, and"),
+        ({"approved": False, "arguments": {"disk": 2}}, "Arguments are for a call that is"),
+    ],
+)
+async def test_an_answer_that_cannot_be_followed_is_asked_for_again(
+    answer: dict[str, Any], problem: str
+) -> None:
+    wiped: list[int] = []
+
+    @function_tool(needs_approval=True)
+    def wipe(disk: int) -> str:
+        wiped.append(disk)
+        return "wiped"
+
+    model = scripted([("wipe", "c1", {"disk": 1})], "done")
+    work = running(Agent(name="admin", model=model, tools=[wipe]))
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    step.keep(wait.call, END, value=encode(answer))
+    (again,) = (await step.attempt(work)).suspended.waits
+    assert again.ask.prompt.startswith(problem)
+    assert again.ask.prompt.endswith('May wipe be called? wipe({"disk": 1})')
+    assert wiped == []
+    step.keep(again.call, END, value=encode(True))
+    assert result_of(await step.attempt(work)) == ["wiped"]
+
+
 @pytest.mark.parametrize(
     ("given", "asked"),
     [({"amount": 5}, False), ({"amount": 500}, True), ({}, True)],

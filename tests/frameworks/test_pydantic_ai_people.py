@@ -45,6 +45,52 @@ async def test_tools_that_need_approval_ask_side_by_side() -> None:
     assert script.requests == 2
 
 
+async def test_a_person_changes_the_arguments_of_an_approved_call() -> None:
+    script = Script([tool_call("mail", to="ann@old.example", copies=1)], "done")
+    agent = Agent(script.model(), name="clerk", capabilities=[StepwellDurability()])
+    mailed: list[tuple[str, int]] = []
+
+    @agent.tool_plain(requires_approval=True)
+    def mail(to: str, copies: int) -> str:
+        mailed.append((to, copies))
+        return "sent"
+
+    async def work(ctx: TaskContext) -> str:
+        return str((await agent.run("go")).all_messages())
+
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    changed = {"to": "ann@new.example", "copies": 2}
+    step.keep(wait.call, END, value=encode({"approved": True, "arguments": changed}))
+    for _ in range(2):
+        read = result_of(await step.attempt(work))
+        assert "sent" in read
+        assert "ann@new.example" in read
+        assert "ann@old.example" not in read
+    assert mailed == [("ann@new.example", 2)]
+    assert script.requests == 2
+
+
+async def test_changed_arguments_that_the_tool_does_not_take_call_nothing() -> None:
+    script = Script([tool_call("wipe", disk=1)], "done")
+    agent = Agent(script.model(), name="admin", capabilities=[StepwellDurability()])
+    wiped: list[int] = []
+
+    @agent.tool_plain(requires_approval=True)
+    def wipe(disk: int) -> str:
+        wiped.append(disk)
+        return "wiped"
+
+    async def work(ctx: TaskContext) -> str:
+        return str((await agent.run("go")).all_messages())
+
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    step.keep(wait.call, END, value=encode({"approved": True, "arguments": {"disk": "all"}}))
+    assert "valid integer" in result_of(await step.attempt(work))
+    assert wiped == []
+
+
 async def test_a_question_is_as_long_as_the_protocol_lets_it_be() -> None:
     script = Script([tool_call("write", text="x" * 1_000_000)], "done")
     agent = Agent(script.model(), name="writer", capabilities=[StepwellDurability()])

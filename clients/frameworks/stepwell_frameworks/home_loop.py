@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -18,3 +19,9 @@ async def on_home_loop(home: asyncio.AbstractEventLoop, body: Callable[[], Await
         return await body()
 
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(there(), home))
+
+
+async def called(function: Callable[[], Any]) -> Any:
+    """Return what a function returns, awaited if it is awaitable."""
+    value = function()
+    return await value if inspect.isawaitable(value) else value

@@ -5,11 +5,11 @@ work in its journal.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from agents import (
     Agent,
@@ -21,6 +21,7 @@ from agents import (
     RunResult,
     RunResultStreaming,
     RunState,
+    StreamEvent,
     Tool,
     TResponseInputItem,
     UserError,
@@ -28,15 +29,19 @@ from agents import (
 )
 from agents.models.interface import Model
 from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
+from agents.sandbox import SandboxAgent
 
 from stepwell_client import Effect, Failure, JournalError, NeedsAnswer, Release, Retry
 from stepwell_client.errors import LeaseLost
 from stepwell_client.internal import Reconcile, journaled_step
+from stepwell_frameworks.openai_agents.local_tools import hosted_tool, local_tool, with_options
 from stepwell_frameworks.openai_agents.step_model import AGENT, StepProvider, step_model
 from stepwell_frameworks.openai_agents.step_session import step_session
 from stepwell_frameworks.openai_agents.step_tools import free_tool, step_tool
 
 ContextT = TypeVar("ContextT")
+ToolT = TypeVar("ToolT", bound=Tool)
+ResultT = TypeVar("ResultT", RunResult, RunResultStreaming)
 Input = str | list[TResponseInputItem] | RunState[Any]
 
 
@@ -57,7 +62,7 @@ class StepwellRunner:
         """Run an agent to its end; see `agents.Runner.run`."""
         agent, options = _prepared(starting_agent, options)
         with _reasons_of_tools():
-            return await Runner.run(agent, input, **options)
+            return _whole(await Runner.run(agent, input, **options))
 
     @staticmethod
     def run_sync(
@@ -68,7 +73,7 @@ class StepwellRunner:
         """Run an agent to its end, in a step that runs in a thread; see `agents.Runner.run_sync`."""
         agent, options = _prepared(starting_agent, options)
         with _reasons_of_tools():
-            return Runner.run_sync(agent, input, **options)
+            return _whole(Runner.run_sync(agent, input, **options))
 
     @staticmethod
     def run_streamed(
@@ -78,7 +83,26 @@ class StepwellRunner:
     ) -> RunResultStreaming:
         """Start an agent whose text is also streamed to the run's followers; see `agents.Runner.run_streamed`."""
         agent, options = _prepared(starting_agent, options)
-        return Runner.run_streamed(agent, input, **options)
+        result = Runner.run_streamed(agent, input, **options)
+        events = result.stream_events
+
+        async def stream_events() -> AsyncIterator[StreamEvent]:
+            async for event in events():
+                yield event
+            _whole(result)
+
+        vars(result)["stream_events"] = stream_events
+        return result
+
+
+def _whole(result: ResultT) -> ResultT:
+    """Return a result. Raises JournalError if a step's run stopped for an approval that no question was asked for."""
+    if result.interruptions and journaled_step() is not None:
+        waiting = ", ".join(str(one.name) for one in result.interruptions)
+        raise JournalError(
+            f"the run stopped for approvals that can't be asked for in a step: {waiting}"
+        )
+    return result
 
 
 @contextmanager
@@ -139,6 +163,11 @@ Made = dict[int, tuple[Agent[Any], Agent[Any]]]
 
 
 def _durable(agent: Agent[Any], made: Made) -> Agent[Any]:
+    if isinstance(agent, SandboxAgent):
+        raise JournalError(
+            f"agent {agent.name!r} is a sandbox agent, and its sandbox would not be that of an earlier attempt: "
+            "run it by the SDK's Runner, within ctx.call"
+        )
     if id(agent) not in made:
         changes: dict[str, Any] = {
             "tools": [_durable_tool(tool, agent) for tool in agent.tools],
@@ -159,6 +188,10 @@ class _DurableAgent(Agent[Any]):
         tools = await super().get_mcp_tools(run_context)
         return [step_tool(tool) if isinstance(tool, FunctionTool) else tool for tool in tools]
 
+    async def get_all_tools(self, run_context: RunContextWrapper[Any]) -> list[Tool]:
+        tools = await super().get_all_tools(run_context)
+        return tools if journaled_step() is None else [hosted_tool(one, self.name) for one in tools]
+
     def as_tool(self, *arguments: Any, **named: Any) -> FunctionTool:
         if named.get("run_config") is not None:
             named["run_config"] = _durable_config(named["run_config"])
@@ -174,7 +207,7 @@ def _durable_class(kind: type[Agent[Any]]) -> type[Agent[Any]]:
 
 def _durable_tool(tool: Tool, agent: Agent[Any]) -> Tool:
     if not isinstance(tool, FunctionTool):
-        return tool
+        return local_tool(tool, agent.name)
     # Nothing public tells which agent a tool runs; without this attribute the agent isn't checked.
     inner = getattr(tool, "_agent_instance", None)
     if inner is not None and not isinstance(inner, _DurableAgent):
@@ -198,26 +231,26 @@ def _durable_handoff(given: Agent[Any] | Handoff[Any, Any], made: Made) -> Hando
 
 @overload
 def as_call(
-    tool: FunctionTool,
+    tool: ToolT,
     *,
     effect: Effect = Effect.IDEMPOTENT,
     retry: Retry | None = None,
     reconcile: Reconcile | None = None,
-) -> FunctionTool: ...
+) -> ToolT: ...
 @overload
 def as_call(
     *,
     effect: Effect = Effect.IDEMPOTENT,
     retry: Retry | None = None,
     reconcile: Reconcile | None = None,
-) -> Callable[[FunctionTool], FunctionTool]: ...
+) -> Callable[[ToolT], ToolT]: ...
 def as_call(
-    tool: FunctionTool | None = None,
+    tool: ToolT | None = None,
     *,
     effect: Effect = Effect.IDEMPOTENT,
     retry: Retry | None = None,
     reconcile: Reconcile | None = None,
-) -> FunctionTool | Callable[[FunctionTool], FunctionTool]:
+) -> ToolT | Callable[[ToolT], ToolT]:
     """Set the `ctx.call` options `effect`, `retry` and `reconcile` of a tool.
 
     Used as a decorator, `@as_call(effect=Effect.AT_MOST_ONCE)` above `@function_tool`, or with a
@@ -225,12 +258,16 @@ def as_call(
     """
     options = {"effect": effect, "retry": retry, "reconcile": reconcile}
 
-    def change(given: FunctionTool) -> FunctionTool:
-        return step_tool(given, options)
+    def change(given: ToolT) -> ToolT:
+        if isinstance(given, FunctionTool):
+            return cast("ToolT", step_tool(given, options))
+        return with_options(given, options)
 
     return change if tool is None else change(tool)
 
 
-def not_kept(tool: FunctionTool) -> FunctionTool:
+def not_kept(tool: ToolT) -> ToolT:
     """Return a tool whose calls aren't recorded, so that it runs in each attempt."""
-    return free_tool(tool)
+    if isinstance(tool, FunctionTool):
+        return cast("ToolT", free_tool(tool))
+    return with_options(tool, None)

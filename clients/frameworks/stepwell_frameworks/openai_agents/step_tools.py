@@ -38,15 +38,20 @@ class StepInvoker:
         step = journaled_step()
         if step is None:
             return await self._invoke(context, arguments)
-        parsed = _parsed(arguments)
+        parsed = parsed_arguments(arguments)
         agent = context.agent.name if context.agent is not None else "agent"
         if await _needs_approval(self.tool, context, parsed, context.tool_call_id):
             with step.scope(f"{agent}.ask"[-NAME_CHARS_MAX:]):
-                approved, message = await ask_approval(
+                answer = await ask_approval(
                     step, self.tool.name, {"": arguments} if parsed is None else parsed
                 )
-            if not approved:
-                return message or REJECTED
+            if not answer.approved:
+                return answer.message or REJECTED
+            if answer.arguments is not None:
+                parsed, arguments = answer.arguments, json.dumps(answer.arguments)
+                context.tool_arguments = arguments
+                if context.tool_call is not None:  # The model reads it with the call's output.
+                    context.tool_call.arguments = arguments
         if self.options is None:
             return await self._invoke(context, arguments)
         return await self._call(step, agent, context, arguments, parsed)
@@ -130,7 +135,7 @@ async def _needs_approval(
     return bool(await needed if inspect.isawaitable(needed) else needed)
 
 
-def _parsed(arguments: str) -> Mapping[str, Any] | None:
+def parsed_arguments(arguments: str) -> Mapping[str, Any] | None:
     """Return the arguments that a model gave, or None if they are no JSON object."""
     try:
         parsed = json.loads(arguments or "{}")

@@ -159,10 +159,12 @@ class StepwellDurability(BaseDurabilityCapability[AgentDepsT]):
 
 async def _approval(step: StepContext, call: ToolCallPart) -> ToolApproved | ToolDenied:
     """Ask a person whether a tool may be called."""
-    approved, message = await ask_approval(step, call.tool_name, call.args_as_dict())
-    if approved:
-        return ToolApproved()
-    return ToolDenied(message) if message else ToolDenied()
+    answer = await ask_approval(step, call.tool_name, call.args_as_dict())
+    if not answer.approved:
+        return ToolDenied(answer.message) if answer.message else ToolDenied()
+    if answer.arguments is not None:
+        call.args = answer.arguments  # The model reads it with the call's output.
+    return ToolApproved(override_args=answer.arguments)
 
 
 async def _result(step: StepContext, call: ToolCallPart, requests: DeferredToolRequests) -> Any:
