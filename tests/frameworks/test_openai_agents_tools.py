@@ -103,7 +103,11 @@ class Ghost:
 @pytest.mark.parametrize(
     ("output", "shown", "kept"),
     [
-        (Book(title="Bees"), "{'title': 'Bees'}", {"title": "Bees"}),
+        (
+            Book(title="Bees"),
+            "title='Bees'",
+            {"stepwell.json": {"title": "Bees"}, "stepwell.text": "title='Bees'"},
+        ),
         (Ghost(), "a ghost", "a ghost"),
         (
             [ToolOutputText(text="look"), ToolOutputImage(image_url="https://a.example/b.png")],

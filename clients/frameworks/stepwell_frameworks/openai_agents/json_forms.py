@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import from_json
 
 from stepwell_client.internal import in_order
 
@@ -15,7 +16,7 @@ _ANY: TypeAdapter[Any] = TypeAdapter(
 
 def jsonable(value: Any) -> Any:
     """Return a value's JSON form. Raises ValueError or RecursionError if it has none."""
-    return _ANY.dump_python(value, mode="json", warnings=False)
+    return from_json(_ANY.dump_json(value, warnings=False, by_alias=True))
 
 
 def form(value: Any) -> Any:

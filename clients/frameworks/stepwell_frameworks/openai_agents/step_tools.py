@@ -6,10 +6,16 @@ import asyncio
 import copy
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from agents import FunctionTool, RunContextWrapper
+from agents import (
+    FunctionTool,
+    RunContextWrapper,
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+)
 from agents.tool import invoke_function_tool
 from agents.tool_context import ToolContext
 
@@ -21,6 +27,11 @@ from stepwell_frameworks.openai_agents.json_forms import jsonable
 
 REJECTED = "Tool execution was not approved."
 """The answer to the model if a person rejects a call without a text."""
+
+_FORM, _TEXT = "stepwell.json", "stepwell.text"
+"""The fields of a recorded output whose JSON isn't what the model reads."""
+_STRUCTURED = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
+"""Outputs that the SDK sends as JSON."""
 
 Options = Mapping[str, Any]
 
@@ -72,7 +83,8 @@ class StepInvoker:
         name = f"{agent}.tool.{self.tool.name}"[-NAME_CHARS_MAX:]
         asked = arguments if parsed is None else parsed
         options = self.options or {}
-        return await step.call(name, operation, asked, context.tool_call_id, as_=object, **options)
+        kept = await step.call(name, operation, asked, context.tool_call_id, as_=object, **options)
+        return _shown(kept)
 
     async def _invoke(self, context: ToolContext[Any], arguments: str) -> Any:
         return await invoke_function_tool(
@@ -144,9 +156,44 @@ def parsed_arguments(arguments: str) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any]", parsed) if isinstance(parsed, Mapping) else None
 
 
-def _kept(output: object) -> object:
-    """Return a tool's output as JSON, or else as the text that the model would read."""
+class _Dict(dict[str, Any]):
+    """The JSON of a value, which the model reads as the text of the value itself."""
+
+    text = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _List(list[Any]):
+    """The same for a list."""
+
+    text = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _kept(output: Any) -> Any:
+    """Return a tool's output for the journal: its JSON, its text, or both where the model reads the text."""
+    items = list(cast("Iterable[Any]", output)) if isinstance(output, list | tuple) else [output]
+    text = str(cast("object", output))
     try:
-        return jsonable(output)
+        form = jsonable(output)
     except (ValueError, RecursionError):
-        return str(output)
+        return text
+    if str(form) == text or (items and all(isinstance(one, _STRUCTURED) for one in items)):
+        return form
+    has_items = isinstance(form, dict | list)
+    return {_FORM: cast("object", form), _TEXT: text} if has_items else text
+
+
+def _shown(kept: Any) -> Any:
+    """Return a recorded output as the SDK gets it in each attempt."""
+    fields: Options = cast("Options", kept) if isinstance(kept, dict) else {}
+    if set(fields) != {_FORM, _TEXT}:
+        return cast("object", kept)
+    kind = _Dict if isinstance(fields[_FORM], dict) else _List
+    made = kind(fields[_FORM])
+    made.text = fields[_TEXT]
+    return made

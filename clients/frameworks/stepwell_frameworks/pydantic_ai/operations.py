@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, cast
 
 from pydantic_ai import RunContext
@@ -23,8 +23,15 @@ from pydantic_ai.durable_exec import (
     ToolsetValidateToolArgumentsId,
     record_durable_unit,
 )
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import (
+    MULTI_MODAL_CONTENT_TYPES,
+    ModelResponse,
+    TextContent,
+    ToolReturn,
+    tool_return_ta,
+)
 from pydantic_ai.toolsets import ToolsetTool
+from pydantic_core import from_json
 
 from stepwell_client import NonRetryable, Retry, StepContext
 from stepwell_client.internal import (
@@ -107,6 +114,8 @@ class StepCodec(DurabilityCodec):
     """Stores values as JSON; a result that a person gave for a tool call is used unchanged."""
 
     def dump(self, tp: Any, value: Any) -> Any:
+        if tp is CallToolResult and hasattr(value, "result"):
+            value = replace(value, result=_as_read(value.result))
         return JSON_CODEC.dump(tp, value)
 
     def load(self, tp: Any, payload: Any) -> Any:
@@ -116,6 +125,25 @@ class StepCodec(DurabilityCodec):
             if tp is not CallToolResult:
                 raise
             return payload
+
+
+_CONTENTS: Any = (*MULTI_MODAL_CONTENT_TYPES, TextContent)
+"""Values that pydantic-ai gives to models as what they are."""
+
+
+def _as_read(result: Any) -> Any:
+    """Return a tool's result as the JSON that its model reads, with pydantic-ai's files as they are."""
+    if isinstance(result, ToolReturn):
+        made = cast("ToolReturn[Any]", result)
+        return replace(made, return_value=_as_read(made.return_value))
+    if result is None or isinstance(result, _CONTENTS):
+        return result
+    given: Options = cast("Options", result) if isinstance(result, dict) else {}
+    items = cast("Iterable[Any]", result) if isinstance(result, list | tuple) else given.values()
+    if any(isinstance(one, _CONTENTS) for one in items):
+        return {k: _as_read(v) for k, v in given.items()} or [_as_read(one) for one in items]
+    form: Any = from_json(tool_return_ta.dump_json(result, by_alias=True))
+    return "null" if form is None else form  # The text of a number that is none.
 
 
 def not_kept(error: Exception) -> NonRetryable:
