@@ -18,8 +18,8 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_588,
-    "clients/frameworks/stepwell_frameworks": 1_665,
-    "clients/python/stepwell_client": 7_755,
+    "clients/frameworks/stepwell_frameworks": 1_769,
+    "clients/python/stepwell_client": 7_758,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_283,
@@ -47,7 +47,7 @@ BUDGET = {
     "tests/chaos": 7_518,
     "tests/contract": 6_267,
     "tests/docs": 1_760,
-    "tests/frameworks": 3_331,
+    "tests/frameworks": 3_491,
     "tests/mutants": 1_070,
     "tests/service": 11_890,
     "tests/simulation": 4_995,

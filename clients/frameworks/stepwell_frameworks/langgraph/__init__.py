@@ -20,12 +20,8 @@ The next attempt continues at the node where the last one ended. Outside of a st
 from __future__ import annotations
 
 from stepwell_frameworks.langgraph.graph_run import run, run_sync
-from stepwell_frameworks.langgraph.node_calls import (
-    awrap_tool_call,
-    journaled,
-    node,
-    wrap_tool_call,
-)
+from stepwell_frameworks.langgraph.model_calls import journaled
+from stepwell_frameworks.langgraph.node_calls import awrap_tool_call, node, wrap_tool_call
 from stepwell_frameworks.langgraph.saver import StepwellSaver
 
 __all__ = [

@@ -1,37 +1,39 @@
-"""Makes the work of a graph's nodes calls of a step, with scopes, digests of their arguments, and usage."""
+"""Makes the work of a graph's nodes and tools calls of a step, with scopes and usage."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.prompt_values import PromptValue
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig, ensure_config
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from stepwell_client import StepContext, decode
+from stepwell_client import Release, StepContext, decode
 from stepwell_client.errors import Suspended
 from stepwell_client.internal import code_run, digest_of, journaled_step
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.langgraph.step_log import MEDIA_TYPE, SCOPE, packed, unpacked
 from stepwell_frameworks.tool_options import Options, tool_options
 
-_EACH_RUN = {"id", "response_metadata", "usage_metadata"}
-"""Fields of messages that differ in each attempt, or don't belong to the request."""
 _NODE_CHARS_MAX = 64
 """The part of a node's name that is in the keys of its calls."""
 _NS_SEP, _NS_END = "|", ":"
 """Separators between the graphs of a task's namespace, and between a node's name and its task's id."""
 _SERDE = JsonPlusSerializer(pickle_fallback=False)
+
+_ENTERED: ContextVar[str] = ContextVar("stepwell_graph_task", default="")
+"""The scope of the graph's task whose calls have it already."""
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,11 +72,43 @@ def _task() -> Generator[None]:
         yield
         return
     name, is_one_tasks = _scope(get_config())
+    entered = _ENTERED.set(name)
     try:
         with step.scope(SCOPE), step.scope(name), code_run() if is_one_tasks else nullcontext():
             yield
     except Suspended:
         raise GraphInterrupt from None
+    finally:
+        _ENTERED.reset(entered)
+
+
+@contextmanager
+def _call(step: StepContext) -> Generator[None]:
+    """Make a call of a model or a tool. In a node without `node` it has the scope of the graph's task all the same.
+
+    An interrupt is a pause of the tool, no failure: it passes through the call as a Release.
+    """
+    config = ensure_config()
+    name = _scope(config)[0] if "langgraph_node" in config.get("metadata", {}) else ""
+    is_new = name not in ("", _ENTERED.get())
+    try:
+        with (
+            step.scope(SCOPE) if is_new else nullcontext(),
+            step.scope(name) if is_new else nullcontext(),
+        ):
+            yield
+    except Release as error:
+        if isinstance(error.__cause__, GraphBubbleUp):
+            raise error.__cause__ from None
+        raise
+
+
+@contextmanager
+def _pauses() -> Generator[None]:
+    try:
+        yield
+    except GraphBubbleUp as pause:
+        raise Release("the graph is interrupted") from pause
 
 
 def _scope(config: RunnableConfig) -> tuple[str, bool]:
@@ -103,29 +137,6 @@ def _numbers(path: Any) -> list[int]:
     return []
 
 
-def journaled(runnable: Runnable[Any, Any], name: str) -> Runnable[Any, Any]:
-    """Make every invocation of a model, or another runnable, a call of the running step.
-
-    The next attempt gets the recorded values, and the usage of a model's answers is counted. Values
-    are serialized as LangGraph does. Bind tools first: `journaled(model.bind_tools(tools),
-    "model")`.
-    """
-
-    def invoke(given: Any, config: RunnableConfig) -> Any:
-        step = journaled_step()
-        if step is None:
-            return runnable.invoke(given, config)
-        return _kept_sync(step, name, lambda: runnable.invoke(given, config), _form(given), {})
-
-    async def ainvoke(given: Any, config: RunnableConfig) -> Any:
-        step = journaled_step()
-        if step is None:
-            return await runnable.ainvoke(given, config)
-        return await _kept(step, name, lambda: runnable.ainvoke(given, config), _form(given), {})
-
-    return RunnableLambda(invoke, afunc=ainvoke, name=name)
-
-
 def wrap_tool_call(
     request: ToolCallRequest, execute: Callable[[ToolCallRequest], ToolResult]
 ) -> ToolResult:
@@ -139,7 +150,7 @@ def wrap_tool_call(
     if step is None or options is False:
         return execute(request)
     call = request.tool_call
-    value = _kept_sync(step, call["name"], lambda: execute(request), _asked(request), options)
+    value = kept_sync(step, call["name"], lambda: execute(request), _asked(request), options)
     return _result(value, request)
 
 
@@ -151,7 +162,7 @@ async def awrap_tool_call(
     if step is None or options is False:
         return await execute(request)
     call = request.tool_call
-    value = await _kept(step, call["name"], lambda: execute(request), _asked(request), options)
+    value = await kept(step, call["name"], lambda: execute(request), _asked(request), options)
     return _result(value, request)
 
 
@@ -173,31 +184,40 @@ def _result(value: Any, request: ToolCallRequest) -> ToolResult:
     return ToolMessage(content=text, name=call["name"], tool_call_id=call.get("id") or "")
 
 
-async def _kept(
+async def kept(
     step: StepContext,
     name: str,
     function: Callable[[], Awaitable[T]],
     asked: object,
-    options: Options,
+    options: Options = MappingProxyType({}),
 ) -> Any:
+    """Return the value of a call of a model or a tool, from now or from an earlier attempt."""
+
     async def run(_: str) -> types_pb2.Payload:
-        return _counted(step, await function())
+        with _pauses():
+            return _counted(step, await function())
 
-    call = step.call(name, run, digest_of(asked), as_=types_pb2.Payload, **options)
-    return _value(await call)
+    with _call(step):
+        call = step.call(name, run, digest_of(asked), as_=types_pb2.Payload, **options)
+        return _value(await call)
 
 
-def _kept_sync(
+def kept_sync(
     step: StepContext,
     name: str,
     function: Callable[[], T],
     asked: object,
-    options: Options,
+    options: Options = MappingProxyType({}),
 ) -> Any:
-    def run(_: str) -> types_pb2.Payload:
-        return _counted(step, function())
+    """Return the value of a call from a thread; see `kept`."""
 
-    return _value(step.call_sync(name, run, digest_of(asked), as_=types_pb2.Payload, **options))
+    def run(_: str) -> types_pb2.Payload:
+        with _pauses():
+            return _counted(step, function())
+
+    with _call(step):
+        call = step.call_sync(name, run, digest_of(asked), as_=types_pb2.Payload, **options)
+        return _value(call)
 
 
 def _counted(step: StepContext, value: object) -> types_pb2.Payload:
@@ -215,16 +235,3 @@ def _value(payload: types_pb2.Payload) -> Any:
     if payload.media_type.startswith(MEDIA_TYPE):
         return unpacked(_SERDE, payload)
     return decode(payload)
-
-
-def _form(value: Any) -> Any:
-    """Return the JSON-like form of a runnable's input, without parts that differ in each attempt."""
-    if isinstance(value, PromptValue):
-        return _form(value.to_messages())
-    if isinstance(value, BaseMessage):
-        return value.model_dump(mode="json", exclude=_EACH_RUN)
-    if isinstance(value, Mapping):
-        return {str(key): _form(one) for key, one in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_form(one) for one in cast("Sequence[Any]", value)]
-    return value

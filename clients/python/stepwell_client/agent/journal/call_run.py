@@ -38,7 +38,7 @@ from stepwell_client.v1 import types_pb2
 ATTEMPTS_MAX = 3
 """The tries of a retry policy without a number."""
 NOT_DONE = "NOT_DONE"
-"""The kind of a TRY for a begun call that, as was found later, didn't take place."""
+"""The kind of a TRY for a begun call that, as was found later, didn't take place, or that paused by itself."""
 INVALID_RESULT = "INVALID_RESULT"
 
 Reconcile = Callable[[JournalEntry], ReconcileDecision | Awaitable[ReconcileDecision]]
@@ -118,14 +118,17 @@ class CallRun:
                 await self._journal.write(self._entry(END, value=payload, took=took))
                 return value
             failure = failure_of(error)
-            if self._at_most_once or not isinstance(error, Release | NeedsAnswer):
+            is_paused = isinstance(error, Release | NeedsAnswer)
+            if self._at_most_once or not is_paused:
+                if is_paused:
+                    failure.kind = NOT_DONE
                 await self._journal.write(
                     self._entry(TRY, number=number, failure=failure, took=took)
                 )
             else:
                 self._count_above()
             retry = self._request.retry
-            is_over = isinstance(error, Release | NeedsAnswer | SystemExit) or is_final(error)
+            is_over = is_paused or isinstance(error, SystemExit) or is_final(error)
             if retry is None or is_over or self._is_last(made, failure):
                 raise error
             pause = retry.pause_seconds(made, self._runtime.random())
