@@ -32,6 +32,8 @@ def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tokens and locks of this user's own servers and workers are left alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        # Workers of this process hold no interpreter, and a second process for each of them costs time.
+        patch.setenv("STEPWELL_KEEPER", "false")
         yield
 
 

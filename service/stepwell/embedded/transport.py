@@ -76,6 +76,9 @@ class InProcessTransport:
         """Open a Work stream."""
         return InProcessStream(self, receiver)
 
+    def keeper(self) -> None:
+        """Nothing speaks for a worker that ends with its server."""
+
     def background(self, name: str) -> LoopTask:
         """Return a task of the event loop, not started yet."""
         return LoopTask(self, name)

@@ -36,6 +36,8 @@ SEND_BYTES_MAX = 4 * 1024 * 1024
 """The largest message that the server receives."""
 RECEIVE_BYTES_MAX = 8 * 1024 * 1024
 
+_PREFIXES = ("STEPWELL_", "XDG_STATE_HOME")
+"""The variables that a connection reads."""
 _LOCAL_SCHEMES = ("unix:", "unix-abstract:")
 _LOCAL_HOSTS = ("localhost", "::1", "[::1]")
 
@@ -152,6 +154,10 @@ class Connection:
                 missing.
         """
         environ = os.environ if environ is None else environ
+        read = {key: environ[key] for key in environ if key.startswith(_PREFIXES)}
+        named = {"target": target, "token": token, "token_file": token_file, "environ": read}
+        self.arguments = None if credentials is not None else named | security
+        """Arguments that make the same connection in another process; None with `credentials`."""
         self.target = target or environ.get(TARGET_VARIABLE) or DEFAULT_TARGET
         self._dialed = _dialed(self.target)
         self._credentials = credentials

@@ -28,6 +28,7 @@ from stepwell_client.link.connect import Connection, CurrentChannel
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.link.status import from_rpc_error
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from stepwell_client.worker.keeper import Keeper, is_wanted
 from stepwell_client.worker.transport import Receiver
 
 LOOK_SECONDS = 0.02
@@ -43,8 +44,9 @@ class GrpcTransport:
     progress_seconds = PROGRESS_SECONDS
     outlived = False
 
-    def __init__(self, client: Client | str | None) -> None:
+    def __init__(self, client: Client | str | None, *, keeper: bool | None = None) -> None:
         """`client`: a client, which the caller closes; or a target; or None for the default target."""
+        self._keeps = is_wanted(keeper)
         self._owns_client = not isinstance(client, Client)
         self._client = client if isinstance(client, Client) else Client(client)
         self._connection = self._client.connection
@@ -60,6 +62,11 @@ class GrpcTransport:
         """Open a Work stream, whose messages are read."""
         del receiver
         return GrpcStream(self._stub.Work(metadata=self._connection.access.metadata))
+
+    def keeper(self) -> Keeper | None:
+        """Return a keeper, not started yet, unless it is not wanted, or another process can't connect."""
+        arguments = self._connection.arguments
+        return Keeper(arguments, self.runtime) if self._keeps and arguments is not None else None
 
     def background(self, name: str) -> Thread:
         """Return a thread that sends over the threads' connection."""

@@ -16,6 +16,7 @@ from stepwell_client.errors import StepwellClientError
 from stepwell_client.link.outages import Notices
 from stepwell_client.records.limits import BATCH_BYTES_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client.v1 import types_pb2, worker_pb2
+from stepwell_client.worker.lease_table import ACTIVE_AT, BEAT_AT
 from stepwell_client.worker.state import StepLease, WorkerState
 from stepwell_client.worker.transport import Transport
 
@@ -44,6 +45,7 @@ class Heartbeats:
         self._runtime = transport.runtime
         self._on_change = on_change
         self._background = transport.background(f"{name}-heartbeats")
+        self._keeper = transport.keeper()
         self._lock = threading.Lock()
         """Held while a lease's unreported data is changed or taken."""
         self._lease = LEASE_SECONDS
@@ -55,6 +57,8 @@ class Heartbeats:
     def stop(self) -> None:
         """Stop; wait at most half a second for a running call."""
         self._background.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
 
     def set_terms(self, lease_seconds: float, interval_seconds: float) -> None:
         """Set the lease's length and the interval, as sent by the server, and begin."""
@@ -98,10 +102,22 @@ class Heartbeats:
     def note_activity(self, lease: StepLease) -> None:
         """Note activity of a step's function. Any thread may call."""
         lease.active_at = self._runtime.monotonic()
+        if (kept := lease.kept) is not None:
+            kept(ACTIVE_AT, lease.active_at)
+
+    def keep(self, lease: StepLease) -> None:
+        """Have the worker's keeper renew a lease whenever this process doesn't."""
+        if self._keeper is not None:
+            text = lease.message.SerializeToString()
+            lease.kept = self._keeper.add(
+                text, interval=lease.interval, idle_timeout=lease.idle_timeout
+            )
 
     async def _run(self) -> None:
         goes_on = True
         while goes_on:
+            if self._keeper is not None:
+                self._keeper.watch()
             await self._beat()
             now = self._runtime.monotonic()
             next_beat = min(
@@ -167,9 +183,7 @@ class Heartbeats:
         with self._lock:
             unsent, lease.unsent = lease.unsent, False
             message = worker_pb2.LeaseHeartbeat(
-                lease=worker_pb2.Lease(
-                    run_id=lease.key[0], execution_id=lease.key[1], token=lease.token
-                ),
+                lease=lease.message,
                 progress=lease.progress if unsent else None,
                 session=lease.session if unsent else None,
             )
@@ -189,6 +203,8 @@ class Heartbeats:
             for lease, _ in batch:
                 wait = self._progress_wait(lease) if lease.unsent else lease.interval
                 lease.next_beat = lease.beat_after(sent, wait)
+                if (kept := lease.kept) is not None:
+                    kept(BEAT_AT, sent)
         for state in response.leases:
             if state.status == worker_pb2.LEASE_STATUS_LOST or state.cancel_requested:
                 self._on_change(state)

@@ -146,9 +146,7 @@ class WorkerServices:
         if lease is None or lease.abandoned or lease.lost:
             raise gone
         appended = worker_pb2.Appended(
-            lease=worker_pb2.Lease(
-                run_id=lease.key[0], execution_id=execution_id, token=lease.token
-            ),
+            lease=lease.message,
             messages=messages,
             after=after,
         )

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from stepwell_client.records.limits import BATCH_BYTES_MAX, CONCURRENCY_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client.v1 import types_pb2, worker_pb2
 from stepwell_client.worker.journal_writer import JournalWriter
+from stepwell_client.worker.lease_table import BEAT_AT, NoteTime
 from stepwell_client.worker.log_buffer import ExecutionKey
 
 
@@ -27,6 +28,7 @@ class StepLease:
         "begun_calls",
         "idle_timeout",
         "interval",
+        "kept",
         "key",
         "lost",
         "next_beat",
@@ -73,11 +75,38 @@ class StepLease:
         self.session: types_pb2.Session | None = None
         self.unsent = False
         """True if progress or session have changed and must be sent."""
+        self.kept: NoteTime | None = None
+        """Notes its times for the worker's keeper, if it has one."""
 
     @property
     def has_begun(self) -> bool:
         """True if some effect may still take place, so that the step must not run elsewhere."""
         return self.begin is not None or bool(self.begun_calls)
+
+    @property
+    def message(self) -> worker_pb2.Lease:
+        """The lease, for the server."""
+        return worker_pb2.Lease(run_id=self.key[0], execution_id=self.key[1], token=self.token)
+
+    def outcome(self) -> worker_pb2.Outcome:
+        """Return an empty outcome."""
+        return worker_pb2.Outcome(lease=self.message)
+
+    def released(self, reason: str) -> worker_pb2.Outcome:
+        """Return a release, with the attempt's progress and session so far."""
+        outcome = self.outcome()
+        outcome.released.reason = reason
+        if self.progress is not None:
+            outcome.progress.CopyFrom(self.progress)
+        if self.session is not None:
+            outcome.session.CopyFrom(self.session)
+        return outcome
+
+    def let_go(self) -> None:
+        """Have the keeper renew the lease no longer."""
+        kept, self.kept = self.kept, None
+        if kept is not None:
+            kept(BEAT_AT, 0.0)
 
     def beat_after(self, now: float, wait: float) -> float:
         """Return the time of the next heartbeat: after `wait`, or when its function is idle for too long."""
@@ -128,10 +157,7 @@ class WorkerState:
 
     def held_leases(self) -> list[worker_pb2.Lease]:
         """Return the leases for a Hello: those of running steps and of unacknowledged outcomes."""
-        return [
-            worker_pb2.Lease(run_id=lease.key[0], execution_id=lease.key[1], token=lease.token)
-            for lease in self.leases()[:ITEMS_PER_MESSAGE_MAX]
-        ]
+        return [lease.message for lease in self.leases()[:ITEMS_PER_MESSAGE_MAX]]
 
     def leases(self) -> list[StepLease]:
         """Return the leases that need heartbeats. Another thread may call."""
@@ -153,6 +179,8 @@ class WorkerState:
         self.journal_writer.give_up(lease.key)
         if outcome is not None and not (lease.abandoned or lease.reported):
             self.report(lease, outcome)
+        elif not lease.reported:
+            lease.let_go()
         if lease.begin is not None and not lease.begin.done():
             # The step never started, so an unsent begin must not report that it did.
             waiting = self._begins
@@ -170,9 +198,7 @@ class WorkerState:
         lease.begin = answered
         message = worker_pb2.Begin(
             delivery_id=self._next_id("b"),
-            lease=worker_pb2.Lease(
-                run_id=lease.key[0], execution_id=lease.key[1], token=lease.token
-            ),
+            lease=lease.message,
         )
         self._begins[message.delivery_id] = (message, lease)
         self._unsent_begins.append(message.delivery_id)
@@ -186,7 +212,10 @@ class WorkerState:
                 answered.set_result(ack.status == worker_pb2.ACK_STATUS_ACCEPTED)
             return waiting[1]
         pending = self.pending.pop(ack.delivery_id, None)
-        return pending.lease if pending is not None else None
+        if pending is None:
+            return None
+        pending.lease.let_go()
+        return pending.lease
 
     def next_request(self) -> worker_pb2.WorkRequest | None:
         """Return a message with what is unsent, as far as it fits, or None."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from stepwell_client.errors import StepwellClientError
 from stepwell_client.link.runtime import WorkerRuntime
 from stepwell_client.v1 import types_pb2, worker_pb2
+from stepwell_client.worker.keeper import Keeper
 
 
 class Receiver(NamedTuple):
@@ -109,6 +110,10 @@ class Transport(Protocol):
 
     def work(self, receiver: Receiver) -> WorkStream:
         """Open a Work stream. After the Welcome, messages passed to the receiver are not returned by `read`."""
+        ...
+
+    def keeper(self) -> Keeper | None:
+        """Return what renews leases while no thread of this process runs, or None if nothing does."""
         ...
 
     def background(self, name: str) -> Background:

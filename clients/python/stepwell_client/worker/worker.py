@@ -62,6 +62,7 @@ class Worker:
         version: str = "",
         concurrency: int = 8,
         runner: AgentRunner | None = None,
+        keeper: bool | None = None,
     ) -> None:
         """Prepare to serve the agent: over a client, at a target, at the default target, or over a transport.
 
@@ -71,14 +72,18 @@ class Worker:
         on this machine when `run` begins. `queues`: default `default`. `roles`: default those of
         the agent's functions; `*`: all. `version`: the agent's, for runs that ask for one.
         `concurrency`: the most steps at once, up to 500. The worker gets only steps that a function
-        is registered for. `runner` runs the steps, and is closed with the worker.
+        is registered for. `runner` runs the steps, and is closed with the worker. `keeper`: whether
+        another process renews its leases while a function holds the interpreter. Default: yes,
+        unless `STEPWELL_KEEPER` is false; never on Windows, or with `credentials` of the client's.
         """
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise Misconfigured(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
         self.agent = agent
         self.worker_id = worker_id or base_id(agent.name)
         self._transport: Transport = (
-            GrpcTransport(client) if client is None or isinstance(client, Client | str) else client
+            GrpcTransport(client, keeper=keeper)
+            if client is None or isinstance(client, Client | str)
+            else client
         )
         self._runtime = self._transport.runtime
         self._slots = None if worker_id else WorkerSlots(self.worker_id, self._runtime)
@@ -373,12 +378,13 @@ class Worker:
             idle_timeout=idle_timeout,
         )
         if self._state.draining:
-            self._state.report(lease, _released(lease, "the worker drains"))
+            self._state.report(lease, lease.released("the worker drains"))
         elif not self._state.accept(lease):
             return
         elif lease.key in cancelled:
             self._state.finish(lease, None)
         else:
+            self._heartbeats.keep(lease)
             lease.task = self._runtime.spawn(
                 self._execute(lease, assignment), name=f"step {lease.key[1]}"
             )
@@ -389,10 +395,10 @@ class Worker:
             outcome = await self._runner.run(assignment, self._services)
         except (asyncio.CancelledError, LeaseLost):
             if lease.returns and not self._ended.is_set():
-                outcome = _released(lease, "the worker drains")
+                outcome = lease.released("the worker drains")
         except Exception as error:  # noqa: BLE001 - a bug here fails one step, not the worker
             _log.exception("execution %s of run %s broke the worker", lease.key[1], lease.key[0])
-            outcome = _outcome(lease)
+            outcome = lease.outcome()
             outcome.failed.failure.kind = "WORKER_FAULT"
             outcome.failed.failure.message = f"the worker's own fault: {type(error).__name__}"
         self._logs.remove(lease.key)
@@ -414,6 +420,7 @@ class Worker:
         if lease is None:
             return
         lease.abandoned = True
+        lease.let_go()
         self._state.journal_writer.give_up(lease.key)
         self._logs.close(lease.key)
         if lease.task is not None:
@@ -431,7 +438,7 @@ class Worker:
             if self._transport.outlived:
                 lease.returns = True
             else:
-                self._state.report(lease, _released(lease, "the worker drains"))
+                self._state.report(lease, lease.released("the worker drains"))
         if lease.task is not None:
             lease.task.cancel()
 
@@ -452,6 +459,7 @@ class Worker:
         if lease is None:
             return
         lease.lost = True
+        lease.let_go()
         _log.warning("execution %s of run %s: the lease is lost", key[1], key[0])
         # An AT_MOST_ONCE step that has begun may still be settled by its late outcome.
         if lease.begin is None or state.cancel_requested:
@@ -480,20 +488,3 @@ class Worker:
             self._release(lease)
         if self._state.pending:
             await self._complete(GOODBYE_SECONDS)
-
-
-def _outcome(lease: StepLease) -> worker_pb2.Outcome:
-    return worker_pb2.Outcome(
-        lease=worker_pb2.Lease(run_id=lease.key[0], execution_id=lease.key[1], token=lease.token),
-    )
-
-
-def _released(lease: StepLease, reason: str) -> worker_pb2.Outcome:
-    """Return a release, with the attempt's progress and session so far."""
-    outcome = _outcome(lease)
-    outcome.released.reason = reason
-    if lease.progress is not None:
-        outcome.progress.CopyFrom(lease.progress)
-    if lease.session is not None:
-        outcome.session.CopyFrom(lease.session)
-    return outcome
