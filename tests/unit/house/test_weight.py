@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_769,
-    "clients/python/stepwell_client": 7_758,
+    "clients/python/stepwell_client": 8_049,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_283,
@@ -32,7 +32,7 @@ BUDGET = {
     "service/stepwell/cli": 5_557,
     "service/stepwell/console": 920,
     "service/stepwell/core": 6_354,
-    "service/stepwell/embedded": 1_548,
+    "service/stepwell/embedded": 1_549,
     "service/stepwell/engine": 3_743,
     "service/stepwell/rpc": 4_107,
     "service/stepwell/schemas": 397,
@@ -42,9 +42,9 @@ BUDGET = {
     "testkit/stepwell_testkit": 240,
     "testkit/stepwell_testkit/conformance": 6_770,
     "testkit/stepwell_testkit/environment": 471,
-    "tests": 23,
+    "tests": 24,
     "tests/bench": 222,
-    "tests/chaos": 7_518,
+    "tests/chaos": 7_653,
     "tests/contract": 6_267,
     "tests/docs": 1_760,
     "tests/frameworks": 3_491,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 11_890,
     "tests/simulation": 4_995,
     "tests/support": 2_745,
-    "tests/unit": 14_751,
+    "tests/unit": 14_813,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
