@@ -3,6 +3,7 @@ import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { Orchestrator } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import { BASE } from "../ui/router.ts";
 import { Value } from "../ui/store.ts";
 import { logOut, session } from "./session.ts";
 
@@ -10,7 +11,7 @@ import { logOut, session } from "./session.ts";
 export const away = new Value(0);
 
 const transport = createConnectTransport({
-  baseUrl: location.origin,
+  baseUrl: location.origin + BASE,
   useBinaryFormat: true,
   interceptors: [
     (next) => async (request) => {

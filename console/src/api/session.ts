@@ -1,5 +1,6 @@
 // The session: how a person logs in, and the key that every request carries. The key is kept in
 // localStorage, which belongs to the page's host and port; a cookie would be shown to other ports.
+import { BASE } from "../ui/router.ts";
 import { Value } from "../ui/store.ts";
 
 export interface Session {
@@ -10,7 +11,7 @@ export interface Session {
   scopes: string[];
 }
 
-const NAME = "stepwell.session";
+const NAME = `stepwell.session${BASE}`;
 
 function read(): Session | undefined {
   try {
@@ -37,7 +38,7 @@ export function logOut(): void {
 }
 
 async function exchange(init: RequestInit): Promise<void> {
-  const response = await fetch("/session", { method: "POST", ...init });
+  const response = await fetch(`${BASE}/session`, { method: "POST", ...init });
   if (!response.ok) {
     const refused = response.status === 401 || response.status === 403;
     throw new Error(refused ? "refused" : `the server answered ${response.status}`);

@@ -17,7 +17,7 @@ import { TasksTab } from "../run/tasks.tsx";
 import { TimelineTab } from "../run/timeline.tsx";
 import { useKeys } from "../ui/keyboard.ts";
 import { Empty, Problems } from "../ui/parts.tsx";
-import { navigate, runPath, setQuery, useRoute } from "../ui/router.ts";
+import { BASE, navigate, runPath, setQuery, useRoute } from "../ui/router.ts";
 import { useChanges } from "../ui/store.ts";
 
 /** In these views a task is a filter; the others show it beside them. */
@@ -56,7 +56,7 @@ function Shortened({ runId }: { runId: string }) {
     api.listRuns({ runIdPrefix: runId, pageSize: 2 }).then(
       ({ runs }) => {
         const [only] = runs;
-        const [, , tab] = location.pathname.split("/").filter(Boolean);
+        const [, , tab] = location.pathname.slice(BASE.length).split("/").filter(Boolean);
         if (runs.length === 1 && only) navigate(runPath(only.spec!.runId, tab) + location.search, true);
         else setFound(runs.length);
       },

@@ -1,5 +1,9 @@
 // The page's address: what it shows is always in it, so that every view has a link.
+import { options, type VNode } from "preact";
 import { Value, useValue } from "./store.ts";
+
+/** The path below which a proxy serves the console, such as `/stepwell`; else empty. The page's script lies in its `/assets`. */
+export const BASE = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
 
 export interface Route {
   path: string[];
@@ -7,7 +11,7 @@ export interface Route {
 }
 
 function read(): Route {
-  const path = location.pathname.split("/").filter(Boolean).map(decoded);
+  const path = location.pathname.slice(BASE.length).split("/").filter(Boolean).map(decoded);
   return { path, query: new URLSearchParams(location.search) };
 }
 
@@ -26,8 +30,12 @@ export function useRoute(): Route {
   return useValue(route);
 }
 
-/** Goes to another address of the console. */
+/** Goes to another address of the console, which begins with a slash and not with the base. */
 export function navigate(to: string, replace = false): void {
+  go(BASE + to, replace);
+}
+
+function go(to: string, replace: boolean): void {
   if (to === location.pathname + location.search) return;
   if (replace) history.replaceState(null, "", to);
   else history.pushState(null, "", to);
@@ -44,7 +52,7 @@ export function setQuery(changes: Record<string, string>, replace = true): void 
     else query.delete(name);
   }
   const text = query.toString();
-  navigate(location.pathname + (text ? `?${text}` : ""), replace);
+  go(location.pathname + (text ? `?${text}` : ""), replace);
 }
 
 /** The address of the page that compares two runs. */
@@ -57,6 +65,17 @@ export function runPath(runId: string, tab = "", query: Record<string, string> =
   const search = new URLSearchParams(query).toString();
   return `/runs/${encodeURIComponent(runId)}${tab ? `/${tab}` : ""}${search ? `?${search}` : ""}`;
 }
+
+// Links and pictures are written as if the console had the host for itself.
+options.vnode = ({ type, props }: VNode) => {
+  const name = type === "a" ? "href" : type === "img" ? "src" : "";
+  const given = props as Record<string, unknown>;
+  const to = name && given[name];
+  if (BASE && typeof to === "string" && to.startsWith("/")) given[name] = BASE + to;
+};
+
+// A relative reference would lead elsewhere after each change of the address, at which the browser loads the icon again.
+document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href = `${BASE}/assets/icon.svg`;
 
 addEventListener("popstate", () => route.set(read()));
 
@@ -71,5 +90,5 @@ document.addEventListener("click", (event) => {
   if (link.hasAttribute("target") || link.hasAttribute("download")) return;
   if (url.origin !== location.origin) return;
   event.preventDefault();
-  navigate(url.pathname + url.search);
+  go(url.pathname + url.search, false);
 });

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { READER, STRANGER, World } from "./world.ts";
 
@@ -92,4 +94,43 @@ test("a key that the server doesn't take leads back to the login", async () => {
   await page.reload();
   await page.getByLabel("Token").waitFor();
   await context.close();
+});
+
+test("below a path of a shared host, page, links, log-in and calls work, also after a reload", async (t) => {
+  const proxy = createServer((asked, answer) => {
+    if (!asked.url!.startsWith("/tools/stepwell/")) return void answer.writeHead(404).end();
+    const path = asked.url!.slice("/tools/stepwell".length);
+    const passed = request(world.base + path, { method: asked.method!, headers: asked.headers }, (got) => {
+      answer.writeHead(got.statusCode!, got.headers);
+      got.pipe(answer);
+    });
+    // The page has gone, and its streams with it.
+    passed.on("error", () => answer.destroy());
+    answer.on("close", () => passed.destroy());
+    asked.pipe(passed);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  const below = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}/tools/stepwell`;
+  const runId = await world.start("below a path", [{ id: "a", type: "slow" }]);
+  const context = await world.browser.newContext();
+  t.after(async () => {
+    await context.close();
+    proxy.closeAllConnections();
+    proxy.close();
+  });
+  const page = await context.newPage();
+  const missed: string[] = [];
+  page.on("response", (one) => one.status() === 404 && missed.push(one.url()));
+  await page.goto(`${below}/#code=${await newCode()}`);
+  await page.locator(".run-row", { hasText: "below a path" }).click();
+  await page.locator(".run-head").waitFor();
+  assert.ok(page.url().startsWith(`${below}/runs/${runId}`), page.url());
+  await page.reload();
+  await page.locator(".run-head", { hasText: "below a path" }).waitFor();
+  await page.locator("header.top").getByRole("link", { name: "Service" }).click();
+  await page.getByRole("heading", { name: "Service" }).waitFor();
+  assert.equal(page.url(), `${below}/service`);
+  await page.goBack();
+  await page.locator(".run-head").waitFor();
+  assert.deepEqual(missed, []);
 });

@@ -20,6 +20,8 @@ HEADERS = (
     ("referrer-policy", "no-referrer"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
+    # A proxy in front passes each message of a stream on at once.
+    ("x-accel-buffering", "no"),
 )
 """Headers of every response of the port."""
 
@@ -61,7 +63,11 @@ def _file(data: bytes, content_type: str, name: str) -> File:
 
 
 class Pages:
-    """Answers GET and HEAD: assets by name, and every other path with the page, which has links of its own."""
+    """Answers GET and HEAD: assets by name, and every other path with the page, which has links of its own.
+
+    The page names its files relative to the request's path, so it also works behind a proxy that serves the
+    console below a path of its own and strips that.
+    """
 
     def __init__(self) -> None:
         self._files = read_files()
@@ -71,7 +77,12 @@ class Pages:
         """Answer a request."""
         path: str = scope["path"]
         if not path.startswith("/assets/"):
-            await _send(self._index, scope, response)
+            # Not `path`, in which an encoded slash counts, too.
+            depth = scope["raw_path"].count(b"/") - 1
+            data = self._index.data.replace(
+                b'"/assets/', b'"' + (b"../" * depth or b"./") + b"assets/"
+            )
+            await _send(_file(data, self._index.content_type, _INDEX), scope, response)
             return
         file = self._files.get(path.removeprefix("/assets/"))
         if file is None:

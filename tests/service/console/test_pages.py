@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from stepwell.console import pages
@@ -38,6 +40,22 @@ async def test_every_path_of_the_page_is_the_page(built: Console) -> None:
         assert (answer.status_code, answer.text.count("the page")) == (200, 1), path
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/runs", "/runs/0191-abc?tab=events", "/runs/a%2Fb/tasks/c", "/compare/a/b"]
+)
+async def test_page_below_a_path_of_a_proxy_finds_its_files(console: Console, path: str) -> None:
+    """A browser resolves the page's references by the address that it has, from which the proxy strips `/tools`."""
+    seen = httpx.URL(f"https://shared.test/tools{path}")
+    page = await console.http.client.get(path)
+    references = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+    assert len(references) == 3
+    for one in references:
+        full = seen.join(one)
+        assert full.path.startswith("/tools/assets/"), one
+        answer = await console.http.client.get(full.path.removeprefix("/tools"))
+        assert answer.status_code == 200, one
 
 
 async def test_assets_are_served_by_their_names_and_nothing_else(built: Console) -> None:
