@@ -19,13 +19,13 @@ class RunStatus(Word):
     sleep.
     """
     PAUSED = 4
-    """It accepts outcomes of work in flight and dispatches nothing."""
+    """The run accepts outcomes of running steps, and starts no others."""
     SUCCEEDED = 5
-    """It came to its end; final."""
+    """The run has reached its end; final."""
     FAILED = 6
-    """It gave up; ResumeRun opens a new allowance of attempts."""
+    """The run has failed; ResumeRun gives it a new allowance of attempts."""
     CANCELLED = 7
-    """It was cancelled; final."""
+    """The run was cancelled; final."""
 
 
 class Phase(Word):
@@ -68,13 +68,13 @@ class TaskStatus(Word):
     UNSPECIFIED = 0
     """None."""
     PENDING = 1
-    """It waits for its dependencies or for a place among `max_parallel`."""
+    """The task waits for its dependencies or for a place among `max_parallel`."""
     READY = 2
     """Offered: an execution of it waits for a worker, or for its back-off to end."""
     RUNNING = 3
     """A worker has a lease on an execution of it."""
     BLOCKED = 4
-    """It waits for an answer, for the end of a sleep, for a budget, or for an unknown outcome to be settled."""
+    """The task waits for an answer, the end of a sleep, a budget, or the settlement of an unknown outcome."""
     COMPLETED = 5
     """Done; its result is kept."""
     FAILED = 6
@@ -105,9 +105,9 @@ class ExecutionStatus(Word):
     RELEASED = 7
     """Handed back, or withdrawn before a worker had it; spends no attempt."""
     CANCELLED = 8
-    """Not wanted any more."""
+    """The attempt was cancelled."""
     NEEDS_ANSWER = 9
-    """It asked a person; the answer starts another."""
+    """The attempt asked a person; the answer starts the next attempt."""
     UNKNOWN_OUTCOME = 10
     """An AT_MOST_ONCE step was begun and then lost; a late outcome may still settle it."""
     SUSPENDED = 11
@@ -120,9 +120,9 @@ class QuestionStatus(Word):
     UNSPECIFIED = 0
     """None."""
     OPEN = 1
-    """It waits for an answer."""
+    """The question waits for an answer."""
     ANSWERED = 2
-    """It was answered."""
+    """The question was answered."""
     EXPIRED = 3
     """Nobody answered in time."""
     CANCELLED = 4
@@ -150,7 +150,7 @@ class ExpiryAction(Word):
     UNSPECIFIED = 0
     """Stands for WAIT."""
     WAIT = 1
-    """It stays open."""
+    """The question stays open."""
     DENY = 2
     """The task fails with the kind DENIED; it is not retried."""
     FAIL = 3
@@ -178,7 +178,7 @@ class Effect(Word):
     UNSPECIFIED = 0
     """Stands for IDEMPOTENT."""
     IDEMPOTENT = 1
-    """It may be run again."""
+    """The work may be repeated."""
     AT_MOST_ONCE = 2
     """Its worker sends Begin and starts when that is acknowledged. Lost before: it is run again. Lost
     after: UNKNOWN_OUTCOME.
@@ -206,9 +206,9 @@ class Finding(Word):
     DONE = 1
     """The effect took place: the task is completed, with the result that came with the finding."""
     NOT_DONE = 2
-    """It did not: the task is run again, and no attempt is spent."""
+    """The work did not take effect: the task runs again, and no attempt is spent."""
     UNDECIDED = 3
-    """It can't be told: the task waits for a late outcome or for a person."""
+    """Nobody can tell: the task waits for a late outcome or for a person."""
 
 
 class ForkMode(Word):
@@ -241,11 +241,11 @@ class PlanTrigger(Word):
     UNSPECIFIED = 0
     """None."""
     PLANNED = 1
-    """By the PLAN step of the first iteration."""
+    """The PLAN step of the first iteration made it."""
     CONTINUED = 2
-    """By a reflection that decided CONTINUE."""
+    """A reflection that decided CONTINUE brought it."""
     REPLANNED = 3
-    """By a PLAN step after a reflection that decided REPLAN, or an answer that asked for it."""
+    """A PLAN step made it, after a reflection that decided REPLAN or an answer that asked for it."""
     CALLER = 4
     """It came with the start of the run."""
     FORK = 5
@@ -283,9 +283,9 @@ class PauseReason(Word):
     UNSPECIFIED = 0
     """None was given."""
     NONE = 1
-    """It isn't paused."""
+    """The run isn't paused."""
     REQUESTED = 2
-    """By PauseRun."""
+    """PauseRun paused it."""
     BUDGET_EXHAUSTED = 3
     """A part of its budget is used up."""
     NO_PROGRESS = 4
@@ -300,7 +300,7 @@ class FinishReason(Word):
     UNSPECIFIED = 0
     """None was given."""
     NONE = 1
-    """It hasn't."""
+    """The run has not stopped iterating."""
     FINISHED = 2
     """Reflection said finish, or the run has no reflection."""
     MAX_ITERATIONS = 3
@@ -485,9 +485,7 @@ class EventType(Word):
     `ended_time`. `questions`: the open ones, CANCELLED.
     """
     RUN_BLOCKED = 26
-    """What the run waits for is another thing than before, and nothing else happened. `run`: `status`, `blocked_on`,
-    `blocked_since_time`.
-    """
+    """The run now waits for something else; nothing else happened. `run`: `status`, `blocked_on`, `blocked_since_time`."""
     RUN_FORKED = 27
     """The run was created as a fork. After RUN_STARTED, and after PLAN_ACCEPTED where there is a
     plan. `message`: the parent and its version. `run`: `phase`, `iteration`, `stages`,
@@ -559,10 +557,10 @@ class VersionMatch(Word):
     ANY = 1
     """Every worker will do, one without a version too."""
     EXACT = 2
-    """Only workers whose version is this very text."""
+    """The worker's version must be equal to this text."""
     AT_LEAST = 3
-    """Only workers whose version is this one or a later one. Both consist of numbers with dots between them,
-    which are compared one by one: 1.10 is later than 1.9.
+    """The worker's version must be this one or a later one. Both consist of numbers with dots between them, which are
+    compared one by one: 1.10 is later than 1.9.
     """
 
 
@@ -640,9 +638,9 @@ class LeaseStatus(Word):
     UNSPECIFIED = 0
     """None was given."""
     LIVE = 1
-    """It has; a heartbeat has prolonged it."""
+    """The worker has the lease, which the heartbeat has prolonged."""
     LOST = 2
-    """It hasn't: stop; an outcome would be refused."""
+    """The worker has lost the lease, and should stop: an outcome would be refused."""
 
 
 class AckStatus(Word):
@@ -651,13 +649,13 @@ class AckStatus(Word):
     UNSPECIFIED = 0
     """None was given."""
     ACCEPTED = 1
-    """It is committed."""
+    """The outcome is committed."""
     LEASE_LOST = 2
     """The lease is another's, or the step is over, and not by this very outcome: nothing was changed. Don't
     send it again. An outcome that is sent again after its commit gets its first answer again.
     """
     REJECTED = 3
-    """It broke a limit or was no answer to its step: the attempt counts as failed. Don't send it again."""
+    """The outcome broke a limit or didn't fit its step: the attempt counts as failed. Don't send it again."""
 
 
 class WorkEndReason(Word):
@@ -677,8 +675,8 @@ class EntryStatus(Word):
     UNSPECIFIED = 0
     """None was given."""
     ACCEPTED = 1
-    """It is kept."""
+    """The entry is stored."""
     MISMATCH = 2
     """Its name has another content already, which stays."""
     REJECTED = 3
-    """It broke a limit."""
+    """The entry broke a limit."""
