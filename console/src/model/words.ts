@@ -5,12 +5,15 @@ import {
   EventType,
   type Failure,
   PauseReason,
+  QuestionStatus,
   Phase,
   type Run,
   RunStatus,
   StepKind,
+  type Task,
   TaskStatus,
   VersionMatch,
+  WaitKind,
 } from "../gen/stepwell/v1/types_pb.ts";
 import { type RunView, stepName } from "./runView.ts";
 import { count, firstLine, ms, number, shortId, span, spanMs, word } from "./text.ts";
@@ -150,6 +153,14 @@ export function taskSign(status: TaskStatus): string {
     default:
       return "○";
   }
+}
+
+/** What a task does: for one that is blocked, what it waits for, as far as that is known. */
+export function taskWord(status: TaskStatus, task?: Task, view?: RunView): string {
+  if (status !== TaskStatus.BLOCKED) return word(TaskStatus, status);
+  const asked = task && view?.questions.get(task.questionId);
+  if (asked?.status === QuestionStatus.OPEN || task?.waits.some((one) => one.kind === WaitKind.QUESTION)) return "asks a person";
+  return task?.waits.some((one) => one.kind === WaitKind.SLEEP) ? "sleeps" : "waits";
 }
 
 const PHRASES: Partial<Record<EventType, string>> = {

@@ -1,12 +1,12 @@
 // Two runs side by side: how they stand, what they cost, and for each task how it was planned and what it came to.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { api, pages } from "../api/client.ts";
 import type { Result } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { type Run, RunStatus, type Task, type TaskSpec, View } from "../gen/stepwell/v1/types_pb.ts";
 import { compare, type TaskChange } from "../model/changes.ts";
 import { cost, moment, ms, number, shortId, span, word } from "../model/text.ts";
 import { runTitle, taskCounts, took, where } from "../model/words.ts";
-import { Empty, Problems, TaskMark, useLoad } from "../ui/parts.tsx";
+import { Empty, Problems, TaskMark, useLoad, useTitle } from "../ui/parts.tsx";
 import { PayloadView } from "../ui/payload.tsx";
 import { comparePath, navigate, runPath } from "../ui/router.ts";
 import { SIGN_WORDS } from "../run/plans.tsx";
@@ -44,9 +44,7 @@ async function readSide(runId: string): Promise<Side> {
 }
 
 export function ComparePage({ first, second }: { first: string; second: string }) {
-  useEffect(() => {
-    document.title = "Compare · Stepwell";
-  }, []);
+  useTitle("Compare");
   if (!first || !second) return <Choose first={first} />;
   return <Compared first={first} second={second} />;
 }

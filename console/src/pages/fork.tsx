@@ -8,7 +8,7 @@ import { parse } from "../model/json.ts";
 import { count, ms, number, shortId, word } from "../model/text.ts";
 import { runTitle, taskCounts, where } from "../model/words.ts";
 import { JsonField } from "../ui/form.tsx";
-import { Empty, Problems, StatusPill, TaskMark, Time, useLoad } from "../ui/parts.tsx";
+import { Empty, Problems, StatusPill, TaskMark, Time, useLoad, useTitle } from "../ui/parts.tsx";
 import { navigate, runPath, setQuery, useRoute } from "../ui/router.ts";
 import { VirtualList } from "../ui/virtual.tsx";
 
@@ -18,9 +18,7 @@ const STILL_MS = 150;
 export function ForkPage({ runId }: { runId: string }) {
   const { query } = useRoute();
   const last = useLoad(runId, async () => (await api.getRun({ runId })).run!);
-  useEffect(() => {
-    document.title = `Fork ${shortId(runId)} · Stepwell`;
-  }, [runId]);
+  useTitle(`Fork ${shortId(runId)}`);
   if (last.problem) return <Problems of={last.problem} />;
   if (!last.value) return <Empty>Reading the run …</Empty>;
   const newest = Number(last.value.version);

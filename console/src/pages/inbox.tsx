@@ -1,15 +1,23 @@
 // What people are asked for, over all runs or of one, and their answers.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api, type Problem, problem, requestId } from "../api/client.ts";
+import { readBefore } from "../api/before.ts";
+import { openQuestions } from "../api/badge.ts";
 import { Inbox } from "../api/inbox.ts";
 import { may } from "../api/session.ts";
 import type { RunQuestion } from "../gen/stepwell/v1/orchestrator_pb.ts";
-import { QuestionKind, type Question } from "../gen/stepwell/v1/types_pb.ts";
-import { count, ms, shortId, spanMs, word } from "../model/text.ts";
-import { SchemaFields, useSchemaForm } from "../ui/form.tsx";
-import { Empty, Problems, Time } from "../ui/parts.tsx";
+import { QuestionKind } from "../gen/stepwell/v1/types_pb.ts";
+import { RunView } from "../model/runView.ts";
+import { visible } from "../model/strange.ts";
+import { count, firstLine, moment, ms, shortId, spanMs, word } from "../model/text.ts";
+import { eventText, runTitle, subject } from "../model/words.ts";
+import { Answer } from "../ui/answer.tsx";
+import { useKeys } from "../ui/keyboard.ts";
+import { Empty, Problems, Time, useLoad, useTitle } from "../ui/parts.tsx";
+import { TextView } from "../ui/payload.tsx";
 import { runPath, useRoute } from "../ui/router.ts";
 import { useChanges } from "../ui/store.ts";
+
+const FIELD = ":is(button, input, select, textarea):not(:disabled)";
 
 export function InboxPage() {
   const { query } = useRoute();
@@ -17,12 +25,30 @@ export function InboxPage() {
   const inbox = useMemo(() => new Inbox(runId), [runId]);
   useEffect(() => inbox.start(), [inbox]);
   useChanges(inbox);
-  useEffect(() => {
-    document.title = "Inbox · Stepwell";
-  }, []);
+  useTitle("Inbox");
   const { questions } = inbox;
+  useEffect(() => {
+    if (questions && !runId) openQuestions.set(questions.length);
+  }, [questions, runId]);
+  const list = useRef<HTMLDivElement>(null);
+  const cards = () => [...list.current!.querySelectorAll("article")];
+  const current = () => cards().findIndex((one) => one.contains(document.activeElement));
+  const move = (step: number) => {
+    const all = cards();
+    all[Math.max(0, Math.min(all.length - 1, current() + step))]?.focus();
+  };
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    Enter: (event) => {
+      const active = event.target as HTMLElement;
+      // On a link or a button the key does what it does everywhere.
+      if (active.matches("a, button, summary")) active.click();
+      else cards()[Math.max(0, current())]?.querySelector<HTMLElement>(`.answer ${FIELD}`)?.focus();
+    },
+  });
   return (
-    <div class="page narrow">
+    <div class="page narrow" ref={list}>
       <div class="row">
         <h1>Inbox</h1>
         <small role="status">{questions && count(questions.length, "open question")}</small>
@@ -34,19 +60,36 @@ export function InboxPage() {
       </div>
       <Problems of={inbox.problem} />
       {!questions && !inbox.problem && <Empty>Reading the questions …</Empty>}
-      {questions?.length === 0 && <Empty>Nobody is asked for anything.</Empty>}
-      {questions?.map((one) => (
-        <QuestionCard key={`${one.runId}/${one.question!.questionId}`} of={one} answered={() => inbox.read()} />
+      {questions?.length === 0 && (
+        <Empty>
+          Nobody is asked for anything. A step asks with <code>raise NeedsAnswer("…")</code>;
+          its run waits until it is answered here, or by <code>stepwell answer</code>.
+        </Empty>
+      )}
+      {questions?.map((one, at) => (
+        <QuestionCard
+          key={`${one.runId}/${one.question!.questionId}`}
+          of={one}
+          isNewest={at === newest(questions)}
+          answered={() => inbox.read()}
+        />
       ))}
     </div>
   );
 }
 
-function QuestionCard({ of, answered }: { of: RunQuestion; answered: () => Promise<void> }) {
+/** The place of the question that was asked last. */
+function newest(questions: RunQuestion[]): number {
+  const at = questions.map((one) => ms(one.question!.createdTime));
+  return at.indexOf(Math.max(...at));
+}
+
+function QuestionCard({ of, isNewest, answered }: { of: RunQuestion; isNewest: boolean; answered: () => Promise<void> }) {
   const question = of.question!;
   const expires = spanMs(question.expires);
+  const [open, setOpen] = useState(isNewest);
   return (
-    <article class="card inbox-item" aria-label={`Question of run ${shortId(of.runId)}`}>
+    <article class="card inbox-item" tabIndex={-1} aria-label={`Question of run ${shortId(of.runId)}`}>
       <div class="row quiet">
         <a href={runPath(of.runId, "", question.taskId ? { task: question.taskId } : {})}>
           {shortId(of.runId)} {question.taskId}
@@ -55,146 +98,47 @@ function QuestionCard({ of, answered }: { of: RunQuestion; answered: () => Promi
         <span>
           asked <Time at={ms(question.createdTime)} />
         </span>
-        {expires > 0 && (
-          <span>
-            expires at <Until at={ms(question.createdTime) + expires} />
-          </span>
-        )}
+        {expires > 0 && <span>expires at {moment(ms(question.createdTime) + expires)}</span>}
       </div>
-      <p class="asked">{question.prompt}</p>
+      <div class="asked">
+        <TextView text={question.prompt} />
+      </div>
+      {question.arguments && <TextView text={question.arguments} />}
       {may("run:write") && <Answer runId={of.runId} question={question} answered={answered} />}
+      <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>What happened before</summary>
+        {open && <Before of={of} />}
+      </details>
     </article>
   );
 }
 
-function Until({ at }: { at: number }) {
-  return <time dateTime={new Date(at).toISOString()}>{new Date(at).toLocaleString()}</time>;
-}
-
-interface AnswerProps {
-  runId: string;
-  question: Question;
-  answered: () => Promise<void>;
-}
-
-function Answer({ runId, question, answered }: AnswerProps) {
-  const [failed, setFailed] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const [replan, setReplan] = useState(false);
-  const [reason, setReason] = useState("");
-  // The same answer, sent again, is the same request.
-  const last = useRef({ answer: "", id: "" });
-  const send = async (text: string) => {
-    const answer = JSON.stringify([text, replan, reason]);
-    if (last.current.answer !== answer) last.current = { answer, id: requestId() };
-    setBusy(true);
-    try {
-      await api.answerQuestion({
-        runId,
-        questionId: question.questionId,
-        answer: { data: new TextEncoder().encode(text) },
-        replan,
-        reason,
-        requestId: last.current.id,
-      });
-      setFailed(undefined);
-      await answered();
-    } catch (error) {
-      setFailed(problem(error));
-    } finally {
-      setBusy(false);
-    }
-  };
+function Before({ of }: { of: RunQuestion }) {
+  const { value, problem } = useLoad(of.question!.questionId, () => readBefore(of));
+  if (problem) return <Problems of={problem} />;
+  if (!value) return <p class="quiet">Reading …</p>;
+  const view = new RunView(value.run);
   return (
-    <>
-      {question.kind === QuestionKind.APPROVAL && !question.schema ? (
-        <Choices
-          busy={busy}
-          choices={[
-            ["true", "Yes"],
-            ["false", "No"],
-          ]}
-          send={send}
-        />
-      ) : question.kind === QuestionKind.CHOICE ? (
-        <Choices busy={busy} choices={question.choices.map((one) => [JSON.stringify(one), one])} send={send} />
-      ) : (
-        <Written schema={question.schema} busy={busy} send={send} setFailed={setFailed} />
-      )}
-      <details>
-        <summary>The plan is wrong</summary>
-        <div class="form">
-          <label class="field check">
-            <input type="checkbox" checked={replan} onChange={(event) => setReplan(event.currentTarget.checked)} />
-            <span>Plan again before anything else is dispatched</span>
-          </label>
-          <label class="field">
-            <span>Why; the planner is shown it</span>
-            <input value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
-          </label>
+    <div class="stack before">
+      <p>
+        <b>{runTitle(value.run)}</b>
+      </p>
+      <ol class="plain-list">
+        {value.events.map((one) => (
+          <li key={String(one.number)}>
+            <small>
+              <Time at={ms(one.time)} />
+            </small>{" "}
+            <b>{visible(subject(view, one))}</b> {eventText(one)}
+          </li>
+        ))}
+      </ol>
+      {value.messages.map((one) => (
+        <div key={one.number} class="said other">
+          <small>{firstLine(one.role)}</small>
+          <TextView text={one.content} />
         </div>
-      </details>
-      <Problems of={failed} />
-    </>
-  );
-}
-
-function Choices(props: { busy: boolean; choices: [json: string, label: string][]; send: (text: string) => unknown }) {
-  return (
-    <div class="row">
-      {props.choices.map(([json, label]) => (
-        <button key={json} type="button" disabled={props.busy} onClick={() => void props.send(json)}>
-          {label}
-        </button>
       ))}
     </div>
-  );
-}
-
-interface WrittenProps {
-  schema: string;
-  busy: boolean;
-  send: (text: string) => unknown;
-  setFailed: (failed: Problem) => void;
-}
-
-/** An answer that is written: by the schema's form, or, where the schema says nothing, as text or JSON. */
-function Written({ schema, busy, send, setFailed }: WrittenProps) {
-  const form = useSchemaForm(schema);
-  const [isText, setIsText] = useState(!schema);
-  const [text, setText] = useState("");
-  const submit = (event: Event) => {
-    event.preventDefault();
-    try {
-      const json = isText ? JSON.stringify(text) : form.text();
-      if (!json) throw new Error("An answer is needed.");
-      void send(json);
-    } catch (error) {
-      setFailed({ reason: "", message: (error as Error).message, faults: [] });
-    }
-  };
-  return (
-    <form class="form" onSubmit={submit}>
-      {isText ? (
-        <label class="field">
-          <span>Answer</span>
-          <input value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        </label>
-      ) : (
-        <SchemaFields form={form} label="Answer" />
-      )}
-      {!schema && (
-        <div>
-          <button type="button" class="small" onClick={() => setIsText(!isText)}>
-            {isText ? "Write JSON instead" : "Write text instead"}
-          </button>
-        </div>
-      )}
-      <div>
-        <button type="submit" class="primary" disabled={busy}>
-          Answer
-        </button>
-      </div>
-    </form>
   );
 }

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api/client.ts";
 import { RunStore } from "../api/runStore.ts";
+import { RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { runTitle } from "../model/words.ts";
 import { EventsTab } from "../run/events.tsx";
 import { GraphTab } from "../run/graph.tsx";
@@ -10,13 +11,14 @@ import { JournalTab } from "../run/journal.tsx";
 import { LogsTab } from "../run/logs.tsx";
 import { MessagesTab } from "../run/messages.tsx";
 import { PlansTab } from "../run/plans.tsx";
+import { ReasonTab } from "../run/reason.tsx";
 import { ResultTab } from "../run/result.tsx";
 import { StepPanel } from "../run/stepPanel.tsx";
 import { TaskPanel } from "../run/taskPanel.tsx";
 import { TasksTab } from "../run/tasks.tsx";
 import { TimelineTab } from "../run/timeline.tsx";
 import { useKeys } from "../ui/keyboard.ts";
-import { Empty, Problems } from "../ui/parts.tsx";
+import { Empty, Problems, useTitle } from "../ui/parts.tsx";
 import { BASE, navigate, runPath, setQuery, useRoute } from "../ui/router.ts";
 import { useChanges } from "../ui/store.ts";
 
@@ -35,18 +37,19 @@ const TABS = [
   { path: "result", title: "Result", shows: ResultTab },
 ];
 
+/** A failed run opens on it. */
+const REASON = { path: "reason", title: "Why it failed", shows: ReasonTab };
+
 export function RunPage({ runId, tab }: { runId: string; tab: string }) {
   const store = useMemo(() => new RunStore(runId), [runId]);
   useEffect(() => store.start(), [store]);
   useChanges(store);
   const view = store.view;
-  useEffect(() => {
-    document.title = view ? `${runTitle(view.run)} · Stepwell` : "Stepwell";
-  }, [view?.run.spec?.goal]);
+  useTitle(view ? runTitle(view.run) : "");
   if (store.deleted) return <Empty>This run has been deleted.</Empty>;
   if (!view && store.problem?.reason === "RUN_NOT_FOUND") return <Shortened runId={runId} />;
   if (!view) return store.problem ? <Problems of={store.problem} /> : <Empty>Reading the run …</Empty>;
-  return <Run store={store} tab={tab || "graph"} />;
+  return <Run store={store} tab={tab || (view.run.status === RunStatus.FAILED ? "reason" : "graph")} />;
 }
 
 /** Looks for the run whose id begins as the address says. */
@@ -86,7 +89,8 @@ function Run({ store, tab }: { store: RunStore; tab: string }) {
     ...Object.fromEntries(TABS.map((one, index) => [String(index + 1), () => go(one.path)])),
     Escape: () => setQuery({ task: "", step: "", group: "" }),
   });
-  const shown = TABS.find((one) => one.path === tab);
+  const all = store.view!.run.status === RunStatus.FAILED ? [REASON, ...TABS] : TABS;
+  const shown = all.find((one) => one.path === tab);
   const tabs = useRef<HTMLElement>(null);
   // Where the tabs don't all fit, the one that is shown does.
   useEffect(() => tabs.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [tab]);
@@ -95,7 +99,7 @@ function Run({ store, tab }: { store: RunStore; tab: string }) {
       <Header store={store} />
       {store.problem && <Problems of={store.problem} />}
       <nav class="tabs" aria-label="Views of the run" ref={tabs}>
-        {TABS.map((one) => (
+        {all.map((one) => (
           <a
             key={one.path}
             href={runPath(store.runId, one.path, taskId ? { task: taskId } : {})}

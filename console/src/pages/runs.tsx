@@ -8,7 +8,7 @@ import { visible } from "../model/strange.ts";
 import { ms, number, span, word } from "../model/text.ts";
 import { blocked, isEnded, runName, runTitle, taskCounts, took } from "../model/words.ts";
 import { useKeys } from "../ui/keyboard.ts";
-import { Empty, Meter, Problems, StatusPill, Time, useNow } from "../ui/parts.tsx";
+import { Empty, Meter, Problems, StatusPill, Time, useNow, useTitle } from "../ui/parts.tsx";
 import { navigate, runPath, setQuery, useRoute } from "../ui/router.ts";
 import { useChanges } from "../ui/store.ts";
 import { VirtualList } from "../ui/virtual.tsx";
@@ -76,9 +76,7 @@ export function RunsPage() {
     });
   }, [text, pipeline, statuses, causes, pending, byId]);
   useEffect(() => list?.start(), [list]);
-  useEffect(() => {
-    document.title = "Runs · Stepwell";
-  }, []);
+  useTitle("Runs");
   return (
     <div class="page runs">
       <h1 class="hidden">Runs</h1>

@@ -5,7 +5,7 @@ import { COUNT_MAX, Pulse, SAMPLE_MS, type Series } from "../api/pulse.ts";
 import type { GetServerInfoResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { Durability, RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { ms, number, span, word } from "../model/text.ts";
-import { Empty, Problems, StatusPill, useLoad, useNow } from "../ui/parts.tsx";
+import { Empty, Problems, StatusPill, useLoad, useNow, useTitle } from "../ui/parts.tsx";
 import { useChanges } from "../ui/store.ts";
 import { Connected } from "./connected.tsx";
 
@@ -22,9 +22,7 @@ export function ServicePage() {
   const pulse = useMemo(() => new Pulse(), []);
   useEffect(() => pulse.start(), [pulse]);
   useChanges(pulse);
-  useEffect(() => {
-    document.title = "Service · Stepwell";
-  }, []);
+  useTitle("Service");
   return (
     <div class="page">
       <h1>Service</h1>

@@ -1,5 +1,5 @@
 // Starting a run.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api, pages, type Problem, problem, requestId } from "../api/client.ts";
 import { may } from "../api/session.ts";
 import type { ConnectedWorker } from "../gen/stepwell/v1/orchestrator_pb.ts";
@@ -7,7 +7,7 @@ import { StepKind, View } from "../gen/stepwell/v1/types_pb.ts";
 import { planOf } from "../model/planJson.ts";
 import { ms } from "../model/text.ts";
 import { SchemaFields, useSchemaForm } from "../ui/form.tsx";
-import { Empty, Problems, useLoad } from "../ui/parts.tsx";
+import { Empty, Problems, useLoad, useTitle } from "../ui/parts.tsx";
 import { navigate, runPath, useRoute } from "../ui/router.ts";
 
 async function listWorkers(): Promise<ConnectedWorker[]> {
@@ -42,9 +42,7 @@ export function StartPage() {
   const giver = giverOf(workers, queue.trim() || pipelineId.trim() || "default");
   const form = useSchemaForm(schema || giver?.inputSchema || "");
   const last = useRef({ fields: "", id: "" });
-  useEffect(() => {
-    document.title = "Start a run · Stepwell";
-  }, []);
+  useTitle("Start a run");
 
   const request = () => {
     const input = form.text();

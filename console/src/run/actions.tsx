@@ -70,7 +70,8 @@ const WORDS: Record<Exclude<Command, "budget">, { title: string; action: string;
   },
 };
 
-function CommandDialog(props: { store: RunStore; command: Exclude<Command, "budget">; close: () => void }) {
+/** Asks before a command is sent. */
+export function CommandDialog(props: { store: RunStore; command: Exclude<Command, "budget">; close: () => void }) {
   const { store, command, close } = props;
   const [reason, setReason] = useState("");
   const [retryFailed, setRetryFailed] = useState(true);

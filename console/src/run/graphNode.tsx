@@ -4,7 +4,7 @@ import { HEIGHT, WIDTH } from "../graph/layout.ts";
 import type { GraphNode } from "../graph/plan.ts";
 import type { RunView } from "../model/runView.ts";
 import { ms, number, span, word } from "../model/text.ts";
-import { taskSign } from "../model/words.ts";
+import { taskSign, taskWord } from "../model/words.ts";
 import { runPath } from "../ui/router.ts";
 
 /** How long a task has taken so far. */
@@ -33,7 +33,7 @@ export function Node(props: NodeProps) {
   const task = view.tasks.get(id);
   const spec = view.specs.get(id);
   const status = task?.status ?? TaskStatus.PENDING;
-  const state = word(TaskStatus, status);
+  const state = taskWord(status, task, view);
   const time = taskTime(task, props.now);
   const attempts = task?.attempts ?? 0;
   const facts = [
@@ -51,7 +51,7 @@ export function Node(props: NodeProps) {
   return (
     <a href={`?task=${encodeURIComponent(id)}`} aria-label={name} data-node={node.id}>
       <title>{`${title}\n${below}`}</title>
-      <g class={`node task-${state}${extra}`} transform={`translate(${x},${y})`}>
+      <g class={`node task-${word(TaskStatus, status)}${extra}`} transform={`translate(${x},${y})`}>
         <rect width={WIDTH} height={HEIGHT} rx="8" />
         <text class="sign" x="11" y="19">
           {shown[0]}

@@ -1,11 +1,12 @@
 // How a run stands: what it is, what it waits for, what it has used up.
 import type { RunStore } from "../api/runStore.ts";
-import { type Budget, QuestionStatus, Phase, type Run, RunStatus, StepKind } from "../gen/stepwell/v1/types_pb.ts";
+import { BlockedKind, type Budget, QuestionStatus, Phase, type Run, RunStatus, StepKind } from "../gen/stepwell/v1/types_pb.ts";
 import { visible } from "../model/strange.ts";
-import { cost, count, moment, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
+import { cost, moment, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { blocked, caller, failureLine, isEnded, runTitle, taskCounts, took, where } from "../model/words.ts";
 import { Copy, Meter, StatusPill, Time, useNow } from "../ui/parts.tsx";
 import { comparePath, runPath } from "../ui/router.ts";
+import { Asked } from "./asked.tsx";
 import { Actions } from "./actions.tsx";
 
 export function Header({ store }: { store: RunStore }) {
@@ -44,20 +45,16 @@ export function Header({ store }: { store: RunStore }) {
         </span>
         <small>{taskCounts(run)}</small>
       </div>
-      {(waits || questions > 0) && (
+      {waits && !(questions && run.blockedOn === BlockedKind.QUESTION) && (
         <p class="note">
-          {waits && <Waiting run={run} waits={waits} />}
-          {questions > 0 && (
-            <a href={`/inbox?run=${encodeURIComponent(spec.runId)}`}>Answer {count(questions, "question")}</a>
-          )}
+          <Waiting run={run} waits={waits} />
         </p>
       )}
+      {questions > 0 && <Asked store={store} isFolded />}
       {run.status === RunStatus.FAILED && failureLine(run.failure) && (
-        <details class="problem">
-          <summary>{failureLine(run.failure)}</summary>
-          {run.failure!.message !== failureLine(run.failure) && <pre>{run.failure!.message}</pre>}
-          {run.failure!.details && <pre>{run.failure!.details}</pre>}
-        </details>
+        <p class="problem">
+          <a href={runPath(spec.runId, "reason")}>{failureLine(run.failure)}</a>
+        </p>
       )}
       <Budgets run={run} now={current} />
       <More run={run} />

@@ -8,6 +8,7 @@ import { count, ms, number, shortId, span, spanMs, word } from "../model/text.ts
 import { Empty, Problems, TaskMark, Time, useLoad, useNow } from "../ui/parts.tsx";
 import { PayloadView, TextView } from "../ui/payload.tsx";
 import { runPath, setQuery } from "../ui/router.ts";
+import { Asked } from "./asked.tsx";
 import { Attempt, FailureView } from "./attempt.tsx";
 import { taskTime } from "./graphNode.tsx";
 import { TaskActions } from "./taskActions.tsx";
@@ -34,10 +35,11 @@ export function TaskPanel({ store, taskId }: { store: RunStore; taskId: string }
       ) : (
         <>
           <div class="row">
-            <TaskMark status={task.status} />
+            <TaskMark status={task.status} task={task} view={view} />
             {taskTime(task, current) > 0 && <small>{span(taskTime(task, current))}</small>}
             <code>{taskId}</code>
           </div>
+          <Asked store={store} taskId={taskId} />
           <TaskActions store={store} task={task} />
           <FailureView failure={task.failure} />
           <Facts store={store} task={task} spec={spec} />
@@ -113,7 +115,8 @@ async function readSpec(runId: string, taskId: string): Promise<TaskSpec | undef
   return undefined;
 }
 
-function Definition({ store, taskId, revision }: { store: RunStore; taskId: string; revision: number }) {
+/** A task's prompt and input. */
+export function Definition({ store, taskId, revision }: { store: RunStore; taskId: string; revision: number }) {
   const [asked, setAsked] = useState(store.view!.tasks.size <= LOOKED_FOR_MAX);
   const key = asked ? `${taskId}@${revision}` : "";
   const { value, problem } = useLoad(key, async () => (asked ? readSpec(store.runId, taskId) : undefined));

@@ -3,8 +3,8 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import type { RunStore } from "../api/runStore.ts";
 import { TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { fold } from "../graph/plan.ts";
-import { number, span, word } from "../model/text.ts";
-import { failureLine } from "../model/words.ts";
+import { number, span } from "../model/text.ts";
+import { failureLine, taskWord } from "../model/words.ts";
 import { useKeys } from "../ui/keyboard.ts";
 import { Empty, TaskMark, useNow } from "../ui/parts.tsx";
 import { setQuery, useRoute } from "../ui/router.ts";
@@ -69,7 +69,7 @@ export function TasksTab({ store, taskId }: { store: RunStore; taskId: string })
           <option value="">any status</option>
           {STATUSES.map((one) => (
             <option key={one} value={TaskStatus[one]}>
-              {word(TaskStatus, one)}
+              {taskWord(one)}
             </option>
           ))}
         </select>
@@ -101,7 +101,7 @@ export function TasksTab({ store, taskId }: { store: RunStore; taskId: string })
           ];
           return (
             <a class={`task-row ${at === index ? "chosen" : ""}`} href={taskHref(task.taskId)}>
-              <TaskMark status={task.status} />
+              <TaskMark status={task.status} task={task} view={view} />
               <span class="clip">
                 <b>{spec?.title || task.taskId}</b> <small>{[spec?.type, spec?.role].filter(Boolean).join(" · ")}</small>
               </span>

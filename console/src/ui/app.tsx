@@ -1,6 +1,7 @@
 // The frame around all pages: login, navigation, the sign that the server is away, and the keys.
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { countQuestions, openQuestions, QUESTIONS_MAX } from "../api/badge.ts";
 import { away } from "../api/client.ts";
 import { logInByCode, logOut, session, takeCode } from "../api/session.ts";
 import { span } from "../model/text.ts";
@@ -126,6 +127,7 @@ function Shell({ children }: { children: ComponentChildren }) {
               aria-current={(path[0] ?? "runs") === one.path ? "page" : undefined}
             >
               {one.title}
+              {one.path === "inbox" && <Badge />}
             </a>
           ))}
         </nav>
@@ -147,6 +149,20 @@ function Shell({ children }: { children: ComponentChildren }) {
       </main>
       {help && <Help close={() => setHelp(false)} />}
     </>
+  );
+}
+
+/** How many questions wait for a person. */
+function Badge() {
+  useEffect(countQuestions, []);
+  const waiting = useValue(openQuestions);
+  if (!waiting) return null;
+  const many = waiting >= QUESTIONS_MAX ? `${QUESTIONS_MAX - 1}+` : waiting;
+  return (
+    <span class="badge" title="Open questions">
+      {many}
+      <span class="hidden"> open questions</span>
+    </span>
   );
 }
 

@@ -1,16 +1,26 @@
 // Small parts that all pages use.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { openQuestions } from "../api/badge.ts";
 import { away, type Problem, problem } from "../api/client.ts";
-import { RunStatus, TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
+import { RunStatus, type Task, TaskStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { ago, moment, word } from "../model/text.ts";
-import { taskSign } from "../model/words.ts";
+import type { RunView } from "../model/runView.ts";
+import { taskSign, taskWord } from "../model/words.ts";
 import { Value, useValue } from "./store.ts";
 
 /** The time, once a second. */
 export const now = new Value(Date.now());
 setInterval(() => document.visibilityState === "visible" && now.set(Date.now()), 1_000);
 document.addEventListener("visibilitychange", () => now.set(Date.now()));
+
+/** Names the page in the browser's tab, with the number of questions that wait. */
+export function useTitle(text: string): void {
+  const waiting = useValue(openQuestions);
+  useEffect(() => {
+    document.title = `${waiting ? `(${waiting}) ` : ""}${text ? `${text} · ` : ""}Stepwell`;
+  }, [text, waiting]);
+}
 
 export function useNow(): number {
   return useValue(now);
@@ -37,11 +47,11 @@ export function StatusPill({ status }: { status: RunStatus }) {
   return <span class={`pill run-${name}`}>{name}</span>;
 }
 
-export function TaskMark({ status }: { status: TaskStatus }) {
-  const name = word(TaskStatus, status);
+/** A task's status; where the task and its run's questions are given, what it waits for. */
+export function TaskMark({ status, task, view }: { status: TaskStatus; task?: Task; view?: RunView }) {
   return (
-    <span class={`mark task-${name}`}>
-      <span aria-hidden="true">{taskSign(status)}</span> {name}
+    <span class={`mark task-${word(TaskStatus, status)}`}>
+      <span aria-hidden="true">{taskSign(status)}</span> {taskWord(status, task, view)}
     </span>
   );
 }

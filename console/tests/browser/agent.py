@@ -125,6 +125,13 @@ async def fail(ctx: TaskContext) -> None:
     raise NonRetryable("it can't be done")
 
 
+@agent.task("bad")
+async def bad(ctx: TaskContext) -> None:
+    ctx.log("it goes wrong now")
+    await ctx.call("look", polish, "a call")
+    raise NonRetryable("it broke")
+
+
 @agent.task("slow")
 async def slow(ctx: TaskContext, seconds: float = 60.0) -> str:
     for _ in range(int(seconds * 10)):
