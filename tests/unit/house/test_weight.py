@@ -18,7 +18,7 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_588,
-    "clients/frameworks/stepwell_frameworks": 1_769,
+    "clients/frameworks/stepwell_frameworks": 1_872,
     "clients/python/stepwell_client": 8_049,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
@@ -47,7 +47,7 @@ BUDGET = {
     "tests/chaos": 7_653,
     "tests/contract": 6_267,
     "tests/docs": 1_760,
-    "tests/frameworks": 3_491,
+    "tests/frameworks": 3_662,
     "tests/mutants": 1_070,
     "tests/service": 11_905,
     "tests/simulation": 4_995,

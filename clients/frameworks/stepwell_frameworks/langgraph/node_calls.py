@@ -88,8 +88,7 @@ def _call(step: StepContext) -> Generator[None]:
 
     An interrupt is a pause of the tool, no failure: it passes through the call as a Release.
     """
-    config = ensure_config()
-    name = _scope(config)[0] if "langgraph_node" in config.get("metadata", {}) else ""
+    name = task_scope()
     is_new = name not in ("", _ENTERED.get())
     try:
         with (
@@ -109,6 +108,12 @@ def _pauses() -> Generator[None]:
         yield
     except GraphBubbleUp as pause:
         raise Release("the graph is interrupted") from pause
+
+
+def task_scope() -> str:
+    """Return the scope of the graph's task that runs here; empty outside of graphs."""
+    config = ensure_config()
+    return _scope(config)[0] if "langgraph_node" in config.get("metadata", {}) else ""
 
 
 def _scope(config: RunnableConfig) -> tuple[str, bool]:
