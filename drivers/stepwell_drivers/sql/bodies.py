@@ -39,9 +39,6 @@ from stepwell_drivers.unknown import fields_beyond, with_unknown
 
 S = TypeVar("S", bound=StoredRecord)
 
-INPUT_PARAMS_BYTES_MAX = 4 * 1024
-"""The size up to which a run's JSON input is also shown in a column for people."""
-
 _run = msgspec.json.Decoder(Run).decode
 _event = msgspec.json.Decoder(Event).decode
 _json = msgspec.json.Decoder().decode
@@ -58,6 +55,9 @@ worker_of = msgspec.json.Decoder(Presence).decode
 
 _is_uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII).fullmatch
 # JSON may hold NUL and JSONB may not: an escaped NUL, after an even number of backslashes.
+_LONG_NUMBER = re.compile(rb"[0-9]{4097}")
+"""A number that may have more digits than Postgres takes."""
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _has_nul = re.compile(rb"(?<!\\)(\\\\)*\\u0000").search
 
 
@@ -131,12 +131,12 @@ def uuid_drawn(*names: str) -> str:
 
 
 def input_params(given: Payload | None) -> str | None:
-    """Return a run's input for people to read, if it is small JSON that both databases accept; else None."""
-    if given is None or len(given.data) > INPUT_PARAMS_BYTES_MAX:
-        return None
-    if given.media_type.partition(";")[0].strip() != "application/json":
+    """Return a run's input for people to read, if it is JSON that both databases accept; else None."""
+    if given is None or given.media_type.partition(";")[0].strip() != "application/json":
         return None
     try:
+        if _LONG_NUMBER.search(given.data) and _LONG_NUMBER.search(_TEXT.sub(b"", given.data)):
+            return None
         msgspec.json.decode(given.data)
         return None if _has_nul(given.data) else given.data.decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

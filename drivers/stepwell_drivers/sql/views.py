@@ -17,7 +17,7 @@ and meanings:
   `run_key` and `task_id` use an index. The `id` of a task or event is not indexed.
 - `status` is in lower case, by `RUN_WORDS` and `TASK_WORDS`.
 - Entries of `journal` are numbered by `number` in the order of writing. `mark` is in lower case, too.
-- `input_params` is a run's input if it is small JSON; `payload` is an event's changes of rows.
+- `input_params` is a run's input if it is JSON; `payload` is an event's changes of rows.
 
 The other columns are fields of the records, which are in the JSON bodies of the tables. A body
 omits fields with their default, which the view then shows. Stored events have short names

@@ -272,12 +272,15 @@ SHOWN: tuple[tuple[bytes, object], ...] = (
 NOT_SHOWN: tuple[bytes, ...] = (
     *(b"", b"NaN", b"Infinity", b"1e400", b"-1e131073", b"{", b"\xff", b"\xef\xbb\xbf1"),
     *(b'"\\u0000"', b'{"\\u0000": 1}', b'"\\\\\\u0000"', b'"\\ud800"', b"[" * 2_000 + b"]" * 2_000),
-    b'"' + b"x" * 5_000 + b'"',
+    *(b"[" + b"1" * 4_097 + b"]", b"0." + b"1" * 20_000),
 )
+LARGE = b'{"a \\" 1": [' + b'"' + b"1" * 200_000 + b'", 1.5], "b": "' + b"x" * 700_000 + b'"}'
 
 
 @pytest.mark.parametrize(
-    "data", [*[given for given, _ in SHOWN], *NOT_SHOWN, b"1e-400", b"1" * 4_000, b"1e300", b"1e30"]
+    "data",
+    [*[given for given, _ in SHOWN], *NOT_SHOWN, b"1e-400", b"1" * 4_000, b"1e300", b"1e30", LARGE],
+    ids=lambda data: f"{len(data)} bytes {data[:20]!r}",
 )
 async def test_any_input_starts_a_run_and_json_is_shown(
     place: File | Place, store: SqlStore, data: bytes
@@ -285,6 +288,8 @@ async def test_any_input_starts_a_run_and_json_is_shown(
     await ask.must(store, b.created(input=Payload(data=data)))
     ((shown,),) = await rows(place, "SELECT input_params FROM runs")
     assert (shown is None) == (data in NOT_SHOWN)
+    if data == LARGE:
+        assert (json.loads(shown) if isinstance(shown, str) else shown) == json.loads(data)
     if data in dict(SHOWN):
         assert json.loads(shown) == dict(SHOWN)[data]
 
