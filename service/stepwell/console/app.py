@@ -12,7 +12,7 @@ import json
 from typing import Any, cast
 
 from stepwell.console import wire
-from stepwell.console.calls import PREFIX, Calls, ClientGone, Receive
+from stepwell.console.calls import PREFIX, Calls, ClientGone, Metadata, Receive
 from stepwell.console.pages import Pages
 from stepwell.console.reply import Response, Scope, Send
 from stepwell.console.sessions import Sessions
@@ -20,6 +20,7 @@ from stepwell.core.port import Runtime
 from stepwell.core.records.errors import InvalidArgument, StepwellError
 from stepwell.logger import get_logger
 from stepwell.rpc import status
+from stepwell.rpc.auth import texts_of
 
 log = get_logger(__name__)
 
@@ -65,9 +66,10 @@ class App:
                 await response.json(500, wire.error_of(status.internal(error_id)))
 
     async def _serve(self, scope: Scope, receive: Receive, response: Response) -> None:
-        headers = {
-            key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]
-        }
+        pairs = [
+            (key.decode("latin-1"), value.decode("latin-1")) for key, value in scope["headers"]
+        ]
+        headers = dict(pairs)
         host = headers.get("host", "").lower()
         if _name_of(host) not in self._hosts:
             await _refuse(
@@ -86,17 +88,17 @@ class App:
         elif path.startswith(PREFIX):
             await self._calls.serve(scope, receive, response)
         else:
-            await self._log_in(path, headers, receive, response)
+            await self._log_in(path, pairs, receive, response)
 
     # --- log in -----------------------------------------------------------------------------------
 
     async def _log_in(
-        self, path: str, headers: dict[str, str], receive: Receive, response: Response
+        self, path: str, headers: Metadata, receive: Receive, response: Response
     ) -> None:
         no_store = ("cache-control", "no-store")
         try:
             code = _code_of(await self._calls.bodies.read(receive, _LOGIN_BYTES_MAX))
-            answer = self._logged_in(path, headers, code)
+            answer = self._logged_in(path, texts_of(headers), code)
         except StepwellError as error:
             failed = status.answer_of(error)
             number = wire.HTTP_STATUSES[failed.code.name]

@@ -16,6 +16,7 @@ from stepwell.console.sessions import Sessions
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell.rpc import status
+from stepwell.rpc.auth import texts_of
 from stepwell.rpc.writing import StreamWriter
 
 
@@ -54,7 +55,7 @@ class ForwardingBackend:
 
     def admit(self, path: str, metadata: Metadata) -> None:
         """Admit a session; the server decides what it may do."""
-        self._sessions.authenticate(dict(metadata))
+        self._sessions.authenticate(texts_of(metadata))
         if not path:
             raise status.MethodUnknown("there is no such method")
 

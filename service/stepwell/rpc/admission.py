@@ -23,6 +23,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.rpc import scopes, status
+from stepwell.rpc.auth import texts_of
 from stepwell.rpc.caller import set_caller
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.wire.undecodable import read_rest
@@ -104,12 +105,8 @@ class Admission:
     def _admit(
         self, method: str, metadata: Iterable[tuple[str, str | bytes]], who: Authenticator
     ) -> None:
-        size = 0
-        texts: dict[str, str] = {}
-        for key, value in metadata:
-            size += len(key) + len(value) + _METADATA_OVERHEAD_BYTES
-            if isinstance(value, str):
-                texts[key] = value
+        pairs = list(metadata)
+        size = sum(len(key) + len(value) + _METADATA_OVERHEAD_BYTES for key, value in pairs)
         if size > limits.METADATA_BYTES_MAX:
             raise ResourceExhausted(
                 f"the metadata has {size:,} bytes; limit: {limits.METADATA_BYTES_MAX:,}",
@@ -118,7 +115,7 @@ class Admission:
         scope = scopes.SCOPES.get(method)
         if scope == scopes.NONE:
             return
-        principal = who.authenticate(texts)
+        principal = who.authenticate(texts_of(pairs))
         if scope is None:
             raise status.MethodUnknown("there is no such method")
         if scope != scopes.ANY and scope not in principal.scopes:

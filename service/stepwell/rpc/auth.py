@@ -79,6 +79,22 @@ class TokenAuthenticator:
         return (one for one in self._credentials if not 0 < one.expires_us <= now_us)
 
 
+def texts_of(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
+    """Return the texts of a call's metadata by their keys.
+
+    Raises:
+        Unauthenticated: the call has more than one `authorization`, and a proxy in front may have checked another
+            one than would count here.
+    """
+    texts: dict[str, str] = {}
+    for key, value in metadata:
+        if key == METADATA_KEY and key in texts:
+            raise Unauthenticated("`authorization` came more than once; send one token")
+        if isinstance(value, str):
+            texts[key] = value
+    return texts
+
+
 def bearer_token(metadata: Mapping[str, str]) -> str:
     """Return the token of a call.
 

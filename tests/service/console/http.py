@@ -83,8 +83,9 @@ class Http:
         kind = message_factory.GetMessageClass(method.output_type)
         content_type = FORMS[form][method.server_streaming]
         is_framed = method.server_streaming
-        sent = dict(self.metadata if metadata is None else metadata)
-        sent |= {"content-type": content_type, **(headers or {})}
+        given = self.metadata.items() if metadata is None else metadata
+        # Pairs, because a test may send one key twice.
+        sent = [*given, ("content-type", content_type), *(headers or {}).items()]
         body = encoded(request, form)
         content = envelope(body) if is_framed else body
         path = f"/stepwell.v1.{name}"

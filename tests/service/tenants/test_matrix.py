@@ -198,6 +198,8 @@ CREDENTIALS: dict[str, tuple[tuple[str, str], ...]] = {
     "empty": (("authorization", "Bearer "),),
     "of another kind": (("authorization", "Basic dXNlcjpwYXNz"),),
     "a tenant's name": (("x-tenant-id", OWNER),),
+    "two": (*bearer("nobody"), *bearer("all")),
+    "one twice": (*bearer("all"), *bearer("all")),
     **{name: bearer(name) for name in TOKENS if name != "all"},
 }
 

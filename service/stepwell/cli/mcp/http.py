@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stepwell.cli.exits import CliError
 from stepwell.cli.process import signals
 from stepwell.core.records.errors import Unauthenticated
-from stepwell.rpc.auth import bearer_token
+from stepwell.rpc.auth import bearer_token, texts_of
 from stepwell_client.internal import is_local
 
 PATH = "/mcp"
@@ -64,7 +64,7 @@ class RequireToken:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["type"] == "http":
-                bearer_token(Headers(scope=scope))
+                bearer_token(texts_of(Headers(scope=scope).items()))
         except Unauthenticated:
             refusal = JSONResponse(
                 {"error": _NO_TOKEN}, status_code=401, headers={"WWW-Authenticate": "Bearer"}
