@@ -14,12 +14,18 @@ RUN python -m venv --without-pip /opt/stepwell \
     && pip --python /opt/stepwell/bin/python install \
         --require-hashes --no-deps --only-binary :all: -r deploy/requirements.txt
 
+# What builds the service's own wheels, by hash, too: pip would fetch any hatchling.
+COPY deploy/build-requirements.txt deploy/build-requirements.txt
+RUN python -m venv --without-pip /opt/build \
+    && pip --python /opt/build/bin/python install \
+        --require-hashes --no-deps --only-binary :all: -r deploy/build-requirements.txt
+
 COPY proto proto
 COPY clients/python clients/python
 COPY pyproject.toml README.md LICENSE ./
 COPY drivers drivers
 COPY service service
-RUN pip wheel --no-deps --wheel-dir /wheels ./clients/python . \
+RUN pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir /wheels ./clients/python . \
     && pip --python /opt/stepwell/bin/python install --no-index /wheels/*.whl
 
 

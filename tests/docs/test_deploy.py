@@ -255,10 +255,10 @@ def _holds(marker: Marker) -> bool:
     return any(marker.evaluate({**_IMAGE, "extra": extra}) for extra in _EXTRAS)
 
 
-def _needed() -> set[str]:
-    """Return what `stepwell` needs in the image, as the installed packages say."""
+def _needed(root: str) -> set[str]:
+    """Return what a package needs in the image, as the installed packages say."""
     found: set[str] = set()
-    waiting = ["stepwell"]
+    waiting = [root]
     while waiting:
         with suppress(metadata.PackageNotFoundError):
             for text in metadata.requires(waiting.pop()) or ():
@@ -270,8 +270,25 @@ def _needed() -> set[str]:
     return found - {"stepwell-client"}
 
 
-def test_the_image_gets_what_was_tested_and_no_more() -> None:
-    tested, deployed = _pins(TOP / "requirements/dev.txt"), _pins(DEPLOY / "requirements.txt")
-    assert set(deployed) == _needed(), "deploy/requirements.txt: other packages are needed now"
-    stale = [name for name in deployed if deployed[name] != tested[name]]
-    assert not stale, "deploy/requirements.txt: copy their lines from requirements/dev.txt"
+@pytest.mark.parametrize(
+    ("name", "root", "own"),
+    [
+        ("requirements.txt", "stepwell", set()),
+        ("build-requirements.txt", "hatchling", {"hatchling"}),
+    ],
+)
+def test_the_image_gets_what_was_tested_and_no_more(name: str, root: str, own: set[str]) -> None:
+    tested, deployed = _pins(TOP / "requirements/dev.txt"), _pins(DEPLOY / name)
+    assert set(deployed) == _needed(root) | own, f"deploy/{name}: other packages are needed now"
+    stale = [one for one in deployed if deployed[one] != tested[one]]
+    assert not stale, f"deploy/{name}: copy their lines from requirements/dev.txt"
+
+
+def test_the_image_installs_nothing_without_a_hash() -> None:
+    for line in (TOP / "Dockerfile").read_text().replace("\\\n", "").splitlines():
+        for command in re.findall(r"pip [^&]*\b(?:install|wheel)\b[^&]*", line):
+            assert (
+                "--require-hashes" in command
+                or "--no-index" in command
+                or "--no-build-isolation" in command
+            )
