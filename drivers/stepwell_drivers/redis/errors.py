@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 
 from redis.exceptions import RedisError, ResponseError
@@ -84,8 +85,7 @@ _ADVICE = {
     "OOM": "it has no memory left below its maxmemory; give it more, or delete or purge runs",
     "NOAUTH": "it wants a password; write redis://USER:PASSWORD@HOST:PORT",
     "WRONGPASS": "it doesn't know this user and password; look at the URL's",
-    "NOPERM": "its user may not do this; allow it all keys and channels that start with"
-    " {PREFIX, and the commands of +@all -@dangerous with +config|get and +info",
+    "NOPERM": "see docs/operating.md for the rights that its user needs",
     "EMPTIED": "it was emptied, or another store was put in the place of this one; restore its data, or start"
     " Stepwell's servers anew, which creates a new store",
     "LOADING": "it is still loading its data",
@@ -110,6 +110,12 @@ def meaning_of(refusal: Refusal) -> Meaning:
 def words_of(refusal: Refusal, name: str) -> str:
     """Return the refusal as a message for people; it never repeats the command."""
     advice = _ADVICE.get(refusal.code)
+    if refusal.code == "NOPERM":
+        # The words name the command, and neither a key nor a channel.
+        found = re.search(r"'([\w|]+)' command", refusal.words)
+        part = "channel" if "channel" in refusal.words else "keys"
+        what = f"run {found[1].upper().replace('|', ' ')}" if found else f"use the store's {part}"
+        return f"the Redis at {name} refuses (NOPERM): its user may not {what}; {advice}"
     if advice is not None:
         return f"the Redis at {name} refuses ({refusal.code}): {advice}"
     said = f"{refusal.code} {refusal.words}"[:WORDS_CHARS_MAX]

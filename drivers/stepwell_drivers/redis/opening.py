@@ -8,7 +8,7 @@ from stepwell.core.port import Runtime, StoreInfo
 from stepwell.core.records.errors import StoreError, StoreRefused, StoreUnavailable
 from stepwell_drivers.redis.base import Base
 from stepwell_drivers.redis.errors import Refusal, error_of, words_of
-from stepwell_drivers.redis.keys import Keys, meta_key, slot_of
+from stepwell_drivers.redis.keys import Keys, channel, meta_key, slot_of
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.scripts import Call, Scripts
 from stepwell_drivers.redis.server_settings import (
@@ -154,6 +154,8 @@ async def _meta(
     key = meta_key(place.prefix)
     slot = slot_of(place.prefix)
     try:
+        # No message of ours, so nobody takes it: a right that is missing shows here, and not as slow hints.
+        await network.ask(Ask(slot, ("PUBLISH", channel(place.prefix), b"")))
         reply = await network.ask(Ask(slot, Call(scripts.birth, (key,), arguments)))
     except StoreUnavailable as error:
         if "NOPERM" in error.message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -100,6 +101,42 @@ async def test_user_without_rights_is_refused(backends: None) -> None:
     with Redis(users=users) as server:
         words = await refused(server.url(user="app", password="pw"), StoreRefused)
         assert "NOPERM" in words
+
+
+def _rights() -> str:
+    """Return the rights that the documents give a user."""
+    text = (Path(__file__).parents[3] / "docs" / "operating.md").read_text(encoding="utf-8")
+    found = re.search("^ACL SETUSER stepwell on >PASSWORD (.+)$", text, re.MULTILINE)
+    assert found
+    return found[1]
+
+
+async def test_rights_of_the_documents_are_enough(backends: None) -> None:
+    with Redis(users={"app": f"on >pw {_rights()}"}) as server:
+        chain = Chain("restricted")
+        async with opened(server.url(user="app", password="pw")) as store:
+            assert (await store.describe()).durability is Durability.POWER
+            await chain.grow(store, 3)
+            assert (await store.page(FeedQuery(limit=10))).items
+
+
+@pytest.mark.parametrize(
+    ("without", "words"),
+    [
+        ("+info", "may not run INFO"),
+        ("+@scripting", "may not run EVAL"),
+        ("+@pubsub", "may not run PUBLISH"),
+        ("&{stepwell}hints", "may not use the store's channel"),
+        ("~{stepwell*", "may not use the store's keys"),
+    ],
+)
+async def test_missing_right_is_named_at_the_start(
+    backends: None, without: str, words: str
+) -> None:
+    with Redis(users={"app": f"on >pw {_rights()}".replace(without, "")}) as server:
+        said = await refused(server.url(user="app", password="pw"), StoreRefused)
+        assert words in said
+        assert "\n" not in said
 
 
 async def test_replica_is_refused_and_its_primary_named(server: Redis) -> None:
