@@ -1,44 +1,62 @@
 // Steps and their attempts as bars over time.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RunStore } from "../api/runStore.ts";
-import { ExecutionStatus } from "../gen/stepwell/v1/types_pb.ts";
-import { type Bar, bounds, type Row, rows, ticks } from "../model/bars.ts";
-import { count, moment, span, word } from "../model/text.ts";
+import { stepOf, tickText, ticks, type Window, within, zoomed } from "../model/axis.ts";
+import { bounds, isOpen, rows } from "../model/bars.ts";
+import { count, moment, ms, span } from "../model/text.ts";
 import { isEnded } from "../model/words.ts";
-import { Empty, useNow } from "../ui/parts.tsx";
-import { setQuery } from "../ui/router.ts";
+import { useKeys } from "../ui/keyboard.ts";
+import { absoluteTimes, Empty, useNow } from "../ui/parts.tsx";
+import { useSize } from "../ui/size.ts";
+import { useValue } from "../ui/store.ts";
 import { VirtualList } from "../ui/virtual.tsx";
-
-interface Window {
-  from: number;
-  to: number;
-}
+import { Hint, type Hinted, TimeRow } from "./timeRow.tsx";
+import { TimeMap } from "./timeMap.tsx";
 
 const ZOOM = 1.6;
+const MARK_WIDTH = 84;
+/** More rows than these, and a window that is zoomed, have a map. */
+const ROWS_WITHOUT_MAP = 30;
+/** In a window shorter than a minute, bars of the present grow in smaller steps. */
+const SHORT_MS = 60_000;
+const STEP_MS = 250;
 
 export function TimelineTab({ store, taskId }: { store: RunStore; taskId: string }) {
   const view = store.view!;
-  const [zoomed, setZoomed] = useState<Window>();
-  const tick = useNow();
+  const [chosen, setChosen] = useState<Window & { live: boolean }>();
+  const [hint, setHint] = useState<Hinted>();
+  const [frame, setFrame] = useState<HTMLDivElement | null>(null);
+  const [axis, setAxis] = useState<HTMLDivElement | null>(null);
+  const { width } = useSize(axis);
   useEffect(() => {
     if (store.listed) void store.listExecutions();
   }, [store.listed]);
-  const all = useMemo(() => rows(view.executions.values()), [view, store.changes]);
+  const all = useMemo(() => {
+    const over = (id: string) => (id && ms(view.tasks.get(id)?.endedTime)) || ms(view.run.endedTime);
+    return rows(view.executions.values(), over);
+  }, [view, store.changes]);
+  const open = !isEnded(view.run) && all.some(isOpen);
+  const now = usePresent(open, chosen);
+  const [from, to] = bounds(all, now);
+  const whole = { from, to };
+  const shown = chosen ? within(chosen.live ? { from: chosen.from + to - chosen.to, to } : chosen, whole) : whole;
+  const show = (next: Window | undefined) => setChosen(next && { ...next, live: open && next.to >= to });
+  const zoom = (factor: number, place = 0.5) => show(zoomed(shown, whole, factor, place));
+  const move = (part: number) => {
+    const by = part * (shown.to - shown.from);
+    if (chosen) show(within({ from: shown.from + by, to: shown.to + by }, whole));
+  };
+  useKeys({
+    "+": () => zoom(1 / ZOOM),
+    "-": () => zoom(ZOOM),
+    "0": () => show(undefined),
+    ArrowLeft: () => move(-0.25),
+    ArrowRight: () => move(0.25),
+  });
+  useWheel(frame, axis, zoom, move);
   if (!store.executionsListed) return <Empty>Reading the attempts …</Empty>;
   if (!all.length) return <Empty>No step has been offered yet.</Empty>;
-  const [from, to] = bounds(all, isEnded(view.run) ? 0 : tick);
-  const shown = zoomed ?? { from, to };
-  const zoom = (factor: number) => {
-    const middle = (shown.from + shown.to) / 2;
-    const half = ((shown.to - shown.from) / 2) * factor;
-    const next = { from: Math.max(from, middle - half), to: Math.min(to, middle + half) };
-    setZoomed(next.from <= from && next.to >= to ? undefined : next);
-  };
-  const move = (part: number) => {
-    const length = shown.to - shown.from;
-    const start = Math.min(Math.max(from, shown.from + part * length), to - length);
-    setZoomed({ from: start, to: start + length });
-  };
+  const step = stepOf(shown.to - shown.from, Math.max(1, width / MARK_WIDTH));
   const index = all.findIndex((one) => one.taskId !== "" && one.taskId === taskId);
   return (
     <>
@@ -46,16 +64,16 @@ export function TimelineTab({ store, taskId }: { store: RunStore; taskId: string
         <button type="button" class="small" aria-label="Zoom in" onClick={() => zoom(1 / ZOOM)}>
           +
         </button>
-        <button type="button" class="small" aria-label="Zoom out" disabled={!zoomed} onClick={() => zoom(ZOOM)}>
+        <button type="button" class="small" aria-label="Zoom out" disabled={!chosen} onClick={() => zoom(ZOOM)}>
           −
         </button>
-        <button type="button" class="small" aria-label="Earlier" disabled={!zoomed} onClick={() => move(-0.5)}>
+        <button type="button" class="small" aria-label="Earlier" disabled={!chosen} onClick={() => move(-0.5)}>
           ←
         </button>
-        <button type="button" class="small" aria-label="Later" disabled={!zoomed} onClick={() => move(0.5)}>
+        <button type="button" class="small" aria-label="Later" disabled={!chosen} onClick={() => move(0.5)}>
           →
         </button>
-        <button type="button" class="small" disabled={!zoomed} onClick={() => setZoomed(undefined)}>
+        <button type="button" class="small" disabled={!chosen} onClick={() => show(undefined)}>
           All
         </button>
         <small>
@@ -63,103 +81,119 @@ export function TimelineTab({ store, taskId }: { store: RunStore; taskId: string
         </small>
         <Legend />
       </div>
-      <Axis window={shown} start={from} />
-      <VirtualList
-        label="Timeline"
-        class="fill timeline"
-        count={all.length}
-        rowHeight={28}
-        reveal={index}
-        keyOf={(at) => all[at]!.id}
-        row={(at) => <TimeRow row={all[at]!} window={shown} now={isEnded(view.run) ? to : tick} chosen={at === index} />}
-      />
+      {(chosen || all.length > ROWS_WITHOUT_MAP) && (
+        <TimeMap all={all} whole={whole} shown={shown} now={now} changes={store.changes} show={show} />
+      )}
+      <div class="time-frame" ref={setFrame} onPointerLeave={() => setHint(undefined)}>
+        <VirtualList
+          label="Timeline"
+          class="fill timeline"
+          count={all.length}
+          rowHeight={28}
+          reveal={index}
+          keyOf={(at) => all[at]!.id}
+          head={
+            <div class="axis" aria-hidden="true">
+              <div ref={setAxis}>
+                <Marks shown={shown} start={from} step={step} width={width} />
+              </div>
+            </div>
+          }
+          row={(at) => (
+            <TimeRow
+              row={all[at]!}
+              view={view}
+              window={shown}
+              start={from}
+              step={step}
+              width={width}
+              now={open ? now : 0}
+              end={to}
+              chosen={at === index}
+              hint={setHint}
+            />
+          )}
+        />
+      </div>
+      {hint && <Hint {...hint} />}
     </>
   );
+}
+
+/** The present moment: each second, and more often while a short window has bars that grow. */
+function usePresent(open: boolean, chosen: Window | undefined): number {
+  const slow = useNow();
+  const [, again] = useState({});
+  const length = useRef(0);
+  const started = useRef(Date.now());
+  length.current = chosen ? chosen.to - chosen.from : Date.now() - started.current;
+  useEffect(() => {
+    if (!open) return;
+    const timer = setInterval(() => {
+      if (document.visibilityState === "visible" && length.current < SHORT_MS) again({});
+    }, STEP_MS);
+    return () => clearInterval(timer);
+  }, [open]);
+  return open ? Date.now() : slow;
+}
+
+/** Zooms by the wheel with Ctrl, around the pointer, and moves by it with Shift or sideways. */
+function useWheel(
+  frame: HTMLElement | null,
+  axis: HTMLElement | null,
+  zoom: (factor: number, place: number) => void,
+  move: (part: number) => void,
+): void {
+  const latest = useRef({ zoom, move });
+  latest.current = { zoom, move };
+  useEffect(() => {
+    if (!frame || !axis) return;
+    const wheel = (event: WheelEvent) => {
+      const sideways = event.deltaX || (event.shiftKey ? event.deltaY : 0);
+      const { left, width } = axis.getBoundingClientRect();
+      if (event.ctrlKey || event.metaKey) {
+        const place = Math.min(1, Math.max(0, (event.clientX - left) / width));
+        latest.current.zoom(Math.exp(event.deltaY / 300), place);
+      } else if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
+        latest.current.move(sideways / width);
+      } else return;
+      event.preventDefault();
+    };
+    frame.addEventListener("wheel", wheel, { passive: false });
+    return () => frame.removeEventListener("wheel", wheel);
+  }, [frame, axis]);
 }
 
 function Legend() {
   return (
     <small class="legend">
-      <i class="wait" /> waits <i class="task-running" /> runs <i class="task-completed" /> done{" "}
-      <i class="task-failed" /> failed or lost <i class="task-blocked" /> asks or sleeps <i class="task-pending" /> handed back or cancelled
+      <i class="wait" /> waits for a worker <i class="task-running" /> runs <i class="task-completed" /> done{" "}
+      <i class="task-failed" /> failed or lost <i class="rest" /> asks or sleeps <i class="task-pending" /> handed back or cancelled
     </small>
   );
 }
 
-function Axis({ window: { from, to }, start }: { window: Window; start: number }) {
-  const length = to - from;
-  const offset = from - start;
-  // At 400 pixels there is room for four, and for none beside a mark at the end.
-  const marks = ticks(length, 4).filter((at) => at <= 0.8 * length);
-  return (
-    <div class="axis" aria-hidden="true">
-      {marks.map((at) => (
-        <span key={at} style={{ left: `${(100 * at) / length}%` }}>
-          +{span(offset + at)}
-        </span>
-      ))}
-    </div>
-  );
+interface MarksProps {
+  shown: Window;
+  start: number;
+  step: number;
+  width: number;
 }
 
-function TimeRow(props: { row: Row; window: Window; now: number; chosen: boolean }) {
-  const { row, window, now, chosen } = props;
-  const open = () => setQuery(row.taskId ? { task: row.taskId, step: "" } : { step: row.id, task: "" });
-  return (
-    <div class={`time-row ${chosen ? "chosen" : ""}`}>
-      <button type="button" class="link" onClick={open}>
-        <span class="clip">
-          {row.title}
-          {row.bars.length > 1 && <small> ×{row.bars.length}</small>}
-        </span>
-      </button>
-      <div class="bars">
-        {row.bars.map((bar) => (
-          <BarView key={bar.execution.executionId} bar={bar} window={window} now={now} />
-        ))}
-      </div>
-    </div>
-  );
-}
-
-const TONES: Partial<Record<ExecutionStatus, string>> = {
-  [ExecutionStatus.LEASED]: "task-running",
-  [ExecutionStatus.COMPLETED]: "task-completed",
-  [ExecutionStatus.FAILED]: "task-failed",
-  [ExecutionStatus.TIMED_OUT]: "task-failed",
-  [ExecutionStatus.LOST]: "task-failed lost",
-  [ExecutionStatus.UNKNOWN_OUTCOME]: "task-failed lost",
-  [ExecutionStatus.NEEDS_ANSWER]: "task-blocked",
-  [ExecutionStatus.SUSPENDED]: "task-blocked",
-};
-
-function BarView({ bar, window, now }: { bar: Bar; window: Window; now: number }) {
-  const end = bar.ended || now;
-  const length = window.to - window.from;
-  const place = (from: number, to: number) => {
-    const left = Math.max(0, (from - window.from) / length);
-    const right = Math.min(1, (to - window.from) / length);
-    if (right < 0 || left > 1) return undefined;
-    return { left: `${100 * left}%`, width: `max(3px, ${100 * Math.max(0, right - left)}%)` };
-  };
-  const { execution } = bar;
-  const waited = bar.leased ? bar.leased - bar.offered : end - bar.offered;
-  const says = [
-    `attempt ${execution.attempt}: ${word(ExecutionStatus, bar.status)}`,
-    `waited ${span(waited)}`,
-    bar.leased ? `took ${span(end - bar.leased)}` : "",
-    execution.workerId ? `on ${execution.workerId}` : "",
-    execution.failure?.kind ?? "",
-  ];
-  const title = says.filter(Boolean).join(", ");
-  const wait = place(bar.offered, bar.leased || end);
-  const work = bar.leased ? place(bar.leased, end) : undefined;
+function Marks({ shown, start, step, width }: MarksProps) {
+  const absolute = useValue(absoluteTimes);
   return (
     <>
-      {wait && waited > 0 && <span class="bar wait" style={wait} title={title} />}
-      {work && (
-        <span class={`bar ${TONES[bar.status] ?? "task-pending"}`} style={work} title={title} role="img" aria-label={title} />
-      )}
+      {ticks(shown, start, step).map((at) => {
+        const left = (width * (at - shown.from)) / (shown.to - shown.from);
+        if (left > width - MARK_WIDTH + 20) return null;
+        const clock = moment(at).slice(step < 86_400_000 ? 11 : 0, step < 86_400_000 ? undefined : 10);
+        return (
+          <span key={at} style={{ left: `${left}px` }}>
+            {absolute ? clock : `+${tickText(at - start, step)}`}
+          </span>
+        );
+      })}
     </>
   );
 }

@@ -32,7 +32,7 @@ const KEYS: [key: string, does: string][] = [
   ["Esc", "Close what is open"],
   ["1 … 9", "The tabs of a run"],
   ["+, −, 0", "Graph and timeline: larger, smaller, all of it"],
-  ["Arrows", "Graph: along edges"],
+  ["Arrows", "Graph: along edges. Timeline: earlier, later"],
   ["t", "Times: how long ago, or exact"],
   ...PAGES.map((one): [string, string] => [one.key, one.title]),
   ["?", "This list"],

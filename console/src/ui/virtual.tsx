@@ -15,6 +15,8 @@ interface Props {
   /** Stay at the end while rows are added there. */
   sticky?: boolean;
   class?: string;
+  /** What stays above the rows while they are scrolled. */
+  head?: ComponentChildren;
 }
 
 const SPARE_ROWS = 8;
@@ -22,6 +24,7 @@ const SPARE_ROWS = 8;
 export function VirtualList(props: Props) {
   const { count, rowHeight } = props;
   const box = useRef<HTMLDivElement>(null);
+  const list = useRef<HTMLUListElement>(null);
   const [view, setView] = useState({ top: 0, height: 800 });
   const atEnd = useRef(true);
 
@@ -63,10 +66,9 @@ export function VirtualList(props: Props) {
     const index = props.reveal;
     if (index === undefined || index < 0) return;
     const top = index * rowHeight;
+    const height = element.clientHeight - (list.current!.offsetTop - element.clientTop);
     if (top < element.scrollTop) element.scrollTop = top;
-    else if (top + rowHeight > element.scrollTop + element.clientHeight) {
-      element.scrollTop = top + rowHeight - element.clientHeight;
-    }
+    else if (top + rowHeight > element.scrollTop + height) element.scrollTop = top + rowHeight - height;
   }, [props.reveal]);
 
   const rows = [];
@@ -84,7 +86,8 @@ export function VirtualList(props: Props) {
   }
   return (
     <div class={`virtual ${props.class ?? ""}`} ref={box} tabIndex={0} role="region" aria-label={props.label}>
-      <ul style={{ height: `${count * rowHeight}px` }}>{rows}</ul>
+      {props.head}
+      <ul ref={list} style={{ height: `${count * rowHeight}px` }}>{rows}</ul>
     </div>
   );
 }

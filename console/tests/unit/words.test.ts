@@ -1,19 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   EventSchema,
   EventType,
-  ExecutionSchema,
-  ExecutionStatus,
   PlanSchema,
   RunSchema,
   RunStatus,
-  StepKind,
   TaskSpecSchema,
 } from "../../src/gen/stepwell/v1/types_pb.ts";
-import { bounds, rows, ticks } from "../../src/model/bars.ts";
 import { lines, planChanges } from "../../src/model/changes.ts";
 import { planOf } from "../../src/model/planJson.ts";
 import { maybeId, search } from "../../src/model/query.ts";
@@ -85,31 +80,6 @@ test("a plan in JSON keeps the numbers of its inputs", () => {
   assert.throws(() => planOf('[{"type": "t"}]'), /tasks\[0\]: it needs an `id`/);
   assert.throws(() => planOf('[{"id": "a", "colour": 1}]'), /tasks\[0\]: .*colour/);
   assert.throws(() => planOf("3"), /list of tasks/);
-});
-
-test("the attempts at a step are bars of one row, from offer to end", () => {
-  const attempt = (executionId: string, offered: number, leased: number, ended: number, status: ExecutionStatus) =>
-    create(ExecutionSchema, {
-      executionId,
-      kind: StepKind.TASK,
-      taskId: "a",
-      status,
-      offeredTime: timestampFromMs(offered),
-      leasedTime: timestampFromMs(leased),
-      ...(ended ? { endedTime: timestampFromMs(ended) } : {}),
-    });
-  const found = rows([
-    attempt("a#1", 1_000, 1_100, 1_200, ExecutionStatus.LOST),
-    attempt("a#2", 1_200, 1_300, 0, ExecutionStatus.LEASED),
-    create(ExecutionSchema, { kind: StepKind.PLAN, iteration: 1, offeredTime: timestampFromMs(900) }),
-  ]);
-  assert.deepEqual(found.map((one) => [one.title, one.bars.length]), [["a", 2], ["plan (iteration 1)", 1]]);
-  assert.deepEqual(bounds(found, 5_000), [900, 5_000]);
-});
-
-test("an axis has at most as many marks as fit, at round times", () => {
-  for (const length of [3, 999, 16_000, 3_600_000, 1e9]) assert.ok(ticks(length, 6).length <= 6, String(length));
-  assert.deepEqual(ticks(16_000, 6), [5_000, 10_000, 15_000]);
 });
 
 test("a run without a goal is called by its pipeline", () => {
