@@ -100,10 +100,13 @@ def test_readme_snippets_work_when_pasted(shell: Shell) -> None:
     assert stop(worker, signal.SIGTERM) == 0
     assert stop(server, signal.SIGTERM) == 0
     assert "POWER" in shell.said(server)
-    select = "select task_id, status, attempts from tasks"
+    select = "select run_id, task_id, status, attempts from tasks"
     assert f"sqlite3 stepwell.db '{select}'" in README.read_text(encoding="utf-8")
     found = _rows(shell.folder / "stepwell.db", select)
-    assert found == 2 * [("count-0", "completed", 1)] + 2 * [("count-1", "completed", 1)]
+    runs = sorted({str(row[0]) for row in found})
+    each = [("count-0", "completed", 1), ("count-1", "completed", 1)]
+    assert found == [(run, *row) for run in runs for row in each]
+    assert len(runs) == 2
 
 
 def _rows(path: Path, select: str) -> list[tuple[object, ...]]:

@@ -13,8 +13,9 @@
 A Worker can serve the same agent, and a server keeps the same runs: a run that starts here can be
 read, resumed and watched by `stepwell serve --store` on the same URL, and vice versa.
 
-One process at a time executes a run. Nothing is printed: messages go to the standard library's
-loggers `stepwell`, `stepwell_drivers` and `stepwell_client`, which the program may set up.
+One process at a time executes a run. Messages go to the standard library's loggers `stepwell`,
+`stepwell_drivers` and `stepwell_client`, which the program may set up. One line is printed instead
+of a traceback where Ctrl-C ends the program, or an unhandled mistake in its arguments does.
 """
 
 from __future__ import annotations

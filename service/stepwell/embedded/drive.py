@@ -23,13 +23,14 @@ from stepwell.core.records.model import Run
 from stepwell.core.records.states import RunStatus
 from stepwell.embedded import shared
 from stepwell.embedded.arguments import ACTOR
-from stepwell.embedded.driver_stores import DriverStore
+from stepwell.embedded.differences import differences
+from stepwell.embedded.driver_stores import DriverStore, SQLiteStore
 from stepwell.embedded.result import RunResult, read_result
 from stepwell.embedded.store_calls import CallingRunner, StoreCalls
 from stepwell.embedded.transport import InProcessTransport
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.logger import get_logger
-from stepwell.store.opener import open_store
+from stepwell.store.opener import mask_url, open_store
 from stepwell_client import Agent, Unavailable, Worker
 from stepwell_client.errors import WorkerReplaced
 from stepwell_client.internal import CONCURRENCY_MAX
@@ -56,6 +57,7 @@ class Drive:
         runtime: Runtime,
         calls: StoreCalls | None = None,
         is_new: bool = False,
+        retry_failed: bool = True,
     ) -> None:
         """`start`: the command that starts the run; None: it is there, and is resumed.
 
@@ -66,6 +68,7 @@ class Drive:
         self._agent = agent
         self._start = start
         self._is_new = is_new
+        self._retry_failed = retry_failed
         self._store = store
         self._calls = calls
         self._runtime = runtime
@@ -78,21 +81,49 @@ class Drive:
         """True while `run` is running."""
         return self._running is not None
 
-    async def check_resumable(self) -> None:
-        """Raise unless the run exists and is not cancelled."""
+    @property
+    def kept(self) -> str:
+        """One line about where the run is kept, and how to continue it after Ctrl-C."""
+        if self._store is None and self._calls is None:
+            return f"stopped; run {self.run_id} was not kept: pass store= to keep the next one"
+        place = "its stores"
+        if isinstance(self._store, str):
+            place = mask_url(self._store)
+        elif isinstance(self._store, SQLiteStore):
+            place = str(self._store.path)
+        again = "start the same program again, or use " if self._start and not self._calls else ""
+        return (
+            f"stopped; run {self.run_id} is kept in {place}; to continue it, {again or 'use '}"
+            f"Orchestrator.resume({self.run_id!r}, …)"
+        )
+
+    async def check_resumable(self) -> RunResult:
+        """Return the run as it stands. Raises unless it exists and is not cancelled."""
         try:
             store = await self._open(create=False)
         except StoreMissing as error:
             raise RunNotFound(self.run_id, error.message) from error
         try:
             run = await read_run(store, self.tenant_id, self.run_id)
+            if run.status is RunStatus.CANCELLED:
+                raise FailedPrecondition(
+                    f"run {self.run_id} was cancelled, which is final; start another",
+                    reason="RUN_CANCELLED",
+                )
+            return await read_result(store, run)
         finally:
             await self._close(store)
-        if run.status is RunStatus.CANCELLED:
-            raise FailedPrecondition(
-                f"run {self.run_id} was cancelled, which is final; start another",
-                reason="RUN_CANCELLED",
-            )
+
+    async def bear(self, store: Store) -> None:
+        """Create the run in its open store, if there is none of this id; `run` checks the arguments."""
+        assert self._start is not None
+        executor = self._executor(store)
+        try:
+            start = replace(self._start, actor=ACTOR)
+            await executor.send(self.tenant_id, self.run_id, start)
+        finally:
+            await executor.drain()
+            await executor.close()
 
     async def run(self) -> RunResult:
         """Run the loop until the run ends, or stands still, and return its result."""
@@ -155,7 +186,7 @@ class Drive:
         if isinstance(self._store, str):
             return await shared.acquire(self._store, self._runtime, create=create)
         if isinstance(self._store, DriverStore):
-            return await self._store.acquire(self._runtime, create=create)
+            return await self._store.open(self._runtime, create=create)
         return self._store
 
     async def _close(self, store: Store) -> None:
@@ -220,6 +251,15 @@ class Drive:
             except (WorkerReplaced, asyncio.CancelledError):
                 pass
 
+    async def _other_arguments(self, store: Store) -> str:
+        assert isinstance(self._start, Start)
+        found = await differences(store, self._start)
+        return (
+            f"run {self.run_id!r} was started with other arguments"
+            f"{': ' if found else ''}{found}; give this one another run_id, or continue"
+            f" the first by Orchestrator.resume({self.run_id!r}, …)"
+        )
+
     def _goes_on(self, executor: Executor, version: int) -> bool:
         """Return whether the executor has the run at this version, and it neither has ended nor stands still."""
         held = executor.held(self.tenant_id, self.run_id)
@@ -232,15 +272,14 @@ class Drive:
             start = replace(self._start, actor=ACTOR)
             reply = await executor.send(self.tenant_id, self.run_id, start)
             if reply.reason == AlreadyExists.reason:
-                raise AlreadyExists(
-                    "a run of this run_id was started with other arguments; choose another"
-                )
+                raise AlreadyExists(await self._other_arguments(executor.store))
             run = accepted(reply).run
             await self._begin_calls(executor.store, run, fresh=run.version == 1)
             return run
         run = await read_run(executor.store, self.tenant_id, self.run_id)
         if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
-            run = (await carry_out(executor, self.tenant_id, self.run_id, Resume(actor=ACTOR))).run
+            again = Resume(actor=ACTOR, retry_failed=self._retry_failed)
+            run = (await carry_out(executor, self.tenant_id, self.run_id, again)).run
         await self._begin_calls(executor.store, run, fresh=False)
         return run
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from stepwell.core.port import Loaded, Runtime, Store
-from stepwell.core.records.errors import RunNotFound, StoreMissing
+from stepwell.core.records.errors import RunNotFound, StoreError, StoreMissing
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import Phase, TaskStatus
 from stepwell.embedded import shared
@@ -25,6 +27,8 @@ from stepwell.wire.records import to_message
 from stepwell_client import decode
 
 TENANT = "default"
+Birth = Callable[[Store], Awaitable[None]]
+"""Creates a run in an open store."""
 
 
 class Holder(ABC):
@@ -50,6 +54,26 @@ class DriverStore(Holder):
     The loop commits every transition to the driver's store, which the reads return. The calls that
     report a transition therefore change nothing.
     """
+
+    def __init__(self) -> None:
+        self._births: list[Birth] = []
+
+    def bear(self, birth: Birth) -> None:
+        """Create a run: before the next use of this store."""
+        self._births.append(birth)
+
+    async def open(self, runtime: Runtime, *, create: bool) -> Store:
+        """Return the driver's store with all runs that `bear` was given. Raises as `acquire` does."""
+        births = self._births
+        store = await self.acquire(runtime, create=create or bool(births))
+        try:
+            while births:
+                await births[0](store)
+                births.pop(0)
+        except BaseException:
+            await self.release(store)
+            raise
+        return store
 
     # --- the RunStore ---------------------------------------------------------------------------------
 
@@ -135,7 +159,7 @@ class DriverStore(Holder):
     @asynccontextmanager
     async def _opened(self) -> AsyncGenerator[Store | None]:
         try:
-            store = await self.acquire(SystemRuntime(), create=False)
+            store = await self.open(SystemRuntime(), create=False)
         except StoreMissing:
             yield None
             return
@@ -149,6 +173,7 @@ class MemoryStore(DriverStore):
     """All three stores, in this process's memory, as long as this object exists."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._store: Store | None = None
 
     @property
@@ -171,12 +196,25 @@ class SQLiteStore(DriverStore):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Take the file's path; the first run creates the file. Raises ValueError for a path that no URL can hold."""
+        super().__init__()
         self.path = Path(path).expanduser().resolve()
         if "?" in str(self.path):
             raise ValueError(
                 f"the path {str(self.path)!r} has a question mark; no store's file may"
             )
         self._url = f"sqlite:///{self.path}"
+
+    def bear(self, birth: Birth) -> None:
+        """Create a run in the file at once; where this process has the file open, before its next use."""
+        super().bear(birth)
+
+        async def use() -> None:
+            async with self._opened():
+                pass
+
+        # The caller's own event loop may be running, and can't be waited for.
+        with ThreadPoolExecutor(1) as thread, suppress(StoreError):
+            thread.submit(asyncio.run, use()).result()
 
     @property
     def place(self) -> object:

@@ -24,10 +24,11 @@ from stepwell.embedded.arguments import (
 )
 from stepwell.embedded.drive import Drive
 from stepwell.embedded.driver_stores import TENANT
+from stepwell.embedded.one_line import shown
 from stepwell.embedded.protocols import ContextStore, RunStore, TaskStore
 from stepwell.embedded.registry import Registry, agent_of, one_of, registry_may_be_second
 from stepwell.embedded.restored import Restored, restore
-from stepwell.embedded.result import RunCancelled, RunFailed, RunResult
+from stepwell.embedded.result import Position, RunCancelled, RunFailed, RunResult, position_of
 from stepwell.embedded.store_calls import StoreCalls, check_stores
 from stepwell.embedded.stores import stores_of
 from stepwell.runtime import SystemRuntime
@@ -53,7 +54,7 @@ class Orchestrator:
     - `run_store`, `task_store`, `context_store`, and a `run_id`: one `MemoryStore` or `SQLiteStore`
       as all three, or
       three of your own (`stepwell.embedded.protocols` has the calls). The run's record exists once
-          this returns or, if `create_run` is asynchronous, before the first step.
+      this returns or, if your `create_run` is asynchronous, before the first step.
 
     A run with a `plan` begins with its tasks; otherwise the plan function makes a plan. `stages`
     are the stages (REFLECT, SYNTHESIZE) of a run with a plan; None: all for which there are
@@ -108,7 +109,7 @@ class Orchestrator:
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> None:
-        """Check the arguments. Without `run_store`, nothing is opened or started before `run()`.
+        """Check the arguments, and create the record in `run_store`. Nothing else is started before `run()`.
 
         Raises:
             ValueError: a store is missing, there is a `run_id` without stores or stores without a
@@ -152,17 +153,16 @@ class Orchestrator:
         calls = StoreCalls(stores, run_id, goal, max_iterations) if stores is not None else None
         kept = stores.driver if stores is not None else store
         self._drive = Drive(
-            made,
-            run_id,
-            start,
+            *(made, run_id, start),
             store=kept,
             tenant_id=tenant_id,
             runtime=runtime,
             calls=calls,
             is_new=is_new,
         )
+        self._position = Position(goal)
         if calls is not None:
-            calls.create_now()
+            calls.create_now(self._drive.bear)
 
     @staticmethod
     async def resume(
@@ -174,6 +174,7 @@ class Orchestrator:
         *,
         agent: Registry | None = None,
         store: str | Store | None = None,
+        retry_failed: bool | None = None,
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> Orchestrator:
@@ -182,9 +183,14 @@ class Orchestrator:
         The run is found in `store`, or in the three stores. The functions are in `registry` or
         `agent`, or the second argument.
 
+        `goal`, `iteration` and `context` of the returned object are those that were persisted.
+
         A run that a crash interrupted continues with its unfinished steps. A PAUSED, WAITING or
-        FAILED run continues from its last checkpoint, with new attempts at failed tasks. A
-        SUCCEEDED run just returns its result. Completed tasks never run again.
+        FAILED run continues from its last checkpoint. A SUCCEEDED run just returns its result.
+        Completed tasks never run again. `retry_failed` says whether failed tasks do; None: they do
+        with `store`, and stay failed with three stores. A run whose task stays failed fails again
+        once everything that doesn't depend on that task is done; in stores of your own, once the
+        tasks that were ready are done.
 
         From stores of your own it continues from the phase in `run_store`: PLANNING plans,
         EXECUTING runs the tasks that are not `completed` with a result, REFLECTING reflects,
@@ -206,24 +212,51 @@ class Orchestrator:
             raise ValueError("pass run_store=, task_store= and context_store=, or store=")
         runtime = runtime or SystemRuntime()
         kept, start, calls = store, None, None
+        retry_failed = stores is None if retry_failed is None else retry_failed
+        position = Position()
         if stores is not None:
             check_stores(stores, run_id, store, tenant_id, None, unkept={})
             restored = None
             if stores.driver is None:
-                restored = await restore(stores, run_id)
+                restored = await restore(stores, run_id, retry_failed=retry_failed)
+                position = Position(restored.goal, restored.iteration, restored.results)
                 start = _begin_again(tenant_id, run_id, restored)
             kept, calls = stores.driver, StoreCalls(stores, run_id, restored=restored)
         drive = Drive(
-            made, run_id, start, store=kept, tenant_id=tenant_id, runtime=runtime, calls=calls
+            *(made, run_id, start),
+            store=kept,
+            tenant_id=tenant_id,
+            runtime=runtime,
+            calls=calls,
+            retry_failed=retry_failed,
         )
-        if start is None:
-            await drive.check_resumable()
-        return _Resumed(drive)
+        with shown(run_id, drive.kept):
+            if start is None:
+                position = position_of(await drive.check_resumable())
+        return _Resumed(drive, position)
 
     @property
     def run_id(self) -> str:
         """The run's id, given or made."""
         return self._drive.run_id
+
+    @property
+    def goal(self) -> str:
+        """The run's goal: the given one, or the persisted one of a resumed run."""
+        return self._position.goal
+
+    @property
+    def iteration(self) -> int:
+        """The run's iteration, from 0, as of the resume or the end of the last `run`."""
+        return self._position.iteration
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The results of completed tasks by their ids, as of the resume or the end of the last `run`.
+
+        The answer of a run that is DONE is there as `__result__`.
+        """
+        return self._position.context
 
     async def run(self) -> RunResult:
         """Run the loop until the run ends, or stands still, and return its result.
@@ -239,7 +272,9 @@ class Orchestrator:
             AlreadyExists: the run_id belongs to a run with other arguments.
             StoreRefused: the store can't be opened; the message says what to do.
         """
-        result = await self._drive.run()
+        with shown(self.run_id, self._drive.kept):
+            result = await self._drive.run()
+        self._position = position_of(result)
         if result.status == RunStatus.CANCELLED:
             raise RunCancelled(result)
         if result.status == RunStatus.FAILED:
@@ -348,5 +383,6 @@ def _begin_again(tenant_id: str, run_id: str, restored: Restored) -> Fork:
 class _Resumed(Orchestrator):
     """An orchestrator of an existing run, without the arguments of a start."""
 
-    def __init__(self, drive: Drive) -> None:
+    def __init__(self, drive: Drive, position: Position) -> None:
         self._drive = drive
+        self._position = position

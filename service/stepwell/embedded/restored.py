@@ -29,7 +29,14 @@ _COMPLETED, _FAILED = TaskStatus.COMPLETED.lower(), TaskStatus.FAILED.lower()
 class Restored:
     """A run as stored, and the outcomes of its finished steps."""
 
-    def __init__(self, run: object, rows: Sequence[object], results: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        run: object,
+        rows: Sequence[object],
+        results: Mapping[str, object],
+        *,
+        retry_failed: bool,
+    ) -> None:
         """Read a run's record, its tasks' rows, and its results. Raises ValueError for unreadable ones."""
         self.goal = str(_get(run, "goal", ""))
         self.max_iterations = int(_get(run, "max_iterations", MAX_ITERATIONS_DEFAULT))
@@ -37,7 +44,8 @@ class Restored:
         self.iteration = int(_get(run, "iteration", 0))
         """From 0."""
         self.statuses: dict[str, str] = {}
-        self._results = dict(results)
+        self.results = dict(results)
+        self._retry_failed = retry_failed
         self._specs: dict[str, TaskSpec] = {}
         self._iterations: dict[str, int] = {}
         self._planned: list[int] = []
@@ -56,11 +64,13 @@ class Restored:
         return max(0, self.iteration - max(0, self.plans - 1))
 
     def is_settled(self, task_id: str) -> bool:
-        """Return whether the task isn't run again: it has a result, or its failure did not fail the run."""
+        """Return whether the task isn't run again: it has a result, or its failure stays or didn't fail the run."""
         status = self.statuses.get(task_id)
         if status == _FAILED:
-            return self._specs[task_id].on_failure is not OnFailure.FAIL_RUN
-        return status == _COMPLETED and task_id in self._results
+            return (
+                not self._retry_failed or self._specs[task_id].on_failure is not OnFailure.FAIL_RUN
+            )
+        return status == _COMPLETED and task_id in self.results
 
     def outcome(self, assignment: worker_pb2.Assignment) -> worker_pb2.Outcome | None:
         """Return the outcome of a finished step, or None if it is unfinished."""
@@ -83,7 +93,7 @@ class Restored:
         elif execution.kind == StepKind.REFLECT and ended:
             outcome.reflected.decision = types_pb2.DECISION_FINISH
         elif execution.kind == StepKind.SYNTHESIZE and self.phase is Phase.DONE:
-            _complete(outcome, self._results.get(RESULT))
+            _complete(outcome, self.results.get(RESULT))
         else:
             return None
         return outcome
@@ -132,11 +142,13 @@ class Restored:
                 if needed not in known and self._iterations.get(needed, -1) > iteration:
                     known.add(needed)
                     names.append(needed)
+        # A failure that stays fails the run, so the tasks that can still run come first.
+        names.sort(key=lambda name: self.statuses[name] == _FAILED)
         return types_pb2.PlanDraft(tasks=[to_message(self._specs[name]) for name in names])
 
     def _settle(self, outcome: worker_pb2.Outcome, task_id: str) -> None:
         if self.statuses[task_id] == _COMPLETED:
-            _complete(outcome, self._results[task_id])
+            _complete(outcome, self.results[task_id])
             return
         failure = outcome.failed.failure
         failure.kind = "FAILED_BEFORE"
@@ -144,8 +156,8 @@ class Restored:
         failure.retryable = False
 
 
-async def restore(stores: Stores, run_id: str) -> Restored:
-    """Return the run as a user's own stores have it.
+async def restore(stores: Stores, run_id: str, *, retry_failed: bool) -> Restored:
+    """Return the run as a user's own stores have it; `retry_failed` says whether failed tasks run again.
 
     Raises:
         RunNotFound: run_store has no such run.
@@ -155,7 +167,8 @@ async def restore(stores: Stores, run_id: str) -> Restored:
     if run is None:
         raise RunNotFound(run_id)
     rows = await value_of(stores.tasks.get_tasks(run_id))
-    return Restored(run, rows or (), await value_of(stores.context.get_all_results(run_id)) or {})
+    results: Any = await value_of(stores.context.get_all_results(run_id)) or {}
+    return Restored(run, rows or (), results, retry_failed=retry_failed)
 
 
 def _get(record: object, name: str, default: Any) -> Any:

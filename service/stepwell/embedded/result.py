@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar, overload
 
 from stepwell.core.port import Store, TaskQuery, every_row
 from stepwell.core.records import limits, model
+from stepwell.embedded.protocols import RESULT
 from stepwell.wire.records import to_message
 from stepwell_client import Payload, Run, RunStatus, TaskStatus, decode
 from stepwell_client import RunFailed as ClientRunFailed
@@ -80,6 +82,24 @@ class RunResult:
     def decode(self, kind: Any = Any) -> Any:
         """Return the synthesis' value decoded as the type."""
         return _decoded(self.payload, kind)
+
+
+class Position(NamedTuple):
+    """The position of a run: how far it is, and with which results."""
+
+    goal: str = ""
+    iteration: int = 0
+    """From 0."""
+    context: Mapping[str, Any] = MappingProxyType({})
+    """The results of completed tasks by their ids; of a run that is DONE also its answer."""
+
+
+def position_of(result: RunResult) -> Position:
+    """Return what the run has come to, as of its last commit."""
+    run, context = result.run, result.task_values()
+    if run.status is RunStatus.SUCCEEDED:
+        context[RESULT] = result.value
+    return Position(run.goal, run.iteration - 1, context)
 
 
 class RunFailed(ClientRunFailed):

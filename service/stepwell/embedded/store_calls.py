@@ -16,7 +16,7 @@ from stepwell.core.port import Store
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import Phase, TaskStatus
-from stepwell.embedded.driver_stores import TENANT, status_word, task_rows
+from stepwell.embedded.driver_stores import TENANT, Birth, status_word, task_rows
 from stepwell.embedded.protocols import RESULT
 from stepwell.embedded.restored import Restored
 from stepwell.embedded.result import RunResult
@@ -62,15 +62,18 @@ class StoreCalls:
         self._statuses: dict[str, str] = dict(restored.statuses) if restored else {}
         self._finished = restored is not None and restored.phase is Phase.DONE
 
-    def create_now(self) -> None:
-        """Create the run's record in a user's own stores; asynchronous ones wait for `begin`.
+    def create_now(self, birth: Birth) -> None:
+        """Create the run's record, in our stores by `birth`; a user's asynchronous ones wait for `begin`.
 
         Raises:
             AlreadyExists: there is a run with this id.
         """
         store = self._stores.runs
         is_async = inspect.iscoroutinefunction
-        if self._stores.driver or is_async(getter_of(store)) or is_async(store.create_run):
+        if self._stores.driver is not None:
+            self._stores.driver.bear(birth)
+            return
+        if is_async(getter_of(store)) or is_async(store.create_run):
             return
         creating = self._create_run()  # Nothing in it waits, so its first step runs all of it.
         try:

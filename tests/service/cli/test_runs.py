@@ -167,7 +167,16 @@ def test_ls_shows_columns_and_takes_filters(terminal: Terminal) -> None:
     assert terminal("ls", "--label", "team=nobody", "--json").json == {"runs": [], "more": False}
     assert "no runs" in terminal("ls", "--label", "team=nobody").err
     start(terminal, "--goal", "long " * 100, "--label", "long=goal")
-    assert terminal("ls", "--label", "long=goal").out.endswith("…\n")
+    assert "long lon…  (no worker serves queue" in terminal("ls", "--label", "long=goal").out
+
+
+def test_ls_shows_why_a_run_failed_behind_a_long_goal(terminal: Terminal) -> None:
+    tasks = [{"id": "bad", "type": "fail", "retry": {"maxAttempts": "1"}}]
+    goal = ("--goal", "long " * 100, "--label", "why=failed")
+    assert terminal("run", *goal, "--plan", plan_file(terminal.folder, tasks)).code == 1
+
+    listed = terminal("ls", "--label", "why=failed", COLUMNS="100").out
+    assert "long lon…  (RuntimeError: it is broken" in listed
 
 
 def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:

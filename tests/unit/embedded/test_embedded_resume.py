@@ -14,6 +14,7 @@ from stepwell.embedded import MemoryStore, Orchestrator, RunFailed, SQLiteStore
 from stepwell_client import (
     Continue,
     Finish,
+    NonRetryable,
     OnFailure,
     PlanContext,
     ReflectContext,
@@ -271,29 +272,78 @@ async def test_resume_does_what_its_phase_has_left(
     assert store.results["__result__"] == 20
 
 
-async def test_failed_run_in_own_stores_tries_its_failed_task_again() -> None:
+@pytest.mark.parametrize("kind", ["own", "memory", "sqlite"])
+@pytest.mark.parametrize("retry_failed", [None, False, True])
+async def test_failed_tasks_run_again_only_where_the_resume_asks_for_it(
+    kind: str, retry_failed: bool | None, tmp_path: Path
+) -> None:
     done: list[str] = []
 
     def work(name: str) -> str:
         done.append(name)
-        if done.count("bad") == 1:
+        if done.count("bad") == 1 and name == "bad":
             raise ValueError(name)
         return name
 
     once = Retry(max_attempts=1)
     registry = {
-        "plan": lambda ctx: [Task(name, "work", input=name, retry=once) for name in ("ok", "bad")],
+        "plan": lambda ctx: [
+            Task("ok", "work", input="ok", retry=once),
+            Task("bad", "work", input="bad", retry=once),
+            Task("after", "work", input="after", depends_on=["bad"]),
+            Task("free", "work", input="free"),
+            Task("last", "work", input="last", depends_on=["free"]),
+        ],
         "work": work,
     }
-    store = OwnStore()
+    made: dict[str, Any] = {"own": OwnStore, "memory": MemoryStore}
+    store = SQLiteStore(tmp_path / "runs.db") if kind == "sqlite" else made[kind]()
     with pytest.raises(RunFailed):
         await Orchestrator("", 1, registry, store, store, store, "r1").run()
-    assert store.get_tasks("r1", "failed")[0]["id"] == "bad"
+    assert done == ["ok", "bad"]
+
+    resumed = await Orchestrator.resume(
+        "r1", store, store, store, registry, retry_failed=retry_failed
+    )
+    if retry_failed:
+        result = await resumed.run()
+        assert result.value == {name: name for name in ("ok", "bad", "after", "free", "last")}
+        assert sorted(done[2:]) == ["after", "bad", "free", "last"]
+    else:
+        with pytest.raises(RunFailed):
+            await resumed.run()
+        # In stores of one's own the failure comes back once all tasks have begun that were ready.
+        assert done[2:] == (["free"] if kind == "own" else ["free", "last"])
+
+
+@pytest.mark.parametrize("kind", ["own", "memory", "sqlite"])
+async def test_a_resumed_run_shows_what_was_persisted_before_it_runs(
+    kind: str, tmp_path: Path
+) -> None:
+    def reflect(ctx: ReflectContext) -> Finish | Continue:
+        if ctx.iteration == 2 and stops:
+            raise NonRetryable("stop")
+        return Finish() if ctx.iteration == 2 else Continue([Task("b", "double", input=2)])
+
+    registry = {
+        "plan": lambda ctx: [Task("a", "double", input=1)],
+        "double": lambda number: 2 * number,
+        "reflect": reflect,
+    }
+    made: dict[str, Any] = {"own": OwnStore, "memory": MemoryStore}
+    store = SQLiteStore(tmp_path / "runs.db") if kind == "sqlite" else made[kind]()
+    stops = True
+    first = Orchestrator("add", 7, registry, store, store, store, "r1")
+    assert (first.goal, first.iteration, first.context) == ("add", 0, {})
+    with pytest.raises(RunFailed):
+        await first.run()
 
     resumed = await Orchestrator.resume("r1", store, store, store, registry)
 
-    assert (await resumed.run()).value == {"ok": "ok", "bad": "bad"}
-    assert done == ["ok", "bad", "bad"]
+    assert (resumed.goal, resumed.iteration, resumed.context) == ("add", 1, {"a": 2, "b": 4})
+    stops = False
+    result = await resumed.run()
+    assert resumed.context == {"a": 2, "b": 4, "__result__": result.value}
 
 
 async def test_synchronous_stores_are_called_on_the_callers_thread() -> None:

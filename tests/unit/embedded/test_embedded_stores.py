@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -169,6 +170,39 @@ def test_a_synchronous_record_is_there_before_the_run() -> None:
     late = AsyncStore()
     Orchestrator("add", 7, twice(), late, late, late, "r1")
     assert late.calls == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_our_stores_have_the_record_once_the_orchestrator_is_made(
+    kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.db"
+    store = MemoryStore() if kind == "memory" else SQLiteStore(path)
+    Orchestrator("add", 7, twice(), store, store, store, "r1")
+
+    async def read() -> None:
+        found = await (store if kind == "memory" else SQLiteStore(path)).get_run("r1")
+        assert found is not None
+        assert (found["goal"], found["phase"], found["iteration"]) == ("add", "PLANNING", 0)
+        resumed = await Orchestrator.resume("r1", store, store, store, twice())
+        assert (await resumed.run()).value == {"last": 6}
+
+    asyncio.run(read())
+
+
+async def test_an_orchestrator_that_is_made_within_a_run_has_its_record_too(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "runs.db")
+    seen: list[object] = []
+
+    async def nest() -> None:
+        Orchestrator("inner", 7, twice(), store, store, store, "r2")
+        seen.append(await store.get_run("r2"))
+
+    registry = {"plan": lambda ctx: [Task("a", "nest")], "nest": nest}
+    await Orchestrator("outer", 1, registry, store, store, store, "r1").run()
+
+    assert cast("Any", seen[0])["goal"] == "inner"
+    assert await SQLiteStore(store.path).get_run("r2") is not None
 
 
 async def test_a_failing_store_stops_the_run_with_its_error() -> None:

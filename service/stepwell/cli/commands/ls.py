@@ -17,6 +17,9 @@ from stepwell.cli.view.text import ago, micros, note, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, Execution, ExecutionStatus, Run, RunStatus, SyncClient
 
+_GOAL_CHARS = 24
+"""The length of a goal that is followed by what the run waits for, or why it failed."""
+
 EXAMPLES = {"ls": "stepwell ls --status failed --label team=search"}
 
 
@@ -104,16 +107,18 @@ def _print(runs: list[Run], unknown: dict[str, Execution]) -> None:
     rows.add_column("GOAL")
     for run in runs:
         counts = run.counts
-        goal = Text(one_line(run.goal), no_wrap=True, overflow="ellipsis")
-        if run.parent_run_id:
-            goal.append(f"  (fork of {short_id(run.parent_run_id)})", style="dim")
-        cause = describe.blocked(run, exact=True)
+        cause, style = describe.blocked(run, exact=True), "yellow"
         if run.id in unknown:
             cause = describe.unknown(unknown[run.id], now_us)
-        if cause:
-            goal.append(f"  ({cause})" if goal.plain else f"({cause})", style="yellow")
         elif run.status == RunStatus.FAILED:
-            goal.append(f"  ({describe.failure(run.failure)})", style="red")
+            cause, style = describe.failure(run.failure), "red"
+        # A long goal must not push the cause out of the line.
+        goal = Text(no_wrap=True, overflow="ellipsis")
+        goal.append(one_line(run.goal, _GOAL_CHARS) if cause else one_line(run.goal))
+        if run.parent_run_id:
+            goal.append(f"  (fork of {short_id(run.parent_run_id)})", style="dim")
+        if cause:
+            goal.append(f"  ({cause})" if goal.plain else f"({cause})", style=style)
         rows.add_row(
             names[run.id],
             Text(describe.status(run), style=describe.STATUS_STYLES.get(run.status, "")),

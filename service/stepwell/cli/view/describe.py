@@ -261,11 +261,20 @@ def ending(view: RunView, took: str) -> str:
     return f"{text}: {reason}" if reason else text
 
 
+def has_unfit_input(run: Run) -> bool:
+    """Return whether the run failed because its own input doesn't fit, which a resume can't change."""
+    kind = run.failure.kind if run.failure is not None else ""
+    return kind == "INVALID_INPUT" and run.phase != Phase.EXECUTING
+
+
 def advice(run: Run, name: str) -> str:
     """Return the command that continues from here, or ""."""
     if run.pause_reason == PauseReason.BUDGET_EXHAUSTED:
         others = "(or --tokens-out, --cost, --tasks, --iterations, --wall)"
         return f"raise a limit: stepwell budget {name} --tokens-in N {others}"
+    if run.status == RunStatus.FAILED and has_unfit_input(run):
+        replan = "" if run.plan_revision else "--replan "
+        return f"start it again with an input that fits: stepwell fork {name} {replan}--input JSON"
     if run.status == RunStatus.FAILED:
         return f"once the cause is mended, go on: stepwell resume {name}"
     if run.status == RunStatus.PAUSED:
