@@ -88,7 +88,10 @@ WorkerVersion = Annotated[
 Queues = Annotated[
     list[str] | None,
     typer.Option(
-        "--queue", "-q", metavar="NAME", help="A queue to serve; may be given again. [default]"
+        "--queue",
+        "-q",
+        metavar="NAME",
+        help="A queue to serve; may be given again. Default: the agent's own, else default.",
     ),
 ]
 Concurrency = Annotated[

@@ -170,6 +170,32 @@ def test_ls_shows_columns_and_takes_filters(terminal: Terminal) -> None:
     assert "long lon…  (no worker serves queue" in terminal("ls", "--label", "long=goal").out
 
 
+def test_a_run_in_another_queue_shows_which_queues_are_served(terminal: Terminal) -> None:
+    plan = plan_file(terminal.folder, [{"id": "a", "type": "echo"}], "echo.json")
+    with working(terminal, "--queue", "here", "--queue", "there", "--id", "w-queues"):
+        run_id = start(terminal, "-q", "elsewhere", "--plan", plan)
+        shown = terminal("show", run_id).err
+        assert "connected workers serve 'default', 'here', 'there'; let them serve" in shown
+        assert "--queue elsewhere), or start runs with --queue default" in shown
+        following = terminal.spawn("watch", run_id, "--wait")
+        read_until(following.stderr, "no worker serves queue 'elsewhere'.*connected workers serve")
+        end(following, signal.SIGINT)
+    terminal("cancel", run_id)
+
+
+def test_a_worker_serves_the_queues_that_its_agent_names(terminal: Terminal) -> None:
+    plan = plan_file(terminal.folder, [{"id": "a", "type": "echo"}], "echo.json")
+    code = "from stepwell_client import Agent\nagent = Agent('named', queues=['named'])\n"
+    code += "@agent.task('echo')\ndef echo(ctx, value: int = 1):\n    return value\n"
+    (terminal.folder / "queues_agent.py").write_text(code)
+    worker = terminal.spawn("worker", "queues_agent:agent", "--id", "w-named")
+    read_until(worker.stderr, "of queue named")
+    read_until(worker.stderr, "serves replica")
+    run_id = start(terminal, "-q", "named", "--plan", plan)
+    assert terminal("watch", run_id, "--wait").code == 0
+    end(worker)
+
+
 def test_ls_shows_why_a_run_failed_behind_a_long_goal(terminal: Terminal) -> None:
     tasks = [{"id": "bad", "type": "fail", "retry": {"maxAttempts": "1"}}]
     goal = ("--goal", "long " * 100, "--label", "why=failed")

@@ -190,3 +190,9 @@ async def test_partials_methods_and_callable_objects_are_functions_too() -> None
         return decode((await run(agent, assignment(type_=type_, given=0))).completed.result)
 
     assert [await by("object"), await by("method"), await by("partial")] == [1, 2, 3]
+
+
+def test_queues_in_one_text_are_refused() -> None:
+    assert Agent("reports", queues=["reports", "urgent"]).queues == ("reports", "urgent")
+    with pytest.raises(Misconfigured, match=r"queues=\['reports'\]"):
+        Agent("reports", queues="reports")

@@ -14,7 +14,7 @@ return values are encoded, see `records.payloads`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from stepwell_client.agent.annotations import is_async, resolved
@@ -101,8 +101,12 @@ def _resolve(function: Callable[..., object], parameter: inspect.Parameter) -> A
 class Agent:
     """Functions by step. Serve them with a Worker, or run them in process."""
 
-    def __init__(self, name: str = "agent") -> None:
+    def __init__(self, name: str = "agent", *, queues: Sequence[str] = ()) -> None:
+        """`queues`: the queues that its workers serve unless they name others; empty: `default`."""
+        if isinstance(queues, str):
+            raise Misconfigured(f"queues is a list of names: queues=[{queues!r}]")
         self.name = name
+        self.queues = tuple(queues)
         self._plan: Step | None = None
         self._input_schema = ""
         self._reflect: Step | None = None

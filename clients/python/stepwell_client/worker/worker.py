@@ -69,8 +69,8 @@ class Worker:
         `worker_id` identifies the worker, also after a restart: the server at once gives the leases
         of an older instance with the same id to a newer one, and ends the older with
         WorkerReplaced. Default: the first of `agent-name@host`, `agent-name@host-2` … that is free
-        on this machine when `run` begins. `queues`: default `default`. `roles`: default those of
-        the agent's functions; `*`: all. `version`: the agent's, for runs that ask for one.
+        on this machine when `run` begins. `queues`: default those of the agent, else
+        `default`. `roles`: default those of the agent's functions; `*`: all. `version`: the agent's, for runs that ask for one.
         `concurrency`: the most steps at once, up to 500. The worker gets only steps that a function
         is registered for. `runner` runs the steps, and is closed with the worker. `keeper`: whether
         another process renews its leases while a function holds the interpreter. Default: yes,
@@ -88,7 +88,7 @@ class Worker:
         self._runtime = self._transport.runtime
         self._slots = None if worker_id else WorkerSlots(self.worker_id, self._runtime)
         self.instance_id = self._runtime.new_id()
-        self._queues = queues
+        self._queues = queues or agent.queues
         self._roles = agent.roles if roles is None else roles
         self._version = version
         self._input_schema = agent.input_schema

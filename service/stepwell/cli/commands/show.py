@@ -15,10 +15,12 @@ from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.view import describe, results, task_page, task_tree
+from stepwell.cli.view.follow import served_queues
 from stepwell.cli.view.terminal import console, put, put_json
 from stepwell.cli.view.text import lines, micros, moment, note, one_line, short_id
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Question, Run, RunStatus, RunView, SyncClient
+from stepwell_client import BlockedKind, Question, Run, RunStatus, RunView, SyncClient
+from stepwell_client.enums import ENDED
 
 EXAMPLES = {"show": "stepwell show 3f2a9c1e --result > report.md"}
 _ROWS_MAX = 100
@@ -111,7 +113,10 @@ def _run(client: SyncClient, message: Run, *, at: int, whole: bool, json: bool) 
     if answer is not None:
         print()
         results.put(answer, out, name)
-    if (advice := describe.advice(message, name)) and not at:
+    advice = describe.advice(message, name)
+    if message.blocked_on == BlockedKind.WORKER and message.status not in ENDED:
+        advice = describe.other_queues(message, served_queues(client))
+    if advice and not at:
         note(advice)
     return Exit.DONE
 

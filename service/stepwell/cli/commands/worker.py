@@ -115,7 +115,7 @@ async def _serve(
         where = client.connection.target
         steps = ", ".join(kind.name.lower() for kind in agent.kinds)
         note(
-            f"agent {agent.name} does {steps} of queue {', '.join(queues) or 'default'}"
+            f"agent {agent.name} does {steps} of queue {', '.join(queues or agent.queues) or 'default'}"
             f" at {where}; Ctrl-C drains"
         )
         runtime = SystemRuntime()

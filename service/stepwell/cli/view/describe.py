@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -200,6 +201,17 @@ def _no_worker(run: Run) -> str:
     return (
         f"no worker serves queue {queue!r}{does}; start one: "
         f"stepwell worker MODULE:AGENT --queue {queue}"
+    )
+
+
+def other_queues(run: Run, served: Iterable[str]) -> str:
+    """Return how to bring a run and the connected workers together, or "" if they serve its queue or no other."""
+    queues = sorted(set(served))
+    if not queues or run.queue in queues:
+        return ""
+    return (
+        f"connected workers serve {', '.join(map(repr, queues))}; let them serve this queue, too"
+        f" (stepwell worker … --queue {run.queue}), or start runs with --queue {queues[0]}"
     )
 
 

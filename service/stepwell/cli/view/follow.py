@@ -105,7 +105,15 @@ def missing_worker(client: SyncClient, run_id: str) -> str:
     """Return which worker the run waits for and how to start one, or "" if it has one, or has ended."""
     run = client.run(run_id).get()
     is_missing = run.status not in ENDED and run.blocked_on == BlockedKind.WORKER
-    return describe.blocked(run, exact=True) if is_missing else ""
+    if not is_missing:
+        return ""
+    others = describe.other_queues(run, served_queues(client))
+    return "; ".join(part for part in (describe.blocked(run, exact=True), others) if part)
+
+
+def served_queues(client: SyncClient) -> set[str]:
+    """Return the queues that connected workers serve."""
+    return {name for worker in client.workers() for name in worker.queues}
 
 
 def _events(client: SyncClient, watch: RunWatch, view: RunView, *, keep: bool) -> Iterator[Event]:
