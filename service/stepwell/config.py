@@ -238,7 +238,9 @@ class WatchSettings(Group):
     """Progress messages, stalls and message sizes of watch streams."""
 
     progress_ms: _Ms = 15_000
-    """The interval at which an idle watch sends progress, unless the request sets one."""
+    """The interval at which an idle watch sends progress, unless the request sets one, and an idle worker's stream
+    an empty message. Set it below the time after which a proxy in front cuts idle streams.
+    """
     stall_ms: _Ms = 60_000
     """A write that is blocked for longer ends its stream."""
     message_bytes_max: Annotated[int, Field(ge=1024, le=2 * 1024 * 1024)] = 1024 * 1024

@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from stepwell.config import ExecutorSettings
+from stepwell.config import ExecutorSettings, WatchSettings
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.rpc.worker import stream
 from stepwell.store.opener import open_store
@@ -47,6 +47,18 @@ async def test_welcome_dictates_the_terms(world: World) -> None:
         assert worker.welcome.lease_duration.ToMilliseconds() == 8_000
         assert worker.welcome.heartbeat_interval.ToMilliseconds() == 2_000
         assert worker.welcome.replica_id == server.deps.executor.replica_id
+
+
+async def test_idle_stream_has_an_empty_message_each_interval(world: World) -> None:
+    """Proxies cut streams on which nothing passes, in either direction."""
+    server = await world.server(watch=WatchSettings(progress_ms=20))
+    client = await world.client(server)
+    async with client.worker() as worker:
+        for _ in range(3):
+            response: Any = await worker.call.read()
+            assert not response.ListFields()
+            # The answer of a worker: it changes nothing.
+            await worker.send()
 
 
 async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) -> None:

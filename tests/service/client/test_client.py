@@ -159,7 +159,7 @@ async def test_a_wait_for_somebody_is_logged_after_a_while(
     server.runs.answers["WaitRunRequest"] = Script(*[paused] * 4, answer(run=SUCCEEDED, ended=True))
     await client.run(RUN_ID).wait()
 
-    assert [request.timeout.seconds for request in server.runs.requests] == [10, 60, 60, 60, 60]
+    assert [request.timeout.seconds for request in server.runs.requests] == [10, 15, 15, 15, 15]
     assert caplog.messages[0] == f"run {RUN_ID} is paused: not now; resume it, or stop waiting"
 
 

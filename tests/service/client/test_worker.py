@@ -83,6 +83,17 @@ async def test_no_more_credits_than_places_are_ever_out(server: FakeServer, clie
     assert (stream.credits, stream.requests[0].credits) == (4, 2)
 
 
+async def test_empty_message_of_an_idle_stream_is_answered_by_one(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    async with serving(agent, client):
+        stream = await welcomed(server)
+        await stream.granted(1)
+        for _ in range(2):
+            await stream.send()
+            assert not (await stream.read()).ListFields()
+
+
 async def test_an_outcome_without_acknowledgement_is_sent_again_with_the_same_id(
     server: FakeServer, client: Client, agent: Agent
 ) -> None:

@@ -48,7 +48,8 @@ from stepwell_client.records.reading import read, read_event, read_task, reader
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
-WAIT_SLICE_SECONDS = 60.0
+WAIT_SLICE_SECONDS = 15.0
+"""The time of one call that waits for an end; proxies cut calls on which nothing passes for longer, often 60 s."""
 NOTICE_SECONDS = 10.0
 """The time after which a run that waits for somebody is logged."""
 FETCH_IDS_MAX = 4

@@ -102,6 +102,8 @@ class Worker:
         self._stream: WorkStream | None = None
         self._take: Callable[[worker_pb2.WorkRequest], None] | None = None
         self._wake = asyncio.Event()
+        self._is_idle = False
+        """True if the server has sent an empty message, which is answered by another."""
         self._quiet = asyncio.Event()
         self._connected = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -308,7 +310,11 @@ class Worker:
         """Write what is unsent; anything new meanwhile goes into the next message."""
         while True:
             request = self._state.next_request()
+            if request is None and self._is_idle:
+                # Proxies measure idleness in this direction, too.
+                request = worker_pb2.WorkRequest()
             if request is not None:
+                self._is_idle = False
                 if not await stream.write(request):
                     return
                 continue
@@ -353,6 +359,9 @@ class Worker:
             self._start(assignment, cancelled)
         if response.acks or response.assignments:
             self._send()
+        elif not response.ListFields():
+            self._is_idle = True
+            self._wake.set()
 
     def _assign(self, assignment: worker_pb2.Assignment) -> None:
         self._start(assignment, ())

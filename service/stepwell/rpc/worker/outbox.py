@@ -33,7 +33,10 @@ class Outbox:
         stages: tuple[StepKind, ...],
         *,
         message_bytes_max: int,
+        idle_ms: int | None = None,
     ) -> None:
+        """`idle_ms`: the time after which an idle stream sends an empty message; None: never."""
+        self._idle_s = idle_ms and idle_ms / 1_000
         self.presence = presence
         self.stages = stages
         self._bytes_max = message_bytes_max
@@ -102,7 +105,8 @@ class Outbox:
     async def next_message(self) -> pb.WorkResponse | None:
         """Wait for something to send and return it, in as few messages as possible.
 
-        Returns None at the end of the stream, or raises the error with which it ends.
+        Returns None at the end of the stream, or raises the error with which it ends. An idle stream sends an
+        empty message from time to time, because proxies cut streams on which nothing passes.
         """
         while True:
             if self._is_ending:
@@ -118,7 +122,11 @@ class Outbox:
             if self._is_ending:
                 return None
             self._changed.clear()
-            await self._changed.wait()
+            try:
+                async with asyncio.timeout(self._idle_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                return pb.WorkResponse()
 
     @property
     def _is_ending(self) -> bool:

@@ -14,8 +14,11 @@ NAME = "stepwell.v1.Worker"
 
 def make_service(deps: Dependencies) -> Service:
     """Return the service, to be added to a server."""
+    watch = deps.settings.watch
     servicer = Servicer(
-        WorkerDependencies(deps.executor, deps.runtime), deps.settings.watch.message_bytes_max
+        WorkerDependencies(deps.executor, deps.runtime),
+        watch.message_bytes_max,
+        watch.progress_ms,
     )
     add_to = partial(add_WorkerServicer_to_server, servicer)
     return Service(NAME, add_to, servicer.end_streams)

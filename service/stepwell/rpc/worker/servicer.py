@@ -36,15 +36,21 @@ _DIGITS_MAX = 9
 class Servicer(WorkerServicer):
     """Serves workers. The gate has checked the caller and the request's limits, except those of its items."""
 
-    def __init__(self, deps: WorkerDependencies, message_bytes_max: int) -> None:
+    def __init__(
+        self, deps: WorkerDependencies, message_bytes_max: int, idle_ms: int | None = None
+    ) -> None:
+        """`idle_ms`: the time after which an idle stream sends an empty message; None: never."""
         self._deps = deps
         self._message_bytes_max = message_bytes_max
+        self._idle_ms = idle_ms
         self._streams: set[Stream] = set()
 
     def Work(
         self, request_iterator: AsyncIterator[pb.WorkRequest], context: object
     ) -> AsyncGenerator[pb.WorkResponse]:
-        return serve_stream(self._deps, self._streams, request_iterator, self._message_bytes_max)
+        return serve_stream(
+            self._deps, self._streams, request_iterator, self._message_bytes_max, self._idle_ms
+        )
 
     async def ReportOutcomes(
         self, request: pb.ReportOutcomesRequest, context: object

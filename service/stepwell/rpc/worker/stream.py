@@ -197,6 +197,7 @@ async def serve_stream(
     streams: set[Stream],
     requests: AsyncIterator[pb.WorkRequest],
     message_bytes_max: int,
+    idle_ms: int | None,
 ) -> AsyncGenerator[pb.WorkResponse]:
     """Serve a worker's connection, which is in `streams` meanwhile; yield the messages to send.
 
@@ -206,7 +207,10 @@ async def serve_stream(
     first = await _first(requests)
     hello = first.hello
     outbox = Outbox(
-        presence_of(deps, hello), step_kinds(hello.stages), message_bytes_max=message_bytes_max
+        presence_of(deps, hello),
+        step_kinds(hello.stages),
+        message_bytes_max=message_bytes_max,
+        idle_ms=idle_ms,
     )
     stream = Stream(deps, hello, outbox)
     streams.add(stream)
