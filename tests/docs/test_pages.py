@@ -55,7 +55,7 @@ PAGES = (
     Page("how-to/large-results", 1),
     Page("how-to/stream-tokens", 1, ("Roses are red.\nRoses are red.\n",)),
     Page("how-to/timers", 1),
-    Page("journal", 4),
+    Page("journal", 5),
     Page("logs", 2),
     Page("people", 5, works=True),
     Page("sessions", 2),

@@ -49,3 +49,31 @@ async def test_an_mcp_servers_approved_calls_come_from_the_journal(
     assert "three on a" in result_of(await step.attempt(work))
     assert notes.read_text(encoding="utf-8").split() == ["a"]
     assert len(model.calls) == 2
+
+
+async def test_a_call_of_an_mcp_server_that_dies_fails_alone(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    model = scripted(
+        [("increment", "c1", {}), ("increment", "c2", {})], [("increment", "c3", {})], "done"
+    )
+    env = {"NOTES": str(notes), "DIES_AT": "3"}
+
+    async def work(ctx: TaskContext) -> list[str]:
+        numbers = MCPServerStdio(
+            {"command": sys.executable, "args": [str(SERVER)], "env": env},
+            client_session_timeout_seconds=30,
+        )
+        async with numbers:
+            agent = Agent(name="reader", model=model, mcp_servers=[numbers])
+            result = await StepwellRunner.run(agent, "go")
+        return [str(one.output) for one in result.new_items if one.type == "tool_call_output_item"]
+
+    step = JournaledStep()
+    # The SDK asks the server for its tools before the model's next request.
+    assert (await step.attempt(work)).failed.failure.message == "Connection closed"
+    *counted, failed = result_of(await step.attempt(work))
+    assert "error occurred" in failed
+    assert len(counted) == 2
+    assert len({one.partition(" of ")[2] for one in counted}) == 1
+    assert notes.read_text(encoding="utf-8").split() == ["1", "2", "3"]
+    assert len(model.calls) == 3

@@ -65,3 +65,35 @@ async def test_request_that_failed_for_good_is_made_no_more_in_the_next_attempt(
     asked = len(model.calls)
     await crashed(step, work)
     assert asked == len(model.calls) == 1
+
+
+async def test_time_out_within_a_call_has_the_same_outcome_in_each_attempt() -> None:
+    async def answer(call: Any) -> Any:
+        if len(model.calls) > 1:
+            return step_of("answer")
+        limits[0].reschedule(asyncio.get_running_loop().time())
+        return await asyncio.Event().wait()
+
+    async def in_time(question: str) -> str | None:
+        try:
+            async with asyncio.timeout(None) as limit:
+                limits.append(limit)
+                return (await StepwellRunner.run(agent, question)).final_output
+        except TimeoutError:
+            return None
+
+    async def work(ctx: TaskContext) -> str:
+        found = await ctx.call("in time", in_time, "a word")
+        if ctx.attempt == 1:
+            raise Crash
+        return found or "too late"
+
+    limits: list[asyncio.Timeout] = []
+    model = ScriptedModel([ModelStep.respond(answer)] * 3)
+    agent = Agent(name="reader", model=model)
+
+    step = JournaledStep()
+    await crashed(step, work)
+    assert result_of(await step.attempt(work)) == "too late"
+    assert len(model.calls) == 1
+    assert [one.name for one in step.services.entries.values()] == ["in time"]

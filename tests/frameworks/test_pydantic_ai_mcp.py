@@ -39,3 +39,51 @@ async def test_calls_of_an_mcp_server_come_from_the_journal(tmp_path: Path) -> N
     assert result_of(await step.attempt(work)) == "three on a"
     assert notes.read_text(encoding="utf-8").split() == ["a"]
     assert script.requests == 2
+
+
+async def test_an_mcp_server_keeps_its_state_between_calls_of_an_attempt(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    transport = StdioTransport(sys.executable, [str(SERVER)], env={"NOTES": str(notes)})
+    once = tool_call("increment")
+    script = Script([once, tool_call("increment")], [tool_call("increment")], "done")
+    agent = Agent(
+        script.model(),
+        name="reader",
+        toolsets=[MCPToolset(transport, id="numbers")],
+        capabilities=[StepwellDurability()],
+    )
+
+    async def work(ctx: TaskContext) -> list[str]:
+        found = [str(one) for one in returned((await agent.run("go")).all_messages())]
+        numbers, processes = zip(*(one.split(" of ") for one in found), strict=True)
+        assert sorted(numbers) == ["1", "2", "3"]
+        assert len(set(processes)) == 1
+        if ctx.attempt == 1:
+            raise Crash
+        return found
+
+    step = JournaledStep()
+    await crashed(step, work)
+    assert len(result_of(await step.attempt(work))) == 3
+    assert notes.read_text(encoding="utf-8").split() == ["1", "2", "3"]
+
+
+async def test_a_call_of_an_mcp_server_that_dies_fails_alone(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    env = {"NOTES": str(notes), "DIES_AT": "2"}
+    transport = StdioTransport(sys.executable, [str(SERVER)], env=env)
+    script = Script([tool_call("increment")], [tool_call("increment")], "done")
+    agent = Agent(
+        script.model(),
+        name="reader",
+        toolsets=[MCPToolset(transport, id="numbers")],
+        capabilities=[StepwellDurability()],
+    )
+
+    async def work(ctx: TaskContext) -> str:
+        return (await agent.run("go")).output
+
+    step = JournaledStep()
+    for _ in range(2):
+        assert result_of(await step.attempt(work)) == "done"
+    assert notes.read_text(encoding="utf-8").split() == ["1", "2"]

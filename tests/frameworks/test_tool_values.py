@@ -147,3 +147,46 @@ async def test_pydantic_ai_model_reads_the_same_in_each_attempt(name: str) -> No
     await crashed(step, work)
     assert result_of(await step.attempt(work)) == "done"
     assert seen == [expected, expected]
+
+
+def picture_of_openai(sizes: list[int]) -> Any:
+    def scan() -> ToolOutputImage:
+        return ToolOutputImage(image_url="data:image/png;base64," + "A" * sizes.pop(0))
+
+    tool = agents.function_tool(scan)
+    agent = agents.Agent(name="reader", model=scripted([("scan", "c1", {})], "done"), tools=[tool])
+    return lambda: StepwellRunner.run(agent, "go")
+
+
+def picture_of_pydantic_ai(sizes: list[int]) -> Any:
+    script = Script([tool_call("scan")], "done")
+    agent = pydantic_ai.Agent(script.model(), name="reader", capabilities=[StepwellDurability()])
+
+    @agent.tool_plain
+    def scan() -> BinaryContent:
+        return BinaryContent(b"A" * sizes.pop(0), media_type="image/png")
+
+    return lambda: agent.run("go")
+
+
+@pytest.mark.parametrize("make", [picture_of_openai, picture_of_pydantic_ai])
+async def test_a_picture_that_is_too_large_is_made_once_until_the_tool_is_mended(
+    make: Callable[[list[int]], Any],
+) -> None:
+    sizes = [1_500_000, 500_000]
+    run = make(sizes)
+
+    async def work(ctx: TaskContext) -> str:
+        await run()
+        return "done"
+
+    step = JournaledStep()
+    for _ in range(2):
+        failure = (await step.attempt(work)).failed.failure
+        assert (failure.kind, failure.retryable) == ("RESULT_TOO_LARGE", False)
+        assert "the call reader.tool.scan/" in failure.message
+        assert " bytes; 1,048,576 is the most" in failure.message
+        assert len(sizes) == 1
+    step.tries_from = 3  # As after a `resume`.
+    assert result_of(await step.attempt(work)) == "done"
+    assert not sizes

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from stepwell.core.records import limits
 from stepwell_client import Effect, JournalError, Retry, TaskContext, decode, encode
+from stepwell_client.agent.journal import journal
 from stepwell_client.errors import JournalMismatch, LeaseLost
 from stepwell_client.v1 import types_pb2
 from tests.support.journal import Counted, Crash, JournaledStep, crashed, result_of
@@ -361,3 +363,42 @@ async def test_calls_that_do_not_end_after_the_function_are_cancelled(
     assert ended == ["model"]
     assert "still under way" in caplog.text
     assert not step.services.entries
+
+
+async def test_a_journal_that_fills_warns_once_in_an_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal, "JOURNAL_BYTES_MAX", 5_000)
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> None:
+        for number in range(4):
+            await ctx.call("read", Counted("x" * 1_000), number)
+
+    for _ in range(2):
+        step.services.written.clear()
+        await step.attempt(work)
+        ((text, level, _),) = step.services.written
+        assert level == "WARNING"
+        assert text.startswith("the step's journal is 8")
+        assert "full: 4 entries" in text
+
+
+async def test_a_call_that_is_dropped_leaves_room_in_the_journal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal, "JOURNAL_BYTES_MAX", 5_000)
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> None:
+        for number in range(9):
+            await ctx.call("read", Counted("x" * 1_000), key=f"k{number}")
+            await ctx.forget(f"k{number}")
+
+    await step.attempt(work)
+    assert step.services.written == []
+
+
+def test_the_client_knows_the_journals_limits() -> None:
+    assert limits.JOURNAL_BYTES_MAX == journal.JOURNAL_BYTES_MAX
+    assert limits.JOURNAL_ENTRIES_MAX == journal.JOURNAL_ENTRIES_MAX

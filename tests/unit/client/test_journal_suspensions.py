@@ -132,6 +132,60 @@ async def test_an_outer_call_that_swallows_is_named_and_not_recorded(
     assert not step.services.entries
 
 
+@pytest.mark.parametrize("how", ["ask", "sleep"])
+async def test_a_time_out_around_a_wait_does_not_hold_as_the_step_is_handed_back(
+    how: str,
+) -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> str:
+        try:
+            async with asyncio.timeout(60):
+                await (ctx.ask("Go on?") if how == "ask" else ctx.sleep(3_600))
+        except TimeoutError:
+            return "too late"
+        return "in time"
+
+    (key,) = calls_of(await step.attempt(work))
+    if how == "ask":
+        step.keep(key, END, value=encode("yes"))
+    else:
+        step.services.ends[key] = step.services.runtime.now
+    assert result_of(await step.attempt(work)) == "in time"
+
+
+async def test_a_wait_that_is_given_up_for_a_call_does_not_suspend_the_step() -> None:
+    step = JournaledStep()
+
+    async def work(ctx: TaskContext) -> str:
+        call = asyncio.ensure_future(ctx.call("look", Counted("seen")))
+        wait = asyncio.ensure_future(ctx.sleep(3_600))
+        await asyncio.wait((call, wait), return_when=asyncio.FIRST_COMPLETED)
+        wait.cancel()
+        return await call
+
+    assert result_of(await step.attempt(work)) == "seen"
+
+
+async def test_a_suspension_that_gather_returns_as_a_value_is_no_result_of_the_run() -> None:
+    step = JournaledStep()
+    look = Counted("seen")
+    values: list[object] = []
+
+    async def work(ctx: TaskContext) -> list[object]:
+        both = (ctx.ask("Go on?"), ctx.call("look", look))
+        values[:] = await asyncio.gather(*both, return_exceptions=True)
+        await ctx.call("send", Counted("sent"))
+        return values
+
+    (key,) = calls_of(await step.attempt(work))
+    assert isinstance(values[0], Suspended)
+    assert [one.name for one in step.kept(END)] == ["look"]
+    step.keep(key, END, value=encode("yes"))
+    assert result_of(await step.attempt(work)) == ["yes", "seen"]
+    assert len(look.runs) == 1
+
+
 async def test_once_suspended_every_use_of_the_context_raises_it_again() -> None:
     step, raised = JournaledStep(), list[str]()
 

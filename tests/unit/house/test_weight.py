@@ -18,8 +18,8 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_588,
-    "clients/frameworks/stepwell_frameworks": 1_872,
-    "clients/python/stepwell_client": 8_059,
+    "clients/frameworks/stepwell_frameworks": 1_848,
+    "clients/python/stepwell_client": 8_077,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -47,12 +47,12 @@ BUDGET = {
     "tests/chaos": 7_653,
     "tests/contract": 6_302,
     "tests/docs": 1_952,
-    "tests/frameworks": 3_662,
+    "tests/frameworks": 3_889,
     "tests/mutants": 1_070,
     "tests/service": 12_051,
     "tests/simulation": 4_995,
     "tests/support": 2_745,
-    "tests/unit": 14_887,
+    "tests/unit": 14_960,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

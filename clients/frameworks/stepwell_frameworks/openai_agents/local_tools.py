@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from agents import (
@@ -14,18 +16,15 @@ from agents import (
     ComputerTool,
     CustomTool,
     HostedMCPTool,
-    LocalShellCommandRequest,
     LocalShellTool,
     MCPToolApprovalRequest,
     RunContextWrapper,
-    ShellCommandRequest,
     ShellTool,
     Tool,
 )
-from agents.editor import ApplyPatchEditor, ApplyPatchOperation, ApplyPatchResult
+from agents.editor import ApplyPatchResult
 from agents.items import ToolApprovalItem
 from agents.tool import ShellResult
-from agents.tool_context import ToolContext
 from pydantic import TypeAdapter
 
 from stepwell_client import JournalError
@@ -37,12 +36,10 @@ from stepwell_frameworks.openai_agents.step_tools import Options, parsed_argumen
 
 _OPTIONS = "_stepwell_options"
 """The attribute of a tool for what `as_call` or `not_kept` set."""
+_SHELL = TypeAdapter[Any](ShellResult | str)
+_PATCH = TypeAdapter[Any](ApplyPatchResult | str | None)
+_CUSTOM = TypeAdapter[Any](Any)
 ToolT = TypeVar("ToolT")
-Invoke = Callable[[], object]
-
-
-class ToolFailed(Exception):
-    """A tool failed; its text, which the SDK gives to the model, is that of the tool's own error."""
 
 
 def with_options(tool: ToolT, options: Options | None) -> ToolT:
@@ -71,16 +68,30 @@ def local_tool(tool: Tool, agent: str) -> Tool:
     calls = _Calls(agent, tool.name, options)
     match tool:
         case ShellTool(executor=run) if run is not None:
-            made.executor = calls.executor(run, TypeAdapter(ShellResult | str))
+            made.executor = calls.wrap(run, _command, _SHELL)
         case LocalShellTool(executor=run):
-            made.executor = calls.executor(run)
+            made.executor = calls.wrap(run, _command, None)
         case CustomTool(on_invoke_tool=invoke):
-            made.on_invoke_tool = calls.invoker(invoke)
+            made.on_invoke_tool = calls.wrap(invoke, _text, _CUSTOM)
         case ApplyPatchTool(editor=editor):
-            made.editor = _StepEditor(editor, calls)
+            changes = ("create_file", "update_file", "delete_file")
+            wrapped = {one: calls.wrap(getattr(editor, one), _patch, _PATCH) for one in changes}
+            made.editor = SimpleNamespace(**wrapped)
         case _:
             return tool
     return made
+
+
+def _command(request: Any) -> tuple[object, str]:
+    return request.data.action, request.data.call_id
+
+
+def _text(context: Any, text: str) -> tuple[object, str]:
+    return text, context.tool_call_id
+
+
+def _patch(change: Any) -> tuple[object, str]:
+    return [change.type, change.path, change.diff, change.move_to], ""
 
 
 def hosted_tool(tool: Tool, agent: str) -> Tool:
@@ -105,70 +116,45 @@ class _Calls:
         self._name = f"{agent}.tool.{tool}"[-NAME_CHARS_MAX:]
         self._options = options
 
-    def executor(
-        self, run: Callable[[Any], object], result: TypeAdapter[Any] | None = None
-    ) -> Callable[[ShellCommandRequest | LocalShellCommandRequest], object]:
-        async def execute(asked: ShellCommandRequest | LocalShellCommandRequest) -> object:
-            return await self.call(
-                lambda: run(asked), asked.data.action, asked.data.call_id, result
+    def wrap(
+        self,
+        run: Callable[..., object],
+        asked_by: Callable[..., tuple[object, str]],
+        result: TypeAdapter[Any] | None,
+    ) -> Callable[..., Awaitable[Any]]:
+        """Return a function that runs the tool once for all attempts.
+
+        `asked_by` returns what a call asks for, and its id. Without `result`, the type of what the
+        tool returns, its errors end the run; otherwise the SDK gives their texts to the model, so
+        they are recorded.
+        """
+
+        async def execute(*given: Any) -> Any:
+            step = journaled_step()
+            if step is None:
+                return await called(partial(run, *given))
+            home = asyncio.get_running_loop()
+
+            async def operation(_: object, __: str) -> object:
+                try:
+                    value = await on_home_loop(home, lambda: called(partial(run, *given)))
+                except Exception as error:
+                    if result is None:
+                        raise
+                    return {"error": str(error) or type(error).__name__}
+                return {"output": jsonable(value)}
+
+            asked, call_id = asked_by(*given)
+            kept = await step.call(
+                self._name, operation, jsonable(asked), call_id, as_=object, **self._options
             )
+            found = cast("Options", kept if isinstance(kept, dict) else {})
+            if "error" in found:
+                raise RuntimeError(found["error"])
+            output = found.get("output", kept)
+            return output if result is None else result.validate_python(output)
 
         return execute
-
-    def invoker(
-        self, invoke: Callable[[ToolContext[Any], str], object]
-    ) -> Callable[[ToolContext[Any], str], object]:
-        async def execute(context: ToolContext[Any], given: str) -> object:
-            return await self.call(lambda: invoke(context, given), given, context.tool_call_id)
-
-        return execute
-
-    async def call(
-        self, invoke: Invoke, asked: object, call_id: str, result: TypeAdapter[Any] | None = None
-    ) -> Any:
-        """Invoke the tool once for all attempts. Its error is recorded, as the model reads it as the tool's answer."""
-        step = journaled_step()
-        if step is None:
-            return await called(invoke)
-        home = asyncio.get_running_loop()
-
-        async def operation(_: object, __: str) -> object:
-            try:
-                return {"output": jsonable(await on_home_loop(home, lambda: called(invoke)))}
-            except Exception as error:  # noqa: BLE001 - the SDK gives each to the model
-                return {"error": str(error) or type(error).__name__}
-
-        arguments = (jsonable(asked), call_id)
-        kept = await step.call(self._name, operation, *arguments, as_=object, **self._options)
-        found = cast("Mapping[str, Any]", kept if isinstance(kept, dict) else {"output": kept})
-        if "error" in found:
-            raise ToolFailed(found["error"])
-        output = found.get("output", kept)
-        return output if result is None else result.validate_python(output)
-
-
-class _StepEditor:
-    """An editor whose operations are calls of the running step."""
-
-    def __init__(self, editor: ApplyPatchEditor, calls: _Calls) -> None:
-        self._editor = editor
-        self._calls = calls
-
-    async def create_file(self, operation: ApplyPatchOperation) -> Any:
-        return await self._change(self._editor.create_file, operation)
-
-    async def update_file(self, operation: ApplyPatchOperation) -> Any:
-        return await self._change(self._editor.update_file, operation)
-
-    async def delete_file(self, operation: ApplyPatchOperation) -> Any:
-        return await self._change(self._editor.delete_file, operation)
-
-    async def _change(
-        self, change: Callable[[ApplyPatchOperation], object], operation: ApplyPatchOperation
-    ) -> Any:
-        asked = [operation.type, operation.path, operation.diff, operation.move_to]
-        result = TypeAdapter[Any](ApplyPatchResult | str | None)
-        return await self._calls.call(lambda: change(operation), asked, "", result)
 
 
 def _asking(agent: str, tool: str) -> Callable[[RunContextWrapper[Any], ToolApprovalItem], Any]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mappi
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
 from agents import (
     Agent,
@@ -229,34 +229,26 @@ def _durable_handoff(given: Agent[Any] | Handoff[Any, Any], made: Made) -> Hando
     return changed
 
 
+class CallOptions(TypedDict, total=False):
+    """The options of `ctx.call` for a tool's calls."""
+
+    effect: Effect
+    retry: Retry | None
+    reconcile: Reconcile | None
+
+
 @overload
-def as_call(
-    tool: ToolT,
-    *,
-    effect: Effect = Effect.IDEMPOTENT,
-    retry: Retry | None = None,
-    reconcile: Reconcile | None = None,
-) -> ToolT: ...
+def as_call(tool: ToolT, **options: Unpack[CallOptions]) -> ToolT: ...
 @overload
+def as_call(**options: Unpack[CallOptions]) -> Callable[[ToolT], ToolT]: ...
 def as_call(
-    *,
-    effect: Effect = Effect.IDEMPOTENT,
-    retry: Retry | None = None,
-    reconcile: Reconcile | None = None,
-) -> Callable[[ToolT], ToolT]: ...
-def as_call(
-    tool: ToolT | None = None,
-    *,
-    effect: Effect = Effect.IDEMPOTENT,
-    retry: Retry | None = None,
-    reconcile: Reconcile | None = None,
+    tool: ToolT | None = None, **options: Unpack[CallOptions]
 ) -> ToolT | Callable[[ToolT], ToolT]:
     """Set the `ctx.call` options `effect`, `retry` and `reconcile` of a tool.
 
     Used as a decorator, `@as_call(effect=Effect.AT_MOST_ONCE)` above `@function_tool`, or with a
     tool, of which it returns a changed copy.
     """
-    options = {"effect": effect, "retry": retry, "reconcile": reconcile}
 
     def change(given: ToolT) -> ToolT:
         if isinstance(given, FunctionTool):

@@ -11,22 +11,19 @@ from stepwell_client.link.runtime import utc_now
 
 RETRY_AFTER_SECONDS_MAX = 3_600.0
 """The longest wait that an API's header is followed for."""
-_CAUSES_MAX = 10
 
 
-def asked_seconds(error: BaseException, causes_max: int = _CAUSES_MAX) -> float | None:
+def asked_seconds(error: BaseException, causes_max: int = 10) -> float | None:
     """Return the seconds that an API's response asks to wait, or None if it doesn't say.
 
     The response belongs to the exception, to its cause, or to an exception in its group. Its
     headers are `retry-after-ms`, or `Retry-After` in seconds or as a date.
     """
-    found = _seconds_in(_headers_of(error))
-    if found is not None or causes_max == 0:
-        return found
-    inner = [] if error.__cause__ is None else [error.__cause__]
+    waits = [_seconds_in(_headers_of(error))]
+    inner: list[BaseException | None] = [error.__cause__]
     if isinstance(error, BaseExceptionGroup):
         inner.extend(cast("BaseExceptionGroup[BaseException]", error).exceptions)
-    waits = (asked_seconds(one, causes_max - 1) for one in inner)
+    waits += [asked_seconds(one, causes_max - 1) for one in inner if one and causes_max]
     return next((one for one in waits if one is not None), None)
 
 

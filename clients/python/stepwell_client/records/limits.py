@@ -5,6 +5,8 @@ from __future__ import annotations
 from stepwell_client.records.clean_text import storable_bytes
 
 PAYLOAD_BYTES_MAX = 1024 * 1024
+JOURNAL_ENTRIES_MAX = 10_000
+JOURNAL_BYTES_MAX = 64 * 1024 * 1024
 PLAN_BYTES_MAX = 3 * 1024 * 1024
 PROGRESS_BYTES_MAX = 16 * 1024
 PROMPT_BYTES_MAX = 256 * 1024

@@ -16,6 +16,7 @@ from stepwell_client.agent.step_services import StepServices
 from stepwell_client.errors import JournalError, JournalMismatch, LeaseLost
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.decisions import NonRetryable
+from stepwell_client.records.limits import JOURNAL_BYTES_MAX, JOURNAL_ENTRIES_MAX
 from stepwell_client.records.plans import seconds_of
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -23,6 +24,8 @@ END = types_pb2.JOURNAL_MARK_END
 BEGIN = types_pb2.JOURNAL_MARK_BEGIN
 TRY = types_pb2.JOURNAL_MARK_TRY
 WAIT = types_pb2.JOURNAL_MARK_WAIT
+FULL_SHARE = 0.75
+"""The share of a journal's limits from which the run's log has a warning, once in an attempt."""
 
 
 class HeldCall:
@@ -47,14 +50,19 @@ class HeldCall:
         return self.begins[max(unknown)] if unknown and self.end is None else None
 
     @property
+    def entries(self) -> list[types_pb2.JournalEntry]:
+        """All its entries."""
+        single = [one for one in (self.end, self.wait) if one is not None]
+        return [*single, *self.begins.values(), *self.tries.values()]
+
+    @property
     def number(self) -> int:
         """The highest number of its BEGIN and TRY entries."""
         return max((*self.begins, *self.tries), default=0)
 
     def check(self, key: str, digest: str) -> None:
         """Raise JournalMismatch if the call was recorded with other arguments."""
-        entries = [self.end, self.wait, *self.begins.values(), *self.tries.values()]
-        if any(entry and entry.arguments and entry.arguments != digest for entry in entries):
+        if any(one.arguments and one.arguments != digest for one in self.entries):
             raise JournalMismatch(
                 f"the journal has the call {key} with other arguments: give this one another key"
             )
@@ -83,6 +91,8 @@ class Journal:
         self.record = record
         self._runtime = runtime
         self._calls: dict[str, HeldCall] = {}
+        self._entries = self._bytes = 0
+        self._warned = False
         self._asked: dict[str, CodeRun] = {}
         """The keys of this attempt's calls, each with the run of code that last made it."""
         self._replayed: set[str] = set()
@@ -115,6 +125,16 @@ class Journal:
             call.wait, call.until = entry, until
         else:
             call.end = entry
+        self._entries += 1
+        self._bytes += entry.ByteSize()
+        full = max(self._entries / JOURNAL_ENTRIES_MAX, self._bytes / JOURNAL_BYTES_MAX)
+        if full >= FULL_SHARE and not self._warned:
+            self._warned = self.record.wrote = True
+            text = (
+                f"the step's journal is {full:.0%} full: {self._entries:,} entries, {self._bytes:,} bytes; "
+                f"{JOURNAL_ENTRIES_MAX:,} and {JOURNAL_BYTES_MAX:,} are the most, and then its calls fail"
+            )
+            self._services.write(self._assignment, text, "WARNING", chunk=False)
 
     @property
     def is_read(self) -> bool:
@@ -265,7 +285,9 @@ class Journal:
             return
         if not recorded.HasField("failure"):
             for key in write.forget:
-                self._calls.pop(key, None)
+                dropped = self._calls.pop(key, HeldCall()).entries
+                self._entries -= len(dropped)
+                self._bytes -= sum(one.ByteSize() for one in dropped)
                 self._asked.pop(key, None)
         now = self._runtime.monotonic()
         for entry, state in zip(write.entries, recorded.entries, strict=False):
