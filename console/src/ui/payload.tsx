@@ -8,6 +8,7 @@ import { bytes, number } from "../model/text.ts";
 import { Foreign } from "./foreign.tsx";
 import { MarkdownView } from "./markdown.tsx";
 import { Copy } from "./parts.tsx";
+import { saveAs } from "./save.ts";
 import { TableView } from "./table.tsx";
 
 const LINES_MAX = 400;
@@ -211,14 +212,7 @@ function Picture({ data, type }: { data: Uint8Array; type: string }) {
 
 /** Saves bytes as a file. Its type says that no browser is to show it. */
 function Download({ data, type, name }: { data: Uint8Array; type: string; name: string }) {
-  const save = () => {
-    const blob = new Blob([data as Uint8Array<ArrayBuffer>], { type: "application/octet-stream" });
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = `${name.replace(/[^A-Za-z0-9._-]+/g, "-")}${isJsonType(type) ? ".json" : ""}`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  };
+  const save = () => saveAs(data, `${name}${isJsonType(type) ? ".json" : ""}`);
   return (
     <button type="button" class="small" onClick={save}>
       Download

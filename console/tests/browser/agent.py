@@ -183,6 +183,37 @@ async def hang() -> str:
     return ""
 
 
+@agent.task("calls")
+async def calls(ctx: TaskContext) -> str:
+    """Makes calls within a call, one that fails once, and one with a key of its own."""
+
+    async def page(number: int) -> str:
+        ctx.usage(input_tokens=5)
+        return f"page {number}"
+
+    async def turn() -> list[str]:
+        ctx.usage(input_tokens=5)
+        return [await ctx.call("page", page, 1), await ctx.call("page", page, 2)]
+
+    failed: list[str] = []
+
+    async def flaky() -> str:
+        if not failed:
+            failed.append("once")
+            raise ConnectionError("the line was cut")
+        return "x" * 3_000
+
+    await ctx.call("agent", turn)
+    await ctx.call("flaky", flaky, retry=Retry(initial_backoff=0.01))
+    return await ctx.call("charge", page, 3, key="charge-17")
+
+
+@agent.task("lines")
+async def lines(ctx: TaskContext, count: int = 0) -> None:
+    for number in range(count):
+        ctx.log(f"line {number}")
+
+
 @agent.reflect
 def reflect(ctx: ReflectContext) -> Finish | Continue:
     if ctx.iteration > 1:
