@@ -339,3 +339,18 @@ def _create_all(connection: Connection) -> None:
     schema.metadata.create_all(connection, checkfirst=False)
     for view in views.statements("postgresql"):
         connection.execute(text(view))
+
+
+async def test_database_that_publishes_all_its_tables_takes_updates_and_deletes(
+    place: Place,
+) -> None:
+    """Postgres refuses those where a published table has no primary key, the migrations' own included."""
+    await place.open()
+    keyless = await place.fetch(
+        "SELECT relname FROM pg_class WHERE relkind = 'r'"
+        f" AND relnamespace = '{place.schema}'::regnamespace AND NOT EXISTS"
+        " (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)"
+    )
+    tables = await place.fetch(f"SELECT FROM pg_tables WHERE schemaname = '{place.schema}'")
+    assert len(tables) > 15
+    assert keyless == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from stepwell.core.port import Presence, Store
 from stepwell.core.records.errors import (
     InvalidArgument,
     StoreError,
@@ -20,6 +22,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.states import Durability
 from stepwell.runtime import SystemRuntime
+from stepwell_drivers.sql.postgres import open_store
 from stepwell_drivers.sql.postgres.errors import refusal_of
 from stepwell_drivers.sql.postgres.failure_log import Alarm
 from stepwell_drivers.sql.postgres.listen import Listener
@@ -37,6 +40,7 @@ from tests.support.backends.shared import postgres_server
 from tests.support.logs import capture_logs
 
 WAIT_S = 30.0
+PRESENCE = Presence(tenant_id="", worker_id="replica", instance_id="i", replica_id="r")
 SHOWN = "postgresql://db:5432/loops"
 # Quoted wrongly it would end the command, or be another name.
 CHANNEL = 'hints "; DROP TABLE x; -- Ä'
@@ -330,6 +334,54 @@ async def test_a_password_from_a_file_or_the_environment(
     assert "check the user and the password" in await opened(url)
     monkeypatch.setenv("PGPASSWORD", "p@ss/word?")
     assert await opened(url) == "TLSv1.3"
+
+
+async def test_changed_password_of_a_passfile_is_used_by_new_connections(
+    tls_server: Postgres, tmp_path: Path
+) -> None:
+    admin: Any = await asyncpg.connect(**parse(tls_server.url()).connect)
+    file = tmp_path / "pass"
+
+    async def change(password: str) -> None:
+        await admin.execute(f"ALTER ROLE rotating PASSWORD '{password}'")
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotating'"
+        )
+
+    def write(password: str) -> None:
+        draft = tmp_path / "draft"
+        draft.touch(mode=0o600)
+        draft.write_text(f"*:*:*:*:{password}\n")
+        draft.rename(file)
+
+    async def outcome(store: Store, *, wanted: str = "") -> None:
+        """Write until it succeeds, or fails with these words."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                try:
+                    await store.put_presence([PRESENCE], ttl_ms=1_000)
+                    said = ""
+                except StoreError as error:
+                    said = error.message
+                if said == wanted or (wanted and wanted in said):
+                    return
+                await asyncio.sleep(0.05)
+
+    await admin.execute("CREATE ROLE rotating SUPERUSER LOGIN PASSWORD 'one'")
+    write("one")
+    url = re.sub("//[^@]+@", "//rotating@", tls_server.url())
+    store = await open_store(f"{url}?passfile={file}&schema=rotating", runtime=SystemRuntime())
+    try:
+        await outcome(store)
+        await change("two")
+        await outcome(store, wanted="password authentication failed")
+        write("two")
+        await outcome(store)
+    finally:
+        await store.close()
+        await admin.execute("DROP SCHEMA rotating CASCADE")
+        await admin.execute("DROP ROLE rotating")
+        await admin.close()
 
 
 async def test_a_certificate_of_another_name_is_refused(tls_server: Postgres) -> None:
