@@ -45,14 +45,14 @@ BUDGET = {
     "tests": 24,
     "tests/bench": 222,
     "tests/chaos": 7_653,
-    "tests/contract": 6_302,
+    "tests/contract": 6_359,
     "tests/docs": 1_952,
     "tests/frameworks": 3_889,
     "tests/mutants": 1_070,
     "tests/service": 12_051,
     "tests/simulation": 4_995,
     "tests/support": 2_745,
-    "tests/unit": 14_960,
+    "tests/unit": 15_046,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
