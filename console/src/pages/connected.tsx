@@ -2,13 +2,14 @@
 import { useRef } from "preact/hooks";
 import { api } from "../api/client.ts";
 import type { ConnectedWorker, ListQueuesResponse, ListWorkersResponse, Queue } from "../gen/stepwell/v1/orchestrator_pb.ts";
+import { visible } from "../model/strange.ts";
 import { count, ms, number, shortId } from "../model/text.ts";
 import { Empty, Problems, Time, useLoad, useNow } from "../ui/parts.tsx";
 import { runPath } from "../ui/router.ts";
 
 const READ_EVERY_MS = 5_000;
 const PAGE_SIZE = 200;
-const RUNS_SHOWN = 5;
+const STEPS_SHOWN = 5;
 
 interface Found {
   workers: ListWorkersResponse;
@@ -41,7 +42,10 @@ function Workers({ found }: { found: ListWorkersResponse }) {
   return (
     <section class="card stack">
       <h2>Workers</h2>
-      {!found.workers.length && <Empty>No worker is connected.</Empty>}
+      {!found.workers.length && <Empty>
+          No worker is connected, so no step runs. Start one with <code>stepwell worker agent:agent</code>; <code>stepwell up</code> has
+          one of its own.
+        </Empty>}
       {found.workers.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Workers">
           <table>
@@ -49,7 +53,7 @@ function Workers({ found }: { found: ListWorkersResponse }) {
               <tr>
                 <th>worker</th>
                 <th>state</th>
-                <th>holds</th>
+                <th>does now</th>
                 <th>free</th>
                 <th>queues</th>
                 <th>connected</th>
@@ -64,14 +68,14 @@ function Workers({ found }: { found: ListWorkersResponse }) {
                   <td>{one.workerId}</td>
                   <td>{state(one)}</td>
                   <td>
-                    {number(one.heldCount)} <Held by={one} />
+                    {one.heldCount ? <Held by={one} /> : "nothing"}
                   </td>
                   <td>{number(one.freeSlots)}</td>
                   <td>{one.queues.join(", ")}</td>
                   <td>
                     <Time at={ms(one.connectedTime)} />
                   </td>
-                  <td>{one.version}</td>
+                  <td>{one.version || <small>none given</small>}</td>
                   <td>{one.subject}</td>
                   <td>{shortId(one.replicaId)}</td>
                 </tr>
@@ -92,17 +96,27 @@ function state(one: ConnectedWorker): string {
   return one.heldCount ? "busy" : "idle";
 }
 
-/** The first runs that a worker has steps of. */
+/** A step by its execution's id, as `task:count#1`, and its task where it is one. */
+function stepOf(executionId: string): { step: string; task: string } {
+  const [, task = ""] = /^task:(.*)#\d+$/.exec(executionId) ?? [];
+  return { step: task || executionId.replace(/#\d+$/, ""), task };
+}
+
+/** What a worker does now. */
 function Held({ by }: { by: ConnectedWorker }) {
-  const runs = [...new Set(by.held.map((one) => one.runId))].slice(0, RUNS_SHOWN);
   return (
-    <small>
-      {runs.map((runId) => (
-        <>
-          <a href={runPath(runId)}>{shortId(runId)}</a>{" "}
-        </>
-      ))}
-    </small>
+    <ul class="plain-list">
+      {by.held.slice(0, STEPS_SHOWN).map((one) => {
+        const { step, task } = stepOf(one.executionId);
+        return (
+          <li key={one.executionId}>
+            <a href={runPath(one.runId, task ? "tasks" : "", task ? { task } : {})}>{visible(step)}</a>{" "}
+            <small>of {shortId(one.runId)}</small>
+          </li>
+        );
+      })}
+      {by.heldCount > STEPS_SHOWN && <li>and {number(by.heldCount - Math.min(by.held.length, STEPS_SHOWN))} more</li>}
+    </ul>
   );
 }
 
@@ -110,7 +124,10 @@ function Queues({ found }: { found: ListQueuesResponse }) {
   return (
     <section class="card stack">
       <h2>Queues</h2>
-      {!found.queues.length && <Empty>No queue has a limit, a worker or a run that waits.</Empty>}
+      {!found.queues.length && <Empty>
+          No queue has a limit, a worker or a run that waits. A queue comes to be with the first worker that serves it, or the
+          first run that is started in it.
+        </Empty>}
       {found.queues.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Queues">
           <table>

@@ -1,38 +1,20 @@
 // The list of runs, live, with filters and a search.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { api } from "../api/client.ts";
+import { prompts } from "../api/badge.ts";
 import { RunList } from "../api/runs.ts";
 import { BlockedKind, type Run, RunStatus } from "../gen/stepwell/v1/types_pb.ts";
+import { cellOf, type Column } from "../model/columns.ts";
 import { maybeId, search } from "../model/query.ts";
 import { visible } from "../model/strange.ts";
-import { ms, number, span, word } from "../model/text.ts";
-import { blocked, isEnded, runName, runTitle, taskCounts, took } from "../model/words.ts";
+import { firstLine, ms, number } from "../model/text.ts";
+import { blocked, failureLine, runName, runTitle, taskCounts } from "../model/words.ts";
 import { useKeys } from "../ui/keyboard.ts";
 import { Empty, Meter, Problems, StatusPill, Time, useNow, useTitle } from "../ui/parts.tsx";
-import { navigate, runPath, setQuery, useRoute } from "../ui/router.ts";
-import { useChanges } from "../ui/store.ts";
+import { navigate, runPath, useRoute } from "../ui/router.ts";
+import { useChanges, useValue } from "../ui/store.ts";
 import { VirtualList } from "../ui/virtual.tsx";
-
-const STATUSES = [
-  RunStatus.QUEUED,
-  RunStatus.RUNNING,
-  RunStatus.WAITING,
-  RunStatus.PAUSED,
-  RunStatus.SUCCEEDED,
-  RunStatus.FAILED,
-  RunStatus.CANCELLED,
-];
-
-const CAUSES = [
-  BlockedKind.WORKER,
-  BlockedKind.CAPACITY,
-  BlockedKind.QUESTION,
-  BlockedKind.BUDGET,
-  BlockedKind.TIMER,
-  BlockedKind.PAUSED,
-  BlockedKind.UNKNOWN_OUTCOME,
-  BlockedKind.KEY,
-];
+import { CAUSES, columns, Filters, STATUSES } from "./filters.tsx";
 
 const ROW_PX = 60;
 
@@ -80,84 +62,16 @@ export function RunsPage() {
   return (
     <div class="page runs">
       <h1 class="hidden">Runs</h1>
-      <Filters text={text} pipeline={pipeline} statuses={statuses} causes={causes} />
+      <Filters text={text} pipeline={pipeline} statuses={statuses} causes={causes} list={list} />
       {list ? <Rows list={list} /> : <Empty>Looking …</Empty>}
     </div>
-  );
-}
-
-function Filters(props: { text: string; pipeline: string; statuses: string; causes: string }) {
-  const field = useRef<HTMLInputElement>(null);
-  const timer = useRef(0);
-  const typed = useRef<Record<string, string>>({});
-  // What is typed at last must not reach the address of another page.
-  useEffect(() => () => clearTimeout(timer.current), []);
-  useKeys({ "/": () => field.current?.focus() });
-  const chosen = new Set(props.statuses.split(",").filter(Boolean));
-  const toggle = (name: string) => {
-    if (!chosen.delete(name)) chosen.add(name);
-    setQuery({ status: [...chosen].join(",") });
-  };
-  const later = (changes: Record<string, string>) => {
-    Object.assign(typed.current, changes);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => {
-      setQuery(typed.current);
-      typed.current = {};
-    }, 250) as unknown as number;
-  };
-  return (
-    <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
-      <input
-        ref={field}
-        type="search"
-        aria-label="Search runs"
-        placeholder="Search: id, words of the goal, label=value    ( / )"
-        defaultValue={props.text}
-        onInput={(event) => later({ q: event.currentTarget.value })}
-      />
-      <div class="chips" role="group" aria-label="Status">
-        {STATUSES.map((one) => {
-          const name = RunStatus[one];
-          return (
-            <button
-              key={name}
-              type="button"
-              class="chip"
-              aria-pressed={chosen.has(name)}
-              onClick={() => toggle(name)}
-            >
-              <i class={`dot run-${word(RunStatus, one)}`} /> {word(RunStatus, one)}
-            </button>
-          );
-        })}
-      </div>
-      <select
-        aria-label="Waits for"
-        value={props.causes}
-        onChange={(event) => setQuery({ blocked: event.currentTarget.value })}
-      >
-        <option value="">waits for: anything</option>
-        {CAUSES.map((one) => (
-          <option key={one} value={BlockedKind[one]}>
-            waits for: {word(BlockedKind, one)}
-          </option>
-        ))}
-      </select>
-      <input
-        class="pipeline"
-        aria-label="Pipeline"
-        placeholder="Pipeline"
-        defaultValue={props.pipeline}
-        onInput={(event) => later({ pipeline: event.currentTarget.value.trim() })}
-      />
-    </form>
   );
 }
 
 function Rows({ list }: { list: RunList }) {
   useChanges(list);
   const [chosen, setChosen] = useState("");
+  const extra = useValue(columns);
   const { runs, filter } = list;
   const index = runs.findIndex((one) => one.spec!.runId === chosen);
   const move = (step: number) => {
@@ -174,7 +88,7 @@ function Rows({ list }: { list: RunList }) {
   if (!list.ready) return <Empty>Reading the runs …</Empty>;
   const searching = filter.words.length > 0;
   return (
-    <>
+    <div class="list" style={{ "--extra": extra.map(() => "minmax(80px, 1fr)").join(" ") || " " }}>
       <p class="quiet looked" role="status">
         {number(runs.length)} {runs.length === 1 ? "run" : "runs"}
         {!list.complete && !searching && ", more below"}
@@ -189,6 +103,15 @@ function Rows({ list }: { list: RunList }) {
         )}
         {list.busy && " …"}
       </p>
+      {extra.length > 0 && runs.length > 0 && (
+        <div class="run-row heads" aria-hidden="true">
+          {["status", "run", "tasks", "why", ...extra, "created"].map((one) => (
+            <small key={one} class={(extra as string[]).includes(one) ? "extra" : one === "created" ? "when" : ""}>
+              {one}
+            </small>
+          ))}
+        </div>
+      )}
       {runs.length === 0 ? (
         <NoRuns list={list} />
       ) : (
@@ -197,12 +120,12 @@ function Rows({ list }: { list: RunList }) {
           count={runs.length}
           rowHeight={ROW_PX}
           keyOf={(at) => runs[at]!.spec!.runId}
-          row={(at) => <Row run={runs[at]!} chosen={at === index} />}
+          row={(at) => <Row run={runs[at]!} chosen={at === index} extra={extra} />}
           more={() => void list.more()}
           reveal={index}
         />
       )}
-    </>
+    </div>
   );
 }
 
@@ -219,13 +142,13 @@ function NoRuns({ list }: { list: RunList }) {
   );
 }
 
-function Row({ run, chosen }: { run: Run; chosen: boolean }) {
+function Row({ run, chosen, extra }: { run: Run; chosen: boolean; extra: Column[] }) {
   const spec = run.spec!;
   const counts = run.counts;
   const total = counts?.total ?? 0;
-  const waits = blocked(run);
+  const shown = (column: Column, text: string) => (extra.includes(column) ? "" : text);
   const labels = Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`);
-  const about = visible([runName(run), spec.pipelineId, ...labels].filter(Boolean).join(" · "));
+  const about = [runName(run), shown("pipeline", spec.pipelineId), shown("labels", labels.join(" · "))];
   return (
     <a href={runPath(spec.runId)} class={`run-row ${chosen ? "chosen" : ""}`}>
       <span class="state">
@@ -233,7 +156,7 @@ function Row({ run, chosen }: { run: Run; chosen: boolean }) {
       </span>
       <span class="title">
         <b>{runTitle(run)}</b>
-        <small>{about}</small>
+        <small>{visible(about.filter(Boolean).join(" · "))}</small>
       </span>
       <span class="progress">
         {total > 0 && (
@@ -245,30 +168,58 @@ function Row({ run, chosen }: { run: Run; chosen: boolean }) {
         )}
         <small>{taskCounts(run)}</small>
       </span>
-      <span class="waits">
-        {waits && (
-          <>
-            <span class="clip">{waits}</span>
-            {run.blockedSinceTime && (
-              <small>
-                since <Time at={ms(run.blockedSinceTime)} />
-              </small>
-            )}
-          </>
-        )}
-      </span>
+      <Why run={run} />
+      {extra.map((one) => (
+        <Cell key={one} run={run} column={one} />
+      ))}
       <span class="when">
         <Time at={ms(run.createdTime)} />
-        <small>
-          <Took run={run} />
-        </small>
+        <small>{!extra.includes("duration") && <Took run={run} />}</small>
       </span>
     </a>
   );
 }
 
+/** Why a run failed, what it asks, or what it waits for. */
+function Why({ run }: { run: Run }) {
+  const asked = useValue(prompts).get(run.spec!.runId);
+  if (run.status === RunStatus.FAILED) {
+    return (
+      <span class="waits failed">
+        <span class="clip">{failureLine(run.failure) || "failed"}</span>
+      </span>
+    );
+  }
+  const waits = run.blockedOn === BlockedKind.QUESTION && asked ? `asks: ${firstLine(asked)}` : blocked(run);
+  return (
+    <span class="waits">
+      {waits && (
+        <>
+          <span class="clip">{waits}</span>
+          {run.blockedSinceTime && (
+            <small>
+              since <Time at={ms(run.blockedSinceTime)} />
+            </small>
+          )}
+        </>
+      )}
+    </span>
+  );
+}
+
+function Cell({ run, column }: { run: Run; column: Column }) {
+  const current = useNow();
+  const text = cellOf(run, column, current);
+  return (
+    <span class="extra">
+      <span class="clip" title={text}>
+        {text || "–"}
+      </span>
+    </span>
+  );
+}
+
 function Took({ run }: { run: Run }) {
   const current = useNow();
-  if (!run.startedTime && !isEnded(run)) return null;
-  return <>{span(took(run, current))}</>;
+  return <>{cellOf(run, "duration", current)}</>;
 }

@@ -5,7 +5,7 @@ import { COUNT_MAX, Pulse, SAMPLE_MS, type Series } from "../api/pulse.ts";
 import type { GetServerInfoResponse } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { Durability, RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { ms, number, span, word } from "../model/text.ts";
-import { Empty, Problems, StatusPill, useLoad, useNow, useTitle } from "../ui/parts.tsx";
+import { Empty, Problems, StatusPill, useLoad, useTitle } from "../ui/parts.tsx";
 import { useChanges } from "../ui/store.ts";
 import { Connected } from "./connected.tsx";
 
@@ -87,9 +87,8 @@ function Server({ info, asked }: { info: GetServerInfoResponse; asked: number })
   );
 }
 
-/** The last minutes of a series. */
+/** The last hour of a series. */
 function Chart({ series }: { series: Series }) {
-  useNow();
   const { samples, title } = series;
   const top = Math.max(1, ...samples);
   const last = samples.at(-1);
@@ -98,12 +97,16 @@ function Chart({ series }: { series: Series }) {
   return (
     <section class="card stack">
       <h2>{title}</h2>
-      <p>
-        <b>{last === undefined ? "–" : number(last)}</b>{" "}
-        <small>
-          at most {number(Math.max(0, ...samples))} in the last {span(samples.length * SAMPLE_MS)}
-        </small>
-      </p>
+      {last === undefined ? (
+        <small>Counting: the first number comes within ten seconds.</small>
+      ) : (
+        <p>
+          <b>{number(last)}</b>{" "}
+          <small>
+            at most {number(Math.max(0, ...samples))} in the last {span(samples.length * SAMPLE_MS)}
+          </small>
+        </p>
+      )}
       <svg class="spark" viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label={`${title}: ${last ?? 0} now`}>
         {line && (
           <>

@@ -42,18 +42,18 @@ test("status, cause, pipeline and label filter the list, and the address keeps t
   await world.start("it fails", [{ id: "a", type: "fail" }]);
   const page = await world.open("/runs");
   await page.locator(".run-row", { hasText: "it fails" }).getByText("failed", { exact: true }).waitFor();
-  await page.getByRole("button", { name: "failed" }).click();
+  await page.getByRole("button", { name: /^failed/ }).click();
   await shows(page, ["it fails"]);
   assert.match(page.url(), /status=FAILED/);
   await page.reload();
   await shows(page, ["it fails"]);
-  await page.getByRole("button", { name: "failed" }).click();
+  await page.getByRole("button", { name: /^failed/ }).click();
   await page.getByLabel("Waits for").selectOption("WORKER");
   await shows(page, ["nobody does this"]);
   await page.getByLabel("Waits for").selectOption("");
-  await page.getByLabel("Pipeline").fill("other");
+  await page.getByRole("textbox", { name: "Pipeline" }).fill("other");
   await shows(page, ["of another pipeline"]);
-  await page.getByLabel("Pipeline").fill("");
+  await page.getByRole("textbox", { name: "Pipeline" }).fill("");
   // At once after the other field: neither may lose what is typed into it.
   await page.getByLabel("Search runs").fill("team=ink");
   await page.waitForURL(/q=team/);
@@ -67,6 +67,35 @@ test("status, cause, pipeline and label filter the list, and the address keeps t
   await page.getByRole("heading", { name: "Workers" }).waitFor();
   await page.waitForTimeout(300);
   assert.doesNotMatch(page.url(), /q=team/);
+  await page.close();
+});
+
+test("a row says why its run failed or what it asks, and columns and filters are kept", async () => {
+  const page = await world.open("/runs?status=FAILED");
+  const row = page.locator(".run-row", { hasText: "it fails" });
+  await row.getByText("NonRetryable: it can't be done").waitFor();
+  await page.getByRole("button", { name: "failed 1" }).waitFor();
+  await page.getByText("Filters", { exact: true }).click();
+  await page.getByLabel("Name of this filter").fill("bad ones");
+  await page.getByRole("button", { name: "Save this filter" }).click();
+  await page.goto(`${world.base}/runs`);
+  await page.getByText("Columns", { exact: true }).click();
+  for (const one of ["labels", "tokens", "duration"]) await page.getByLabel(one, { exact: true }).check();
+  await page.keyboard.press("Escape");
+  await page.getByText("Columns", { exact: true }).click();
+  const spent = await world.start("spends", [{ id: "n", type: "numbers" }, { id: "a", type: "approve", depends_on: ["n"] }], { labels: { team: "red" } });
+  const spends = page.locator(".run-row", { hasText: "spends" });
+  await spends.getByText("asks: Send it?").waitFor();
+  assert.deepEqual((await spends.locator(".extra").allTextContents()).slice(0, 2), ["team=red", "120 + 40"]);
+  await world.shot(page, "runs-columns");
+  await page.reload();
+  await spends.locator(".extra").first().waitFor();
+  await page.getByText("Filters", { exact: true }).click();
+  await page.getByRole("link", { name: "bad ones" }).click();
+  await shows(page, ["it fails"]);
+  await world.api.cancelRun({ runId: spent });
+  await page.evaluate(() => localStorage.removeItem("stepwell.columns"));
+  assert.deepEqual(page.errors, []);
   await page.close();
 });
 

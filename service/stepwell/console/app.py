@@ -14,19 +14,23 @@ from typing import Any, cast
 from stepwell.console import wire
 from stepwell.console.calls import PREFIX, Calls, ClientGone, Metadata, Receive
 from stepwell.console.pages import Pages
+from stepwell.console.pulse import Pulse
 from stepwell.console.reply import Response, Scope, Send
 from stepwell.console.sessions import Sessions
 from stepwell.core.port import Runtime
-from stepwell.core.records.errors import InvalidArgument, StepwellError
+from stepwell.core.records.errors import InvalidArgument, PermissionDenied, StepwellError
 from stepwell.logger import get_logger
 from stepwell.rpc import status
 from stepwell.rpc.auth import texts_of
+from stepwell.rpc.scopes import RUN_READ
 
 log = get_logger(__name__)
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _LOGIN_PATHS = ("/session", "/session/code")
 _LOGIN_BYTES_MAX = 4 * 1024
+_PULSE_PATH = "/pulse"
+_NO_STORE = ("cache-control", "no-store")
 
 
 class App:
@@ -40,6 +44,7 @@ class App:
         *,
         hosts: frozenset[str],
         stall_ms: int,
+        pulse: Pulse | None = None,
     ) -> None:
         """`hosts` are further names by which it is called, besides those of loopback, in lower case."""
         self._calls = calls
@@ -48,6 +53,7 @@ class App:
         self._hosts = LOOPBACK_NAMES | hosts
         self._stall_s = stall_ms / 1_000
         self._pages = Pages()
+        self._pulse = pulse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; every error ends in the log and a response."""
@@ -81,6 +87,8 @@ class App:
         if method not in allowed:
             names = ", ".join(allowed)
             await _refuse(response, 405, f"{path} takes {names}", ("allow", names))
+        elif path == _PULSE_PATH and self._pulse:
+            await self._answer_pulse(self._pulse, pairs, response)
         elif method != "POST":
             await self._pages.serve(scope, response)
         elif not _is_own(headers.get("origin"), host):
@@ -90,21 +98,33 @@ class App:
         else:
             await self._log_in(path, pairs, receive, response)
 
+    async def _answer_pulse(self, pulse: Pulse, headers: Metadata, response: Response) -> None:
+        try:
+            principal = self._sessions.authenticate(texts_of(headers))
+            if RUN_READ not in principal.scopes:
+                raise PermissionDenied(f"this needs the scope {RUN_READ}")
+        except StepwellError as error:
+            failed = status.answer_of(error)
+            await response.json(
+                wire.HTTP_STATUSES[failed.code.name], wire.error_of(failed), _NO_STORE
+            )
+            return
+        await response.json(200, pulse.last_hour(principal.tenant_id), _NO_STORE)
+
     # --- log in -----------------------------------------------------------------------------------
 
     async def _log_in(
         self, path: str, headers: Metadata, receive: Receive, response: Response
     ) -> None:
-        no_store = ("cache-control", "no-store")
         try:
             code = _code_of(await self._calls.bodies.read(receive, _LOGIN_BYTES_MAX))
             answer = self._logged_in(path, texts_of(headers), code)
         except StepwellError as error:
             failed = status.answer_of(error)
             number = wire.HTTP_STATUSES[failed.code.name]
-            await response.json(number, wire.error_of(failed), no_store)
+            await response.json(number, wire.error_of(failed), _NO_STORE)
             return
-        await response.json(200, answer, no_store)
+        await response.json(200, answer, _NO_STORE)
 
     def _logged_in(self, path: str, headers: dict[str, str], code: str) -> dict[str, Any]:
         if path == "/session" and code:

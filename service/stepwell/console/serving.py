@@ -11,6 +11,7 @@ import errno
 import hashlib
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from stepwell.console.app import App
 from stepwell.console.calls import Backend, Calls
 from stepwell.console.local import LocalBackend
 from stepwell.console.pages import HEADERS
+from stepwell.console.pulse import Look, Pulse
 from stepwell.console.sessions import Sessions
 from stepwell.core.port import Runtime
 from stepwell.rpc.admission import GateLimits
@@ -125,8 +127,18 @@ async def serving_server(place: Place, server: Server, runtime: Runtime) -> Asyn
     sessions = Sessions(tokens, _secret(key_file, runtime), runtime)
     backend = LocalBackend(server.gate, server.methods, server.metrics, sessions)
     proof = proof_of(server.deps.executor.replica_id)
-    async with serving(place, backend, sessions, runtime, server.gate_limits, proof=proof):
-        yield
+    executor, rings = server.deps.executor, server.deps.notifier.rings
+    pulse = Pulse(
+        lambda: Look(Counter(rings.commits), Counter(rings.ends), executor.run_counts()), runtime
+    )
+    samples = runtime.spawn(pulse.run(), name="samples for the console")
+    try:
+        async with serving(
+            place, backend, sessions, runtime, server.gate_limits, proof=proof, pulse=pulse
+        ):
+            yield
+    finally:
+        samples.cancel()
 
 
 def proof_of(replica_id: str) -> str:
@@ -147,10 +159,13 @@ async def serving(
     gate_limits: GateLimits,
     *,
     proof: str,
+    pulse: Pulse | None = None,
 ) -> AsyncGenerator[None]:
     """Serve the page and calls to a backend, until the block ends; see `proof_of` for `proof`."""
     calls = Calls(backend, runtime, gate_limits)
-    app = App(calls, sessions, runtime, hosts=place.hosts, stall_ms=gate_limits.stall_ms)
+    app = App(
+        calls, sessions, runtime, hosts=place.hosts, stall_ms=gate_limits.stall_ms, pulse=pulse
+    )
     config = uvicorn.Config(
         app,
         http=_Connection,

@@ -33,7 +33,7 @@ from stepwell.core.port import (
 from stepwell.core.records.errors import StoreStopped
 from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Payload, Session
-from stepwell.core.records.states import BlockedKind, ExecutionStatus, StepKind
+from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
 from stepwell.engine.assigner import Assigner
 from stepwell.engine.claims import Claims, Timing
@@ -235,6 +235,10 @@ class Executor:
     def blocked_counts(self) -> Mapping[BlockedKind, int]:
         """Return the number of runs in this replica's memory by the reason why they wait, for metrics."""
         return self._runs.blocked_counts()
+
+    def run_counts(self) -> Mapping[tuple[str, RunStatus], int]:
+        """Return the number of runs in this replica's memory by tenant and status."""
+        return self._runs.run_counts()
 
     @property
     def connected(self) -> Sequence[Presence]:

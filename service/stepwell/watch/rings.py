@@ -10,7 +10,7 @@ follower, so runs without watchers cost nothing.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -176,6 +176,10 @@ class Rings:
         """Ordered by the time of the runs' last commits, the oldest first."""
         self.bytes = 0
         """The bytes of all held events."""
+        self.commits: Counter[str] = Counter()
+        """This replica's commits since its start, by tenant."""
+        self.ends: Counter[str] = Counter()
+        """The commits of this replica that ended a run, by tenant."""
 
     @property
     def followers(self) -> int:
@@ -204,6 +208,8 @@ class Rings:
     def committed(self, commit: Commit) -> None:
         """Add a commit that the store has acknowledged to this replica."""
         key = (commit.tenant_id, commit.run_id)
+        self.commits[commit.tenant_id] += 1
+        self.ends[commit.tenant_id] += commit.run.ended
         ring = self._rings.get(key)
         if ring is None:
             return
