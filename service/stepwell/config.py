@@ -397,7 +397,7 @@ def read_file() -> dict[str, Any]:
 _PORT_VALUE = re.compile("(tcp|udp|sctp)://")
 _OTHERS = (
     *(ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_STORE_TOKEN", "STEPWELL_TEST_"),
-    *("STEPWELL_TLS_", "STEPWELL_INSECURE_ALLOW_REMOTE", "STEPWELL_KEEPER"),
+    *("STEPWELL_TLS_", "STEPWELL_INSECURE_ALLOW_REMOTE", "STEPWELL_KEEPER", "STEPWELL_NO_OPEN"),
 )
 """Other variables, or prefixes of them, that may be in the same environment: those of clients and of tests."""
 

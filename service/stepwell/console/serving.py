@@ -147,7 +147,7 @@ def proof_of(replica_id: str) -> str:
 
 
 def _secret(path: Path, runtime: Runtime) -> bytes:
-    return mint(path, runtime).encode()
+    return mint(path, runtime, "made a key, by which the console knows its logins").encode()
 
 
 @asynccontextmanager

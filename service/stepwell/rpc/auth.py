@@ -124,7 +124,9 @@ def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthent
     return TokenAuthenticator(credentials, runtime)
 
 
-def mint(path: Path, runtime: Runtime) -> str:
+def mint(
+    path: Path, runtime: Runtime, event: str = "made a token, by which commands log in"
+) -> str:
     """Return the token in the file, which the first start creates atomically.
 
     Raises:
@@ -142,7 +144,7 @@ def mint(path: Path, runtime: Runtime) -> str:
             with suppress(FileExistsError):
                 # If two servers start at once, one links first, and both then read the same token.
                 os.link(draft, path)
-                log.info("minted a token", file=str(path))
+                log.info(event, file=str(path))
         finally:
             os.close(file)
             draft.unlink()

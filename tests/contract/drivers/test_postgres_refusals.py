@@ -166,5 +166,5 @@ async def test_program_ends_with_a_line_that_says_why(
     *before, last = answer.err.splitlines()
     assert last.startswith("error: "), answer.err
     assert "check the user and the password" in last
-    assert all("minted a token" in line for line in before), answer.err
+    assert all("made a token, by which commands log in" in line for line in before), answer.err
     assert_no_secret(answer.out + answer.err)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import stat
@@ -13,14 +12,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
 from stepwell.cli.certificates import make
 from stepwell.console.serving import PROOF_HEADER
-from tests.service.cli.world import WAIT_S, Terminal, end, read_until
+from tests.service.cli.world import WAIT_S, Terminal, end, post, read_until
 
 BROWSER = """#!/bin/sh
 # Opens the file as a browser does: it follows the address that it leads to.
@@ -63,14 +60,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
     answer = end(server)
     assert answer.code == 0
     assert "Traceback" not in answer.err
-
-
-def post(url: str, path: str, key: str = "", **body: Any) -> Any:
-    headers = {"Content-Type": "application/json"}
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
-    with urlopen(Request(f"{url}{path}", json.dumps(body).encode(), headers)) as answer:
-        return json.load(answer)
 
 
 def test_console_gives_the_browser_a_closed_file_with_a_code(served: Served, browser: Path) -> None:

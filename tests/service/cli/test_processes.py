@@ -46,7 +46,9 @@ def test_SIGINT_drains_a_server_on_a_socket_with_logs_in_json(tmp_path: Path) ->
     assert address == f"unix:{folder}/s"
     assert (ready.code, listed.code, answer.code) == (0, 0, 0)
     entries = [json.loads(line) for line in answer.err.splitlines() if line.startswith("{")]
-    assert {"minted a token", "serving", "draining", "stopped"} <= {one["event"] for one in entries}
+    assert {"made a token, by which commands log in", "serving", "draining", "stopped"} <= {
+        one["event"] for one in entries
+    }
 
 
 def test_places_that_can_not_be_written_are_one_line(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.cli.commands.up import has_desktop
 from stepwell.cli.process.supervisor import keep_running
 from stepwell_testkit.runtime import ManualRuntime
-from tests.service.cli.world import Terminal, end, read_until
+from tests.service.cli.world import Terminal, end, post, read_until
 
 AGENT = """
 import os
@@ -75,6 +76,40 @@ def test_killed_worker_is_started_again_and_its_run_goes_on(folder: Terminal) ->
     assert answer.out.endswith("stopped\n")
     assert (folder.folder / ".stepwell" / "stepwell.db").is_file()
     assert (folder.folder / ".stepwell" / ".gitignore").read_text() == "*\n"
+
+
+def test_printed_link_logs_in_to_the_console(folder: Terminal) -> None:
+    process = folder.spawn("up", "up_agent:agent", "--port", "0")
+    link = read_until(process.stdout, r"once: (\S+)/#code=(\S+)")
+    session = post(link[1], "/session", code=link[2])
+    answer = end(process, signal.SIGINT)
+
+    assert session["tenant"] == "default"
+    assert "made a key, by which the console knows its logins" in answer.err
+    assert "opens in the browser" not in answer.out
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_one"),
+    [
+        ({}, True),
+        ({"CI": "true"}, False),
+        ({"STEPWELL_NO_OPEN": "1"}, False),
+        ({"PYTEST_CURRENT_TEST": "x"}, False),
+        ({"DISPLAY": ""}, False),
+    ],
+)
+def test_a_browser_is_opened_only_on_a_desktop(
+    changed: dict[str, str], is_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CI", "STEPWELL_NO_OPEN", "PYTEST_CURRENT_TEST", "BROWSER", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"DISPLAY": ":0", **changed}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    assert has_desktop() is is_one
 
 
 def test_taken_port_is_replaced_and_the_new_one_printed(folder: Terminal) -> None:

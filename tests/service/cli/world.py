@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
+from urllib.request import Request, urlopen
 
 from stepwell.cli import app
 from tests.support.logs import loggers_restored
@@ -227,6 +228,15 @@ def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> Answer:
     process.send_signal(number)
     out, err = process.communicate(timeout=WAIT_S)
     return Answer(process.returncode, out, err)
+
+
+def post(url: str, path: str, key: str = "", **body: Any) -> Any:
+    """Return the JSON with which the console's port answers a request."""
+    headers = {"Content-Type": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    with urlopen(Request(f"{url}{path}", json.dumps(body).encode(), headers)) as answer:
+        return json.load(answer)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def console(
         raise CliError(error.message, exit_of_error(error)) from error
     is_here = port is None and internal.is_local(target)
     if is_here and info.console_address and _is_of(info, authority):
-        asyncio.run(_open_servers(info.console_address, token, authority, no_open=no_open))
+        asyncio.run(open_console(info.console_address, token, authority, no_open=no_open))
         return Exit.DONE
     settings = ConsoleSettings() if port is None else ConsoleSettings(port=port)
     return _forward(where, info, token, settings, no_open=no_open)
@@ -125,7 +125,8 @@ def _asked(
         connection.close()
 
 
-async def _open_servers(url: str, token: str, authority: Path | None, *, no_open: bool) -> None:
+async def open_console(url: str, token: str, authority: Path | None, *, no_open: bool) -> None:
+    """Lead a browser to a server's own page, or with `no_open` print a link, logged in by the token."""
     made, _ = await asyncio.to_thread(_asked, url, "POST", "/session/code", authority, token)
 
     async def waits() -> bool:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from stepwell.cli import options
-from stepwell.cli.process import serving
+from stepwell.cli.commands.console import open_console
+from stepwell.cli.exits import CliError
+from stepwell.cli.process import browser, serving
 from stepwell.cli.process.supervisor import keep_running
 from stepwell.cli.view.text import note
 from stepwell.config import Settings
+from stepwell.rpc.auth import read_token
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
 
@@ -38,8 +43,17 @@ def up(
     drain: options.Drain = 30.0,
     port: options.Port = None,
     log_level: options.LogLevel = None,
+    no_open: Annotated[
+        bool,
+        typer.Option(
+            "--no-open",
+            help="Print the console's link and open no browser. So does STEPWELL_NO_OPEN.",
+        ),
+    ] = False,
 ) -> int:
     """Run service, console and an agent's worker in one terminal.
+
+    A link logs a browser in to the console: it is printed, and opened where there is a desktop.
 
     The state lies in .stepwell/ of this folder, unless the settings name a store. A taken port is replaced by the
     next free one. The worker is a process of its own, and is started again when it ends. Ctrl-C ends all: first
@@ -51,6 +65,12 @@ def up(
         # Only now: a store that is refused ends it before there is a port.
         if moved:
             note(moved)
+        if wanted.auth.mint and server.console_address.startswith("http:"):
+            leading = SystemRuntime().spawn(
+                _lead(server.console_address, wanted, no_open=no_open), name="lead to the console"
+            )
+        else:
+            leading = None
         command = [
             *(sys.executable, "-m", "stepwell", "worker", agent, "--end-with-input"),
             *("--target", server.addresses[0], "--drain", f"{drain}"),
@@ -59,9 +79,30 @@ def up(
         ]
         if wanted.auth.mint:
             command += ["--token-file", str(wanted.auth.token_file)]
-        return await keep_running(command, SystemRuntime(), stop, drain_seconds=drain)
+        try:
+            return await keep_running(command, SystemRuntime(), stop, drain_seconds=drain)
+        finally:
+            if leading is not None:
+                leading.cancel()
 
     return serving.serve(wanted, Server, "stepwell", companion=work, has_console=True)
+
+
+async def _lead(url: str, wanted: Settings, *, no_open: bool) -> None:
+    """Print a link that logs in to the console, and open another one where there is a desktop."""
+    token = read_token(wanted.auth.token_file)
+    try:
+        await open_console(url, token, None, no_open=True)
+        if not no_open and has_desktop():
+            await open_console(url, token, None, no_open=False)
+    except (OSError, HTTPException, CliError) as error:
+        note(f"no link could be made ({error}); log in by: stepwell console")
+
+
+def has_desktop() -> bool:
+    """Return whether a person sits before this process: a terminal, a browser, and neither CI nor a test."""
+    quiet = ("STEPWELL_NO_OPEN", "CI", "PYTEST_CURRENT_TEST")
+    return sys.stdout.isatty() and browser.has_browser() and not any(map(os.environ.get, quiet))
 
 
 def _settings(port: int | None, log_level: str | None) -> tuple[Settings, str]:
