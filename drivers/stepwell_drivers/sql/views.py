@@ -1,4 +1,4 @@
-"""The views `runs`, `tasks`, `events` and `journal`, for people and other programs to query.
+"""The views `runs`, `tasks`, `events`, `journal`, `attempts` and `log_lines`, for people and other programs to query.
 
 The tables are internal and may change from version to version. The views keep these names, types
 and meanings:
@@ -17,6 +17,9 @@ and meanings:
   `run_key` and `task_id` use an index. The `id` of a task or event is not indexed.
 - `status` is in lower case, by `RUN_WORDS` and `TASK_WORDS`.
 - Entries of `journal` are numbered by `number` in the order of writing. `mark` is in lower case, too.
+- `attempts` has a row for each execution of a step, `log_lines` one for each log entry. `flow_index` is the place of
+  the step's task in its plan, from 0 (NULL: the step is no task's), `cycle` the iteration, and `concept` the task's
+  type, or else the kind of step.
 - `input_params` is a run's input if it is JSON; `payload` is an event's changes of rows.
 
 The other columns are fields of the records, which are in the JSON bodies of the tables. A body
@@ -145,6 +148,52 @@ SELECT
 FROM journal_entries AS j
 LEFT JOIN run_rows AS r ON r.run_key = j.run_key
 """
+ATTEMPTS = """
+CREATE VIEW attempts AS
+SELECT
+  r.uuid AS run_id, e.execution_id,
+  s.position AS flow_index,
+  <number e.body.iteration 1> AS cycle,
+  lower(e.status) AS status,
+  coalesce(nullif(<text e.body.type>, ''), lower(<text e.body.kind>)) AS concept,
+  <number e.body.offered_us> AS time_us,
+  <number e.body.leased_us> AS leased_us,
+  <number e.body.ended_us> AS ended_us,
+  lower(<text e.body.kind>) AS kind,
+  e.task_id,
+  <number e.body.attempt 1> AS attempt,
+  <text e.body.worker_id> AS worker_id,
+  <json e.body.failure> AS failure,
+  <json e.body.usage> AS usage,
+  r.tenant_id, r.run_id AS run_name, e.run_key, e.version,
+  e.seq AS number
+FROM executions AS e
+LEFT JOIN run_rows AS r ON r.run_key = e.run_key
+LEFT JOIN task_specs AS s ON s.run_key = e.run_key AND s.task_id = e.task_id
+  AND s.position <> 2147483647
+"""
+LOG_LINES = """
+CREATE VIEW log_lines AS
+SELECT
+  r.uuid AS run_id, l.execution_id,
+  s.position AS flow_index,
+  <number e.body.iteration 1> AS cycle,
+  lower(e.status) AS status,
+  coalesce(nullif(<text e.body.type>, ''), lower(<text e.body.kind>)) AS concept,
+  l.appended_us AS time_us,
+  <number l.body.written_us> AS written_us,
+  lower(l.kind) AS kind,
+  <text l.body.level INFO> AS level,
+  <text l.body.text> AS text,
+  e.task_id, r.tenant_id, r.run_id AS run_name, l.run_key,
+  l.seq AS number
+FROM logs AS l
+LEFT JOIN run_rows AS r ON r.run_key = l.run_key
+LEFT JOIN executions AS e ON e.run_key = l.run_key AND e.execution_id = l.execution_id
+LEFT JOIN task_specs AS s ON s.run_key = e.run_key AND s.task_id = e.task_id
+  AND s.position <> 2147483647
+"""
+VIEWS = (RUNS, TASKS, EVENTS, JOURNAL, ATTEMPTS, LOG_LINES)
 
 _OWN = (
     *("type", "time_us", "task_id", "execution_id", "question_id", "message", "actor"),
@@ -200,4 +249,4 @@ def statements(dialect: str) -> tuple[str, ...]:
         default = default or _DEFAULTS.get(kind, "")
         return _WORDS[dialect][kind].format(body=body, name=name, default=default)
 
-    return tuple(_place.sub(said, view).strip() for view in (RUNS, TASKS, EVENTS, JOURNAL))
+    return tuple(_place.sub(said, view).strip() for view in VIEWS)

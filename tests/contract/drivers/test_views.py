@@ -156,7 +156,8 @@ async def test_the_documented_queries_find_their_rows(place: File | Place, store
         one.text for one in blocks(TOP / "docs" / "operating.md", "sql") if "FROM runs" in one.text
     ]
     await store.write_journal([b.journal_write(b.entry(), tenant="default", run_id="nightly")])
-    of_pipeline, of_run, of_task, of_journal = [
+    await store.append_logs("default", "nightly", [b.line("half done", "task:a#1")])
+    of_pipeline, of_run, of_task, of_journal, of_attempts, of_lines = [
         await rows(place, sql) for sql in block.split(";")[:-1]
     ]
     assert of_pipeline == [(UUID, UUID, "running", "me", None)]
@@ -167,6 +168,41 @@ async def test_the_documented_queries_find_their_rows(place: File | Place, store
     ((number, kind, _),) = of_task
     assert (number, kind) == (2, "EXECUTION_LEASED")
     assert of_journal == [("call", "end", 0, 2)]
+    assert [row[:4] for row in of_attempts] == [(0, 1, "leased", "task")]
+    assert [(*row[:4], row[5]) for row in of_lines] == [(0, 1, "leased", "task", "half done")]
+
+
+async def test_attempts_and_log_lines_have_their_columns(
+    place: File | Place, store: SqlStore
+) -> None:
+    done = replace(b.ended(), type="echo", iteration=2, offered_us=5)
+    await ask.must(store, with_tasks("nightly", b.TENANT, "b", "a", executions=[done]))
+    wanted = "flow_index, cycle, status, concept, run_name, task_id"
+    assert await rows(place, f"SELECT {wanted}, time_us FROM attempts") == [
+        (1, 2, "completed", "echo", "nightly", "a", 5)
+    ]
+    await store.append_logs(b.TENANT, "nightly", [b.line("half done", done.execution_id)])
+    ((*found, time_us),) = await rows(
+        place, f"SELECT {wanted}, level, text, time_us FROM log_lines"
+    )
+    assert found == [1, 2, "completed", "echo", "nightly", "a", "INFO", "half done"]
+    assert time_us > 0
+
+
+async def test_no_row_is_without_its_run_before_and_after_a_deletion(
+    place: File | Place, store: SqlStore
+) -> None:
+    page = TOP / "docs" / "from-the-documents.md"
+    (block,) = [one.text for one in blocks(page, "sql")]
+    await ask.must(store, *[with_tasks(name, b.TENANT, "a", "b") for name in ("gone", "kept")])
+    for deleted in (False, True):
+        if deleted:
+            assert await store.delete_run(b.TENANT, "gone", version=1)
+        for sql in block.split(";")[:-1]:
+            assert await rows(place, sql) == []
+        for view in ("tasks", "events"):
+            found = await rows(place, f"SELECT DISTINCT run_name FROM {view} ORDER BY 1")
+            assert found == ([("kept",)] if deleted else [("gone",), ("kept",)])
 
 
 # --- ids -------------------------------------------------------------------------------------------
