@@ -268,8 +268,9 @@ async def test_a_value_that_only_pickle_could_keep_is_refused() -> None:
     async def work(ctx: TaskContext) -> Any:
         await run(graph, {"seen": []})
 
-    outcome = await JournaledStep().attempt(work)
-    assert outcome.failed.failure.kind == "TypeError"
+    failure = (await JournaledStep().attempt(work)).failed.failure
+    assert (failure.kind, failure.retryable) == ("INVALID_RESULT", False)
+    assert "Odd" in failure.message
 
 
 async def test_a_graph_without_the_saver_is_refused() -> None:

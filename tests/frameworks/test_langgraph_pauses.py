@@ -12,7 +12,7 @@ from langgraph.types import interrupt
 
 from stepwell_client import Effect, Retry, TaskContext, encode
 from stepwell_client.v1 import types_pb2
-from stepwell_frameworks.langgraph import StepwellSaver, run
+from stepwell_frameworks.langgraph import StepwellSaver, run, run_sync
 from tests.frameworks.graphs import KEPT, Ran, State, chain
 from tests.frameworks.test_langgraph_calls import calling, contents, tools_graph
 from tests.support.journal import JournaledStep, crashed, result_of
@@ -56,6 +56,27 @@ async def test_interrupt_of_a_tool_is_one_question_and_no_failed_try(options: An
     assert sorted(ran.names) == ["find", "pay yes"]
     tries = [one.failure.kind for one in step.kept(types_pb2.JOURNAL_MARK_TRY)]
     assert tries == (["NOT_DONE"] if "effect" in options else [])
+
+
+async def test_interrupt_of_a_tool_in_a_thread_is_no_failed_try() -> None:
+    ran = Ran()
+
+    @tool
+    def pay(what: str) -> str:
+        """Pay."""
+        return ran(f"{what} {interrupt('May I?')}")
+
+    pay.metadata = {"stepwell": {"retry": Retry(max_attempts=3, initial_backoff=0.0)}}
+    graph = tools_graph(pay)
+
+    def work(ctx: TaskContext) -> Any:
+        return contents(run_sync(graph, calling("pay"))["messages"])
+
+    step = JournaledStep()
+    (wait,) = (await step.attempt(work)).suspended.waits
+    step.keep(wait.call, KEPT, value=encode("yes"))
+    assert result_of(await step.attempt(work)) == ["pay yes"]
+    assert not step.kept(types_pb2.JOURNAL_MARK_TRY)
 
 
 def drafted(ran: Ran) -> Any:

@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langgraph.graph import START, StateGraph
 
-from stepwell_client import TaskContext
+from stepwell_client import TaskContext, encode
 from stepwell_frameworks.langgraph import StepwellSaver, node, run
-from tests.frameworks.graphs import Ran, State, chain
+from tests.frameworks.graphs import KEPT, Ran, State, chain
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 
 
@@ -66,6 +66,25 @@ async def test_turns_that_were_over_give_their_own_outputs_again() -> None:
     outputs = result_of(await step.attempt(work))
     assert [len(one) for one in outputs] == [2, 4, 6]
     assert [one[-1] for one in outputs] == ANSWERS
+    assert len(ran.names) == 6
+
+
+async def test_turns_between_questions_go_on_with_each_answer() -> None:
+    ran = Ran()
+    graph = echoing(ran)
+
+    async def talk(ctx: TaskContext) -> Any:
+        outputs: list[str] = []
+        for _ in TURNS:
+            said = await ctx.ask("What do you say?", as_=str)
+            outputs.append((await run(graph, {"seen": [said]}))["seen"][-1])
+        return outputs
+
+    step = JournaledStep()
+    for said in TURNS:
+        (wait,) = (await step.attempt(talk)).suspended.waits
+        step.keep(wait.call, KEPT, value=encode(said))
+    assert result_of(await step.attempt(talk)) == ANSWERS
     assert len(ran.names) == 6
 
 

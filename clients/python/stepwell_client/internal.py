@@ -21,7 +21,13 @@ from stepwell_client.link.backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
 from stepwell_client.link.connect import Connection, CurrentChannel, is_local
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.link.status import Details, error_of, from_rpc_error
-from stepwell_client.records.limits import CONCURRENCY_MAX, PROMPT_BYTES_MAX, clip
+from stepwell_client.records.limits import (
+    CONCURRENCY_MAX,
+    PAYLOAD_BYTES_MAX,
+    PROMPT_BYTES_MAX,
+    RESULT_TOO_LARGE,
+    clip,
+)
 from stepwell_client.records.plans import plan_draft
 from stepwell_client.records.reading import RECORDS, read_event, read_question, read_task
 from stepwell_client.records.reading import read as read_record
@@ -37,8 +43,10 @@ __all__ = [
     "FINAL_CHECKS",
     "INVALID_RESULT",
     "NAME_CHARS_MAX",
+    "PAYLOAD_BYTES_MAX",
     "PROMPT_BYTES_MAX",
     "RECORDS",
+    "RESULT_TOO_LARGE",
     "AgentRunner",
     "Backoff",
     "CommandOptions",

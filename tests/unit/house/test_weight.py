@@ -18,8 +18,8 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_588,
-    "clients/frameworks/stepwell_frameworks": 1_848,
-    "clients/python/stepwell_client": 8_077,
+    "clients/frameworks/stepwell_frameworks": 1_900,
+    "clients/python/stepwell_client": 8_085,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -47,7 +47,7 @@ BUDGET = {
     "tests/chaos": 7_653,
     "tests/contract": 6_391,
     "tests/docs": 1_952,
-    "tests/frameworks": 3_889,
+    "tests/frameworks": 4_100,
     "tests/mutants": 1_070,
     "tests/service": 12_118,
     "tests/simulation": 4_995,

@@ -31,7 +31,6 @@ NOT_APPROVED = "NOT_APPROVED"
 """The kind of the failure when a person doesn't let a graph go on after a breakpoint."""
 TURN_FAILED = "TURN_FAILED"
 """The kind of the failure when an earlier run of a thread had failed, and its caller went on."""
-_END = ""
 _QUESTION = frozenset({"prompt", "kind", "schema", "choices", "expires", "on_expiry"})
 
 
@@ -156,7 +155,7 @@ async def _pass_breakpoints(
     been cut off before these nodes.
     """
     state = await graph.aget_state(config, subgraphs=True)
-    found = await _breakpoints(graph, state, options)
+    found = await _breakpoints(graph, graph.checkpointer, state, options)
     if not found:
         if is_stopped:
             raise JournalError(
@@ -168,16 +167,14 @@ async def _pass_breakpoints(
     key = f"breakpoint-{digest_of(sorted(found.items()))}"
     prompt = clip(f"Go on with {', '.join(sorted(found))}?", PROMPT_BYTES_MAX)
     answer: Any = await step.ask(prompt, kind=QuestionKind.APPROVAL, key=key)
-    details: Mapping[str, Any] = (
-        cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {"approved": answer}
-    )
+    details = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"approved": answer}
     if not details.get("approved"):
         reason = details.get("message") or "a person said no"
         raise NonRetryable(f"{prompt} {reason}", kind=NOT_APPROVED)
 
 
 async def _breakpoints(
-    graph: Any, state: StateSnapshot, options: Mapping[str, Any]
+    graph: Any, saver: StepwellSaver, state: StateSnapshot, options: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the open nodes at breakpoints of a graph and of the graphs within it, each with its checkpoint's id."""
 
@@ -188,35 +185,29 @@ async def _breakpoints(
     before, after = nodes("interrupt_before"), nodes("interrupt_after")
     found = {name for name in state.next if name != START and (before == "*" or name in before)}
     if after:
-        ran = await _ran(state)
+        ran = await _ran(saver, state)
         if ran if after == "*" else ran & {*after}:
-            # A graph within another one may also stop after its last node.
-            found |= set(state.next) or {_END}
+            # A graph within another one may also stop after its last node; it is named for its own.
+            found |= set(state.next) or {""}
     checkpoint_id = state.config.get("configurable", {}).get("checkpoint_id", "")
     stops = dict.fromkeys(found, str(checkpoint_id))
     inner = dict(graph.get_subgraphs())
     for task in state.tasks:
         if isinstance(task.state, StateSnapshot) and task.name in inner:
-            stops |= {
-                task.name if name == _END else name: stop
-                for name, stop in (await _breakpoints(inner[task.name], task.state, {})).items()
-            }
+            within = await _breakpoints(inner[task.name], saver, task.state, {})
+            stops |= {name or task.name: stop for name, stop in within.items()}
     return stops
 
 
-async def _ran(state: StateSnapshot) -> set[str]:
+async def _ran(saver: StepwellSaver, state: StateSnapshot) -> set[str]:
     """Return the nodes that ran in the step of the graph that made a checkpoint."""
-    saver = StepwellSaver()
     made = await saver.aget_tuple(state.config)
     if made is None or made.parent_config is None:
         return set()
     before = await saver.aget_tuple(made.parent_config)
-    seen = before.checkpoint["versions_seen"] if before is not None else {}
-    return {
-        name
-        for name, versions in made.checkpoint["versions_seen"].items()
-        if versions != seen.get(name) and not name.startswith("__")
-    }
+    was = before.checkpoint["versions_seen"] if before is not None else {}
+    seen = made.checkpoint["versions_seen"]
+    return {one for one in seen if seen[one] != was.get(one) and not one.startswith("__")}
 
 
 async def _answers(step: StepContext, state: StateSnapshot) -> Command[Any]:

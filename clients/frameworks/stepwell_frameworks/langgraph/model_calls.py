@@ -27,50 +27,25 @@ class _JournaledModel(BaseChatModel):
 
     journal_name: ClassVar[str] = ""
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AIMessage:  # noqa: A002 - the name is the framework's
-        step = journaled_step()
-        if step is None:
-            return super().invoke(input, config, **options)
-        ask = super().invoke
-        asked = _asked(input, options)
-        return kept_sync(step, self.journal_name, lambda: ask(input, config, **options), asked)
+    def invoke(self, *arguments: Any, **options: Any) -> AIMessage:
+        return _once_sync(self.journal_name, super().invoke, arguments, options)
 
-    async def ainvoke(
-        self,
-        input: Any,  # noqa: A002 - the name is the framework's
-        config: RunnableConfig | None = None,
-        **options: Any,
-    ) -> AIMessage:
-        step = journaled_step()
-        if step is None:
-            return await super().ainvoke(input, config, **options)
-        ask = super().ainvoke
-        asked = _asked(input, options)
-        return await kept(step, self.journal_name, lambda: ask(input, config, **options), asked)
+    async def ainvoke(self, *arguments: Any, **options: Any) -> AIMessage:
+        return await _once(self.journal_name, super().ainvoke, arguments, options)
 
-    def stream(
-        self,
-        input: Any,  # noqa: A002 - the name is the framework's
-        config: RunnableConfig | None = None,
-        **options: Any,
-    ) -> Iterator[Any]:
+    def stream(self, *arguments: Any, **options: Any) -> Iterator[Any]:
         """Yield the whole answer as one chunk, because it is kept before it is used."""
         if journaled_step() is None:
-            yield from super().stream(input, config, **options)
+            yield from super().stream(*arguments, **options)
         else:
-            yield self.invoke(input, config, **options)
+            yield self.invoke(*arguments, **options)
 
-    async def astream(
-        self,
-        input: Any,  # noqa: A002 - the name is the framework's
-        config: RunnableConfig | None = None,
-        **options: Any,
-    ) -> AsyncIterator[Any]:
+    async def astream(self, *arguments: Any, **options: Any) -> AsyncIterator[Any]:
         """Yield the whole answer as one chunk, because it is kept before it is used."""
         if journaled_step() is not None:
-            yield await self.ainvoke(input, config, **options)
+            yield await self.ainvoke(*arguments, **options)
             return
-        async for chunk in super().astream(input, config, **options):
+        async for chunk in super().astream(*arguments, **options):
             yield chunk
 
 
@@ -104,24 +79,36 @@ def journaled(runnable: Runnable[Any, Any], name: str) -> Runnable[Any, Any]:
     if isinstance(runnable, RunnableBinding) and isinstance(runnable.bound, BaseChatModel):
         return runnable.model_copy(update={"bound": journaled(runnable.bound, name)})
 
-    def invoke(given: Any, config: RunnableConfig) -> Any:
-        step = journaled_step()
-        if step is None:
-            return runnable.invoke(given, config)
-        return kept_sync(step, name, lambda: runnable.invoke(given, config), _form(given))
-
     async def ainvoke(given: Any, config: RunnableConfig) -> Any:
-        step = journaled_step()
-        if step is None:
-            return await runnable.ainvoke(given, config)
-        return await kept(step, name, lambda: runnable.ainvoke(given, config), _form(given))
+        return await _once(name, runnable.ainvoke, (given, config), {})
+
+    def invoke(given: Any, config: RunnableConfig) -> Any:
+        return _once_sync(name, runnable.invoke, (given, config), {})
 
     return RunnableLambda(invoke, afunc=ainvoke, name=name)
 
 
-def _asked(given: Any, options: Mapping[str, Any]) -> Any:
-    """Return the form of a request: its messages, and its options, such as tools."""
-    return [_form(given), _form(options)] if options else _form(given)
+def _once_sync(name: str, ask: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    step = journaled_step()
+    if step is None:
+        return ask(*arguments, **options)
+    asked = _asked(arguments, options)
+    return kept_sync(step, name, lambda: ask(*arguments, **options), asked)
+
+
+async def _once(name: str, ask: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    step = journaled_step()
+    if step is None:
+        return await ask(*arguments, **options)
+    asked = _asked(arguments, options)
+    return await kept(step, name, lambda: ask(*arguments, **options), asked)
+
+
+def _asked(arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Return the form of a request: its messages, and its options, such as tools. Configs aren't sent to the model."""
+    sent = {name: one for name, one in options.items() if name not in ("input", "config")}
+    given = _form(arguments[0] if arguments else options["input"])
+    return [given, _form(sent)] if sent else given
 
 
 def _form(value: Any) -> Any:

@@ -14,10 +14,19 @@ from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from stepwell_client import JournalError, StepContext
-from stepwell_client.internal import in_thread, on_loop, opened_calls
+from stepwell_client import JournalError, NonRetryable, StepContext
+from stepwell_client.internal import (
+    INVALID_RESULT,
+    PAYLOAD_BYTES_MAX,
+    RESULT_TOO_LARGE,
+    in_thread,
+    on_loop,
+    opened_calls,
+)
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.langgraph.kept_types import check_types
 
 SCOPE = "langgraph"
 """The scope of the nodes' calls."""
@@ -30,9 +39,29 @@ MEDIA_TYPE = "application/x-langgraph-"
 
 
 def packed(serde: SerializerProtocol, value: object) -> types_pb2.Payload:
-    """Return a value serialized by LangGraph's serializer."""
-    form, data = serde.dumps_typed(value)
+    """Return a value serialized by LangGraph's serializer. Raises NonRetryable if it wouldn't come back as it is."""
+    if isinstance(serde, JsonPlusSerializer):
+        check_types(serde, value)
+    try:
+        form, data = serde.dumps_typed(value)
+    except (TypeError, ValueError) as error:
+        raise NonRetryable(f"a value can't be kept: {error}", kind=INVALID_RESULT) from error
     return types_pb2.Payload(data=data, media_type=f"{MEDIA_TYPE}{form}")
+
+
+def _entry(serde: SerializerProtocol, what: str, arguments: Sequence[Any]) -> types_pb2.Payload:
+    """Return an operation serialized. Raises NonRetryable with its largest channel if it has more than an entry holds."""
+    value = packed(serde, [*arguments])
+    if (size := len(value.data)) > PAYLOAD_BYTES_MAX:
+        given = arguments[1]["channel_values"].items() if what == "put" else arguments[1]
+        sizes = {str(name): len(serde.dumps_typed(one)[1]) for name, one in given}
+        name = max(sizes, key=lambda one: sizes[one], default="")
+        raise NonRetryable(
+            f"the graph's channel {name!r} has {sizes.get(name, 0):,} bytes of {size:,} in one entry; "
+            f"{PAYLOAD_BYTES_MAX:,} is the most: keep large values elsewhere, and their names in the state",
+            kind=RESULT_TOO_LARGE,
+        )
+    return value
 
 
 def unpacked(serde: SerializerProtocol, payload: types_pb2.Payload) -> Any:
@@ -82,14 +111,16 @@ class StepLog:
     def do(self, serde: SerializerProtocol, what: str, *arguments: Any) -> Any:
         """Record an operation of a graph, from a thread, and return what the saver in memory returns."""
         self.read(serde, lambda _: None)
-        key, value = self._next(), packed(serde, [*arguments])
+        value = _entry(serde, what, arguments)
+        key = self._next()
         self._in_thread(lambda: self._calls.keep(key, f"{NAME}{what}", value))
         return self._seen(serde, lambda memory: _apply(memory, what, arguments))
 
     async def ado(self, serde: SerializerProtocol, what: str, *arguments: Any) -> Any:
         """Record an operation of a graph, and return what the saver in memory returns."""
         await self.aread(serde, lambda _: None)
-        key, value = self._next(), packed(serde, [*arguments])
+        value = _entry(serde, what, arguments)
+        key = self._next()
         await self._on_loop(self._calls.keep(key, f"{NAME}{what}", value))
         return self._seen(serde, lambda memory: _apply(memory, what, arguments))
 
