@@ -24,7 +24,7 @@ async def test_calls_of_an_mcp_server_come_from_the_journal(tmp_path: Path) -> N
     agent = Agent(
         script.model(),
         name="reader",
-        toolsets=[MCPToolset(transport, id="shelves")],
+        toolsets=[MCPToolset(transport, id="shelves", init_timeout=120)],
         capabilities=[StepwellDurability()],
     )
 
@@ -49,7 +49,7 @@ async def test_an_mcp_server_keeps_its_state_between_calls_of_an_attempt(tmp_pat
     agent = Agent(
         script.model(),
         name="reader",
-        toolsets=[MCPToolset(transport, id="numbers")],
+        toolsets=[MCPToolset(transport, id="numbers", init_timeout=120)],
         capabilities=[StepwellDurability()],
     )
 
@@ -76,7 +76,7 @@ async def test_a_call_of_an_mcp_server_that_dies_fails_alone(tmp_path: Path) -> 
     agent = Agent(
         script.model(),
         name="reader",
-        toolsets=[MCPToolset(transport, id="numbers")],
+        toolsets=[MCPToolset(transport, id="numbers", init_timeout=120)],
         capabilities=[StepwellDurability()],
     )
 
