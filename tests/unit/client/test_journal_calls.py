@@ -97,16 +97,16 @@ async def test_the_value_is_the_decoded_entry_in_the_first_attempt_too() -> None
     async def typed() -> Found:
         return made
 
-    async def untyped() -> Any:
+    async def pair_of() -> tuple[int, int]:
         return (1, 2)
 
-    async def work(ctx: TaskContext) -> list[Any]:
+    async def work(ctx: TaskContext) -> tuple[tuple[int, int], Found]:
         found = await ctx.call("typed", typed)
         assert found == made
         assert found is not made
-        pair = await ctx.call("untyped", untyped)
+        pair = await ctx.call("pair", pair_of)
         as_found = await ctx.call("untyped", lambda: {"name": "b", "sizes": []}, as_=Found, key="b")
-        return [pair, as_found]
+        return pair, as_found
 
     for _ in range(2):
         assert result_of(await step.attempt(work)) == [[1, 2], {"name": "b", "sizes": []}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -52,7 +52,10 @@ def return_type(function: Callable[..., object]) -> Any:
     if inner not in _returns:
         annotation = inner.__annotations__.get("return", Any)
         try:
-            _returns[inner] = resolved(inner, annotation)
+            found = resolved(inner, annotation)
+            if typing.get_origin(found) in (Awaitable, Coroutine):
+                found = typing.get_args(found)[-1]
+            _returns[inner] = found
         except NameError as error:
             raise Misconfigured(
                 f"the return type of {inner.__qualname__} is not known here: {error}. Define it at the top "

@@ -73,7 +73,7 @@ from stepwell_client.records.limits import (
     VIOLATIONS_MAX,
     clip,
 )
-from stepwell_client.records.payloads import encode_into
+from stepwell_client.records.payloads import encode_into, flaw_of
 from stepwell_client.records.plans import Plan, plan_draft
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -183,6 +183,12 @@ class AgentRunner:
                 )
             outcome.failed.failure.CopyFrom(failure)
             return
+        if (flaw := flaw_of(_returned(step, kind))) is not None:
+            message = f"what {_name(step)} would return can't be kept: {flaw}"
+            outcome.failed.failure.CopyFrom(
+                failure_message(INVALID_RESULT, message, retryable=False)
+            )
+            return
         begins = kind == StepKind.TASK and task.effect == types_pb2.EFFECT_AT_MOST_ONCE
         if begins and not step.manual_begin:
             await context.begin()
@@ -190,7 +196,7 @@ class AgentRunner:
         if outcome.WhichOneof("result") is not None:
             return
         try:
-            _set_value(outcome, kind, value)
+            _set_value(outcome, kind, value, _returned(step, kind))
         except (TypeError, ValueError, RecursionError) as error:
             message = f"what {_name(step)} returned can't be used: {error}"
             outcome.failed.failure.CopyFrom(
@@ -320,7 +326,12 @@ async def _check_asked(step: Step, calls: Calls) -> None:
         _log.warning("execution %s ended with %s", calls.execution_id, text)
 
 
-def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
+def _returned(step: Step, kind: int) -> Any:
+    """Return the type of the value that a step's function returns; Any where its kind of step has none."""
+    return step.returns if kind in (StepKind.TASK, StepKind.SYNTHESIZE) else Any
+
+
+def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any, returns: Any) -> None:
     """Put a function's return value into the outcome, as its kind of step requires."""
     if kind == StepKind.PLAN:
         if value is None or isinstance(value, str | bytes | dict):
@@ -334,8 +345,7 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
         outcome.reconciled.CopyFrom(reconciled(value))
     else:
         outcome.completed.SetInParent()
-        if value is not None:
-            encode_into(value, outcome.completed.result)
+        encode_into(value, returns, outcome.completed.result)
 
 
 def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Literal, Union, cast
 
-from stepwell_client.records.payloads import default_form
+from stepwell_client.records.json_forms import shallow_form
+from stepwell_client.records.pydantic_types import dump, is_pydantic
 
 SCHEMA_BYTES_MAX = 64 * 1024
 
@@ -152,6 +153,15 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 def _plain(value: Any) -> Any:
     """Return a default in its JSON form, or MISSING if it has none."""
     try:
-        return json.loads(json.dumps(value, default=default_form, allow_nan=False))
+        return json.loads(json.dumps(value, default=_default_form, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return dataclasses.MISSING
+
+
+def _default_form(value: Any) -> Any:
+    """Return a form of a default that people may read: pydantic hides secrets in its JSON."""
+    return (
+        json.loads(dump(value, json=True, by_alias=True))
+        if is_pydantic(type(value))
+        else shallow_form(value)
+    )

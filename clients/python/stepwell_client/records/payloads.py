@@ -1,34 +1,44 @@
 """Converts Python values to payloads and back.
 
 The service never reads payloads. Encoding: `bytes` become application/octet-stream, other values
-JSON (everything that `json` knows, dataclasses, pydantic models, enums, dates, UUIDs, paths), and
-None no payload. Decoding: the annotation decides (`decode(payload, Report)`); without one, JSON is
-loaded, text decoded and anything else left as bytes. pydantic is never imported: a class that has
-`model_validate` validates itself.
+JSON, and None no payload. Decoding: the annotation decides (`decode(payload, Report)`); without
+one, JSON is loaded, text decoded and anything else left as bytes. What a function returns is read
+again as it is annotated before it is kept, and refused unless that is equal to it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import enum
 import json
-import types
-import typing
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
-from typing import Any, Literal, TypeVar, Union, cast, overload
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, TypeVar, cast, overload
 
-from stepwell_client.errors import DecodeError, Violation
+from stepwell_client.errors import DecodeError
+from stepwell_client.records.json_forms import (
+    Check,
+    difference,
+    is_plain,
+    json_bytes,
+    json_form,
+    kind_of,
+    pydantic_json,
+)
+from stepwell_client.records.pydantic_types import is_pydantic, validate
+from stepwell_client.records.typed_values import (
+    convert,
+    exact_fit,
+    field_types,
+    flaw,
+    name_of,
+    plain_first,
+)
 from stepwell_client.v1 import types_pb2
 
 T = TypeVar("T")
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
-
-_VIOLATIONS_MAX = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,68 +72,144 @@ class Payload:
         return types_pb2.Payload(data=self.data, media_type=self.media_type)
 
 
-def default_form(value: Any) -> Any:
-    """Return a JSON-like form of a value that the encoder doesn't know."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump) and not isinstance(value, type):
-        return dump(mode="json")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: getattr(cast(object, value), field.name) for field in fields}
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, uuid.UUID | PurePath):
-        return str(value)
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[object, object]", value))
-    raise TypeError(
-        f"a {_name(type(cast(object, value)))} has no JSON form: return bytes, a dict, list, str or number, "
-        "a dataclass or a pydantic model"
-    )
-
-
-_encoder = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default_form
-)
-
-
 def encode(value: object) -> types_pb2.Payload | None:
     """Return a value as the protocol's payload (None for None). Payloads are returned unchanged.
 
-    Raises TypeError or ValueError if the value has no JSON form.
+    Raises TypeError or ValueError, with a path, if the value has no JSON form, or one by which its
+    own type can't be read again.
     """
     if value is None or isinstance(value, types_pb2.Payload):
         return value
     payload = types_pb2.Payload()
-    encode_into(value, payload)
+    _write(value, payload, _check)
     return payload
 
 
-def encode_into(value: object, payload: types_pb2.Payload) -> None:
-    """Write a value that isn't None into an empty payload; raises as `encode` does."""
+def encode_as(value: object, annotation: Any) -> tuple[types_pb2.Payload | None, Any]:
+    """Return a value as a payload, and as it is read from there by its annotation; raises as `encode_into`."""
+    if value is None:
+        return None, decode(None, annotation)
+    payload = types_pb2.Payload()
+    back = encode_into(value, annotation, payload)
+    # The next attempt gets other lists and dicts than the function has, and so does this one.
+    return payload, json.loads(payload.data) if back is value and type(value) in (
+        list,
+        dict,
+    ) else back
+
+
+def encode_into(value: object, annotation: Any, payload: types_pb2.Payload) -> Any:
+    """Write a value into an empty payload, which stays as it is for None; return it as its annotation reads it there.
+
+    Without an annotation (Any) JSON must have the value as it is. JSON that comes back as it is is
+    returned as the same object. Payloads are not checked. Raises TypeError or ValueError, with a
+    path, unless the value comes back equal and of the same type.
+    """
+    if value is None:
+        return decode(None, annotation)
+    back = _write(value, payload, None)
+    if back is value:
+        if annotation is Any or ((fits := _adapter(annotation).fits) and fits(value)):
+            return value
+    elif isinstance(value, Payload | types_pb2.Payload):
+        return decode(payload, annotation)
+    elif back is not None and type(value) is annotation:
+        return back
+    back = decode(payload, annotation)
+    lost = difference(value, back, "$")
+    if lost is not None and not _is_annotated(value, payload, annotation):
+        raise ValueError(lost)
+    return back
+
+
+def _is_annotated(value: Any, payload: types_pb2.Payload, annotation: Any) -> bool:
+    """Return whether a value comes back as something else because its annotation wants that.
+
+    JSON itself is read as annotated, unless it may also stay as it is, as text in `UUID | str` may.
+    Otherwise a container may be of the annotated class instead of another one with equal contents.
+    """
+    if payload.media_type != JSON or annotation is Any or annotation is object:
+        return False
+    if is_plain(value):
+        return difference(value, convert(value, plain_first(annotation), "$"), "$") is not None
+    raw = json.loads(payload.data)
+    return difference(value, convert(raw, annotation, "$"), "$", set(_containers(raw))) is None
+
+
+def _containers(raw: Any) -> Iterator[int]:
+    """Yield the ids of the lists and dicts of a JSON value."""
+    if isinstance(raw, list | dict):
+        yield id(cast(object, raw))
+        parts = cast("Iterable[Any]", raw.values() if isinstance(raw, dict) else raw)
+        for part in parts:
+            yield from _containers(part)
+
+
+class _Adapter:
+    """The parts of an annotation's meaning that are found once."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.fits = exact_fit(annotation)
+        is_payload = annotation in (Payload, types_pb2.Payload)
+        self.flaw = None if is_payload else flaw(annotation)
+
+
+_cached_adapter = lru_cache(1024)(_Adapter)
+
+
+def _adapter(annotation: Any) -> _Adapter:
+    try:
+        return _cached_adapter(annotation)
+    except TypeError:  # An annotation without a hash.
+        return _Adapter(annotation)
+
+
+def flaw_of(annotation: Any) -> str | None:
+    """Return the path and the reason why no value of an annotated type can be kept, or None."""
+    return _adapter(annotation).flaw
+
+
+def _write(value: Any, payload: types_pb2.Payload, check: Check | None) -> Any:
+    """Write a value into an empty payload; return it as its own class reads it there, or None if that isn't known.
+
+    JSON is returned as the same object.
+    """
+    if is_plain(value):
+        try:
+            payload.data, payload.media_type = json_bytes(value), JSON
+        except ValueError:
+            pass  # The form has numbers that aren't finite by their names, or says where they are.
+        else:
+            return value
     if isinstance(value, Payload):
         value = value.message()
     if isinstance(value, types_pb2.Payload):
         payload.CopyFrom(value)
-        return
+        return None
     if isinstance(value, bytes | bytearray | memoryview):
-        payload.data, payload.media_type = bytes(cast(bytes, value)), BYTES
-        return
-    payload.data, payload.media_type = _json_of(value), JSON
+        payload.data, payload.media_type = bytes(cast("bytes", value)), BYTES
+        return payload.data if kind_of(value) is bytes else None
+    payload.media_type = JSON
+    if is_pydantic(kind_of(value)):
+        payload.data, back = pydantic_json(value, "$")
+        return back
+    payload.data = json_bytes(json_form(value, "$", check))
+    return None
 
 
-def _json_of(value: object) -> bytes:
-    dump = getattr(value, "model_dump_json", None)
-    if callable(dump) and not isinstance(value, type):
-        return str(dump()).encode()
-    text = _encoder.encode(value)
+def _check(value: Any, form: Any, path: str) -> None:
+    """Raise ValueError if a value isn't read again from its form by its own class."""
+    kind = kind_of(value)
+    if getattr(kind, "__parameters__", ()):
+        kind = getattr(value, "__orig_class__", None)
     try:
-        return text.encode()
-    # Half a surrogate pair, as in file names, which escapes can represent.
-    except UnicodeEncodeError:
-        return json.dumps(value, default=default_form, allow_nan=False).encode()
+        if kind is None or not field_types(kind, path):
+            return  # Only the reader knows the type arguments.
+    except DecodeError:
+        return  # Only the reader knows the types of the fields.
+    lost = difference(value, convert(form, kind, path), path)
+    if lost is not None:
+        raise ValueError(lost)
 
 
 def decode(payload: types_pb2.Payload | None, annotation: Any = Any) -> Any:
@@ -134,24 +220,28 @@ def decode(payload: types_pb2.Payload | None, annotation: Any = Any) -> Any:
     if annotation is types_pb2.Payload:
         return payload
     if payload is None:
-        return _convert(None, annotation, "$")
+        return convert(None, annotation, "$")
     if annotation is bytes:
         return payload.data
     media_type = payload.media_type if payload.HasField("media_type") else JSON
+    if annotation is Payload:
+        return Payload(payload.data, media_type)
     if media_type.startswith("text/"):
-        return _convert(_text(payload.data), annotation, "$")
+        return convert(_text(payload.data), annotation, "$")
     if media_type.partition(";")[0].strip() != JSON and not media_type.endswith("+json"):
-        if annotation is Any or annotation is object:
-            return payload.data
-        raise DecodeError(f"{media_type} can't be read as {_name(annotation)}: ask for bytes")
-    validate = getattr(annotation, "model_validate_json", None)
-    if validate is not None:
-        return _validated(validate, payload.data, "$")
+        try:
+            return convert(payload.data, annotation, "$")
+        except DecodeError:
+            raise DecodeError(
+                f"{media_type} can't be read as {name_of(annotation)}: ask for bytes"
+            ) from None
+    if is_pydantic(annotation):
+        return validate(annotation, payload.data, "$")
     try:
         value = json.loads(payload.data)
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"the bytes are no JSON: {error}") from error
-    return value if annotation is Any else _convert(value, annotation, "$")
+    return value if annotation is Any else convert(value, annotation, "$")
 
 
 def _text(data: bytes) -> str:
@@ -159,140 +249,3 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise DecodeError(f"the text is no UTF-8: {error}") from error
-
-
-def _name(annotation: Any) -> str:
-    return getattr(annotation, "__qualname__", None) or str(annotation)
-
-
-def _validated(validate: Callable[[Any], Any], value: object, path: str) -> Any:
-    """Convert with a pydantic model, whose error is replaced by one with paths and without values."""
-    try:
-        return validate(value)
-    except ValueError as error:
-        listing = getattr(error, "errors", None)
-        if listing is None:
-            raise
-        errors = cast(
-            "Sequence[Mapping[str, Any]]",
-            listing(include_url=False, include_input=False, include_context=False),
-        )
-        violations = [
-            Violation(path + "".join(_step(part) for part in item["loc"]), str(item["msg"]))
-            for item in errors[:_VIOLATIONS_MAX]
-        ]
-        raise _failure(violations) from None
-
-
-def _step(part: object) -> str:
-    return f"[{part}]" if isinstance(part, int) else f".{part}"
-
-
-def _failure(violations: list[Violation]) -> DecodeError:
-    return DecodeError("; ".join(f"{v.field}: {v.description}" for v in violations), violations)
-
-
-def _misfit(value: Any, annotation: Any, path: str) -> DecodeError:
-    what = "null" if value is None else type(value).__name__
-    return _failure([Violation(path, f"{_name(annotation)} is wanted, {what} came")])
-
-
-def _convert(value: Any, annotation: Any, path: str) -> Any:
-    """Convert a JSON value to the annotated type, including nested values."""
-    if annotation is Any or annotation is object:
-        return value
-    if annotation is None or annotation is type(None):
-        if value is not None:
-            raise _misfit(value, annotation, path)
-        return None
-    origin = typing.get_origin(annotation)
-    if origin is not None:
-        return _convert_generic(value, annotation, origin, path)
-    validate = getattr(annotation, "model_validate", None)
-    if validate is not None:
-        return _validated(validate, value, path)
-    if dataclasses.is_dataclass(annotation):
-        return _convert_dataclass(value, annotation, path)
-    if not isinstance(annotation, type) or typing.is_typeddict(annotation):
-        return value  # A NewType, a TypedDict or a type variable can't be checked here.
-    return _convert_plain(value, annotation, path)
-
-
-def _convert_plain(value: Any, annotation: type[Any], path: str) -> Any:
-    try:
-        if issubclass(annotation, enum.Enum | uuid.UUID | PurePath):
-            return annotation(value)
-        if issubclass(annotation, datetime.datetime | datetime.date | datetime.time):
-            return annotation.fromisoformat(value)
-    except (ValueError, TypeError, AttributeError):
-        raise _misfit(value, annotation, path) from None
-    if annotation is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if annotation is int and isinstance(value, bool):
-        raise _misfit(value, annotation, path)
-    if not isinstance(value, annotation):
-        raise _misfit(value, annotation, path)
-    return value
-
-
-def _convert_generic(value: Any, annotation: Any, origin: Any, path: str) -> Any:
-    arguments = typing.get_args(annotation)
-    if origin is Union or origin is types.UnionType:
-        problems: list[Violation] = []
-        for choice in arguments:
-            try:
-                return _convert(value, choice, path)
-            except DecodeError as error:
-                problems += error.violations
-        raise _failure(problems[:_VIOLATIONS_MAX])
-    if origin is Literal:
-        if value not in arguments:
-            raise _misfit(value, annotation, path)
-        return value
-    if origin is typing.Annotated:
-        return _convert(value, arguments[0], path)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        if not isinstance(value, dict):
-            raise _misfit(value, annotation, path)
-        entries = cast("dict[str, Any]", value)
-        return {key: _convert(item, arguments[1], f"{path}.{key}") for key, item in entries.items()}
-    if origin is tuple and not (len(arguments) == 2 and arguments[1] is ...):
-        if not isinstance(value, list) or len(cast("list[Any]", value)) != len(arguments):
-            raise _misfit(cast(object, value), annotation, path)
-        pairs = zip(cast("list[Any]", value), arguments, strict=True)
-        return tuple(_convert(item, kind, f"{path}[{n}]") for n, (item, kind) in enumerate(pairs))
-    if isinstance(origin, type) and issubclass(origin, Sequence | set | frozenset):
-        if not isinstance(value, list):
-            raise _misfit(value, annotation, path)
-        listed = enumerate(cast("list[Any]", value))
-        items = [_convert(item, arguments[0], f"{path}[{n}]") for n, item in listed]
-        concrete = issubclass(origin, tuple | set | frozenset)
-        return cast("Callable[[list[Any]], Any]", origin if concrete else list)(items)
-    return value
-
-
-def _convert_dataclass(value: Any, annotation: Any, path: str) -> Any:
-    if not isinstance(value, dict):
-        raise _misfit(value, annotation, path)
-    given = cast("dict[str, Any]", value)
-    hints = typing.get_type_hints(annotation)
-    problems: list[Violation] = []
-    made: dict[str, Any] = {}
-    for field in dataclasses.fields(annotation):
-        where = f"{path}.{field.name}"
-        if field.name in given and field.init:
-            try:
-                made[field.name] = _convert(given[field.name], hints[field.name], where)
-            except DecodeError as error:
-                problems += error.violations or [Violation(where, error.message)]
-        elif field.init and (
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        ):
-            problems.append(Violation(where, "it is missing"))
-    problems += [
-        Violation(f"{path}.{name}", f"{_name(annotation)} has no such field")
-        for name in given.keys() - {field.name for field in dataclasses.fields(annotation)}
-    ]
-    if problems:
-        raise _failure(problems[:_VIOLATIONS_MAX])
-    return annotation(**made)

@@ -30,7 +30,7 @@ from stepwell_client.records.decisions import (
 )
 from stepwell_client.records.limits import PAYLOAD_BYTES_MAX, RESULT_TOO_LARGE
 from stepwell_client.records.messages_pb2 import JournalEntry
-from stepwell_client.records.payloads import decode, encode
+from stepwell_client.records.payloads import decode, encode_as, flaw_of
 from stepwell_client.records.plans import Retry, put_duration, seconds_of
 from stepwell_client.records.reading import read
 from stepwell_client.v1 import types_pb2
@@ -104,6 +104,11 @@ class CallRun:
         tries = self._tries()
         if tries and self._is_last(len(tries), tries[-1].failure):
             raise _recorded(tries[-1].failure)
+        if (flaw := flaw_of(self._returns)) is not None:
+            raise NonRetryable(
+                f"what the call {self._frame.key} would return can't be kept: {flaw}",
+                kind=INVALID_RESULT,
+            )
         number, made = self._held.number, len(tries)
         while True:
             number, made = number + 1, made + 1
@@ -205,8 +210,7 @@ class CallRun:
         if that is impossible.
         """
         try:
-            payload = encode(value)
-            decoded = decode(payload, self._returns)
+            payload, decoded = encode_as(value, self._returns)
         except (TypeError, ValueError, RecursionError) as error:
             raise NonRetryable(
                 f"what the call {self._frame.key} returned can't be kept: {error}",

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, cast
 
 from stepwell_client.errors import JournalError
 from stepwell_client.records.clean_text import storable
-from stepwell_client.records.payloads import default_form
+from stepwell_client.records.json_forms import shallow_form
+from stepwell_client.records.pydantic_types import dump, is_pydantic
 
 KEY_CHARS_MAX = 512
 NAME_CHARS_MAX = 128
@@ -26,7 +27,18 @@ _DIGEST_DIGITS = 16
 
 
 def _stable_form(value: Any) -> Any:
-    return in_order(value, default_form(value))
+    """Return a JSON-like form of a value that the encoder doesn't know, with secrets as they are."""
+    secret = getattr(value, "get_secret_value", None)
+    if callable(secret):
+        return secret()
+    if is_pydantic(type(value)):
+        fields = dump(value, json=False, by_alias=True)
+        return json.loads(dump(value, json=True, by_alias=True)) if fields is value else fields
+    if isinstance(value, Set):
+        return sorted(
+            json.loads(_encoder.encode(list(cast("Set[Any]", value)))), key=_encoder.encode
+        )
+    return shallow_form(value)
 
 
 def in_order(value: Any, form: Any) -> Any:
@@ -58,9 +70,7 @@ def _values_of(value: Any, form: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: getattr(value, aliases.get(name, name), None) for name in form}
 
 
-_encoder = json.JSONEncoder(
-    sort_keys=True, allow_nan=False, separators=(",", ":"), default=_stable_form
-)
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_stable_form)
 
 
 def digest_of(*parts: object) -> str:
