@@ -208,7 +208,8 @@ class Strict(pydantic.BaseModel):
 
 
 class Unknown:
-    pass
+    def __repr__(self) -> str:
+        return "Unknown()"
 
 
 def written(value: Any) -> str:

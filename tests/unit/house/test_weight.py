@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_900,
-    "clients/python/stepwell_client": 8_085,
+    "clients/python/stepwell_client": 8_711,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -51,8 +51,8 @@ BUDGET = {
     "tests/mutants": 1_070,
     "tests/service": 12_118,
     "tests/simulation": 4_995,
-    "tests/support": 2_745,
-    "tests/unit": 15_046,
+    "tests/support": 2_900,
+    "tests/unit": 15_454,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
