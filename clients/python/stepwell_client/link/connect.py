@@ -19,6 +19,7 @@ import grpc
 import grpc.aio
 
 from stepwell_client.errors import Misconfigured
+from stepwell_client.link.forks import check_process
 from stepwell_client.tls import ClientTls, FilesRefused
 
 DEFAULT_TARGET = "127.0.0.1:7878"
@@ -220,6 +221,7 @@ class Connection:
 
     def aio_channel(self) -> grpc.aio.Channel:
         """Open a channel of the running event loop."""
+        check_process(aio=True)
         credentials = self._channel_credentials()
         if credentials is not None:
             return grpc.aio.secure_channel(self._dialed, credentials, options=self.options())
@@ -227,6 +229,7 @@ class Connection:
 
     def sync_channel(self) -> grpc.Channel:
         """Open a channel for threads."""
+        check_process()
         credentials = self._channel_credentials()
         if credentials is not None:
             return grpc.secure_channel(self._dialed, credentials, options=self.options())
@@ -248,9 +251,15 @@ class CurrentChannel(Generic[ChannelT]):
         self._channels: list[ChannelT] = []
         self._generation = 0
         self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._parents: tuple[ChannelT, ...] = ()
+        """The channels of the process that was forked: never used here, nor closed."""
 
     def get(self) -> ChannelT:
-        """Return the channel for the next call."""
+        """Return the channel for the next call, in a forked process another one."""
+        if self._pid != os.getpid():
+            self._lock, self._parents, self._channels = threading.Lock(), self.opened, []
+            self._pid = os.getpid()
         generation = self._connection.generation
         with self._lock:
             if not self._channels or generation != self._generation:
