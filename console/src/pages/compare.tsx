@@ -20,6 +20,8 @@ interface Side {
 }
 
 const ROWS_MAX = 500;
+const OFFERED_MAX = 100;
+const HINT = "Choose one, or type words of its goal or its id";
 
 async function readSide(runId: string): Promise<Side> {
   const side: Side = {
@@ -46,12 +48,13 @@ async function readSide(runId: string): Promise<Side> {
 export function ComparePage({ first, second }: { first: string; second: string }) {
   useTitle("Compare");
   if (!first || !second) return <Choose first={first} />;
-  return <Compared first={first} second={second} />;
+  return <Compared key={`${first} ${second}`} first={first} second={second} />;
 }
 
 function Choose({ first }: { first: string }) {
   const [a, setA] = useState(first);
   const [b, setB] = useState("");
+  const offered = useLoad("runs", async () => (await api.listRuns({ pageSize: OFFERED_MAX })).runs);
   const submit = (event: Event) => {
     event.preventDefault();
     navigate(comparePath(a.trim(), b.trim()));
@@ -60,19 +63,37 @@ function Choose({ first }: { first: string }) {
     <form class="page narrow" onSubmit={submit}>
       <h1>Compare two runs</h1>
       <label class="field">
-        <span>A run's id</span>
-        <input value={a} required onInput={(event) => setA(event.currentTarget.value)} />
+        <span>A run</span>
+        <input value={a} required list="runs" placeholder={HINT} onInput={(event) => setA(event.currentTarget.value)} />
       </label>
       <label class="field">
-        <span>Another's</span>
-        <input value={b} required onInput={(event) => setB(event.currentTarget.value)} />
+        <span>Another run</span>
+        <input value={b} required list="runs" placeholder={HINT} onInput={(event) => setB(event.currentTarget.value)} />
       </label>
+      <Offered runs={offered.value ?? []} first={a.trim()} />
+      <Problems of={offered.problem} />
       <div>
         <button type="submit" class="primary">
           Compare
         </button>
       </div>
     </form>
+  );
+}
+
+/** The newest runs, those of the first one's pipeline before the others. */
+function Offered({ runs, first }: { runs: Run[]; first: string }) {
+  const pipeline = runs.find((one) => one.spec!.runId === first)?.spec!.pipelineId;
+  const isNear = (one: Run) => pipeline !== undefined && one.spec!.pipelineId === pipeline;
+  const others = runs.filter((one) => one.spec!.runId !== first);
+  return (
+    <datalist id="runs">
+      {[...others.filter(isNear), ...others.filter((one) => !isNear(one))].map((one) => (
+        <option key={one.spec!.runId} value={one.spec!.runId}>
+          {`${runTitle(one)} · ${word(RunStatus, one.status)} · ${moment(ms(one.createdTime))}`}
+        </option>
+      ))}
+    </datalist>
   );
 }
 

@@ -1,5 +1,4 @@
 // The workers and queues of the service, read every few seconds while the page is looked at.
-import { useRef } from "preact/hooks";
 import { api } from "../api/client.ts";
 import type { ConnectedWorker, ListQueuesResponse, ListWorkersResponse, Queue } from "../gen/stepwell/v1/orchestrator_pb.ts";
 import { visible } from "../model/strange.ts";
@@ -26,9 +25,7 @@ export function Connected() {
     ]);
     return { workers, queues };
   });
-  const last = useRef<Found | undefined>(undefined);
-  if (read.value) last.current = read.value;
-  const found = last.current;
+  const found = read.value;
   return (
     <>
       <Problems of={read.problem} />

@@ -4,10 +4,12 @@ import { Counts, COUNTED_MAX } from "../api/counts.ts";
 import type { RunList } from "../api/runs.ts";
 import { BlockedKind, RunStatus } from "../gen/stepwell/v1/types_pb.ts";
 import { type Column, COLUMNS, isColumns } from "../model/columns.ts";
+import { listSnippets } from "../model/snippets.ts";
 import { word } from "../model/text.ts";
+import { CopyAs } from "../ui/copyAs.tsx";
 import { kept } from "../ui/kept.ts";
 import { useKeys } from "../ui/keyboard.ts";
-import { setQuery, useRoute } from "../ui/router.ts";
+import { BASE, setQuery, useRoute } from "../ui/router.ts";
 import { useChanges, useValue } from "../ui/store.ts";
 
 export const STATUSES = [
@@ -124,9 +126,16 @@ export function Filters(props: FilterProps) {
       <div class="row menus">
         <Saved />
         <Columns />
+        {props.list && <CopyAs of={listed(props.list)} />}
       </div>
     </form>
   );
+}
+
+/** The list as a command. Words of goals are looked for in the page only. */
+function listed({ filter }: RunList) {
+  const { pipelineId, labels } = filter;
+  return listSnippets(location.origin + BASE, { statuses: filter.statuses.map((one) => RunStatus[one]), pipelineId, labels });
 }
 
 function Count({ of }: { of: number | undefined }) {

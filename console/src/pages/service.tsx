@@ -33,6 +33,11 @@ export function ServicePage() {
         {info.value && <Server info={info.value.server} asked={info.value.asked} />}
         <section class="card stack">
           <h2>Unfinished runs</h2>
+          {pulse.counts.size > 0 && [...pulse.counts.values()].every((one) => !one) && (
+            <small>
+              There is none. <a href="/start">Start one</a>
+            </small>
+          )}
           <ul class="plain-list">
             {[...pulse.counts].map(([status, found]) => (
               <li key={status}>

@@ -1,11 +1,13 @@
 // How a run stands: what it is, what it waits for, what it has used up.
 import type { RunStore } from "../api/runStore.ts";
 import { BlockedKind, type Budget, QuestionStatus, Phase, type Run, RunStatus, StepKind } from "../gen/stepwell/v1/types_pb.ts";
+import { runSnippets } from "../model/snippets.ts";
 import { visible } from "../model/strange.ts";
 import { cost, moment, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { blocked, caller, failureLine, isEnded, runTitle, taskCounts, took, where } from "../model/words.ts";
 import { Copy, Meter, StatusPill, Time, useNow } from "../ui/parts.tsx";
-import { comparePath, runPath } from "../ui/router.ts";
+import { CopyAs } from "../ui/copyAs.tsx";
+import { BASE, comparePath, runPath } from "../ui/router.ts";
 import { Asked } from "./asked.tsx";
 import { Actions } from "./actions.tsx";
 
@@ -28,6 +30,8 @@ export function Header({ store }: { store: RunStore }) {
       <div class="row quiet">
         <code>{shortId(spec.runId)}</code>
         <Copy text={spec.runId} label="Copy id" />
+        <CopyAs of={runSnippets(location.origin + BASE, spec.runId)} />
+        <a href={`/compare/${encodeURIComponent(spec.runId)}`}>Compare</a>
         {spec.pipelineId && <a href={`/runs?pipeline=${encodeURIComponent(spec.pipelineId)}`}>{spec.pipelineId}</a>}
         <span>{where(run)}</span>
         {run.startedTime && <span>{span(took(run, current))}</span>}

@@ -102,7 +102,7 @@ export function useLoad<T>(key: string, load: () => Promise<T>): Loaded<T> {
     let wanted = true;
     load().then(
       (value) => wanted && setState({ key, value }),
-      (error: unknown) => wanted && setState({ key, problem: problem(error) }),
+      (error: unknown) => wanted && setState((one) => ({ ...one, key, problem: problem(error) })),
     );
     return () => {
       wanted = false;
@@ -115,7 +115,7 @@ export function useLoad<T>(key: string, load: () => Promise<T>): Loaded<T> {
   }, [isBack]);
   const same = state.key === key;
   return {
-    value: same ? state.value : undefined,
+    value: state.value,
     problem: same ? state.problem : undefined,
   };
 }

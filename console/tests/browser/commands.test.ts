@@ -208,7 +208,7 @@ test("a fork starts from the version of the slider, after the check, and is comp
   await page.getByRole("button", { name: "Start the fork" }).click();
   await page.waitForURL((url) => /^\/runs\/[^/]+$/.test(url.pathname) && !url.pathname.includes(runId));
   await stands("succeeded");
-  await page.getByRole("link", { name: "compare" }).click();
+  await page.getByRole("link", { name: "compare", exact: true }).click();
   await page.getByRole("row", { name: /Another goal/ }).waitFor();
   assert.equal(await page.getByText("the same result").count(), 2);
   await world.shot(page, "compare");

@@ -179,12 +179,15 @@ export class World {
   }
 
   /** Takes a picture of a page in light and one in dark, into a folder that stays after the tests. */
-  async shot(page: Page, name: string): Promise<void> {
+  async shot(page: Page, name: string): Promise<string[]> {
+    const paths: string[] = [];
     for (const colorScheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme });
-      await page.screenshot({ path: path.join(SHOTS, `${name}-${colorScheme}.png`) });
+      paths.push(path.join(SHOTS, `${name}-${colorScheme}.png`));
+      await page.screenshot({ path: paths.at(-1)! });
     }
     await page.emulateMedia({ colorScheme: null });
+    return paths;
   }
 }
 
