@@ -81,6 +81,7 @@ LINES = LINES._replace(modes=DONE_AGAIN)
 PURGED = spared("page", "delete_run", why="called again, a purge names what it removed that time")
 SPARED = {
     "test_a_killed_workers_conversation_goes_on": LINES,
+    "test_purge_removes_forks_before_their_parents_and_no_parent_of_what_stays": PURGED,
     "test_purge_removes_what_ended_and_nothing_else": PURGED,
     "test_who_removed_a_run_stands_in_the_log": PURGED,
 }

@@ -124,9 +124,9 @@ def test_plan_of_1100_tasks_runs_on_sqlite_and_the_console_answers(shell: Shell)
     assert address is not None
     with urlopen(address[1], timeout=PATIENCE_S) as answer:
         page = answer.read().decode()
-    script = re.search(r'src="(/assets/main-[^"]+\.js)"', page)
+    script = re.search(r'src="\./(assets/main-[^"]+\.js)"', page)
     assert script is not None
-    with urlopen(address[1] + script[1], timeout=PATIENCE_S) as answer:
+    with urlopen(f"{address[1]}/{script[1]}", timeout=PATIENCE_S) as answer:
         assert answer.status == 200
 
     for process in (console, worker, server):
