@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from typing import Any
 
 import pytest
 
-from tests.service.cli.world import Row, Terminal, plan_file
+from tests.service.cli.world import Row, Terminal, end, plan_file, read_until, working
 
 SCHEMA = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}})
 
@@ -74,6 +75,26 @@ def test_answers_of_each_kind(
     assert answered.json["changed"] is True
     assert terminal("watch", run_id).code == 0
     assert terminal("show", run_id, "--result", "--json").json == {"result": {"a": came}}
+
+
+def test_run_whose_workers_version_is_gone_says_so_and_goes_on_in_a_fork(
+    terminal: Terminal,
+) -> None:
+    plan = plan_file(terminal.folder, [{"id": "a", "type": "question"}], "pinned.json")
+    with working(terminal, "--queue", "old", "--version", "1.4", "--id", "w-old"):
+        started = terminal("run", "--plan", plan, "-q", "old", "--worker-version", "1.4", "--json")
+        assert started.code == 4, started.err
+    run_id = started.run_id
+    with working(terminal, "--queue", "old", "--version", "1.5", "--id", "w-new"):
+        assert "; it goes on with a worker of version 1.4" in terminal("answer", run_id, "7").out
+        watching = terminal.spawn("watch", run_id)
+        read_until(
+            watching.stderr, f"--queue old --version 1.4, or go on in a fork: .*{run_id[:8]}"
+        )
+        end(watching, signal.SIGINT)
+        forked = terminal("fork", run_id, "--worker-version", "any", "--json")
+        assert forked.code == 0, forked.err
+    terminal("cancel", run_id)
 
 
 def test_an_answer_may_have_the_run_plan_again(terminal: Terminal) -> None:

@@ -16,6 +16,7 @@ from stepwell.cli.commands.control import steering
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.view import describe
 from stepwell.cli.view.terminal import put_json, put_rows, table
 from stepwell.cli.view.text import ago, micros, note, one_line, short_id, span, span_us
 from stepwell.runtime import SystemRuntime
@@ -154,7 +155,11 @@ def answer(
     else:
         value = _value(question, text)
     run.answer(question.id, value, replan=replan, **said)
-    return f"run {name} has its answer to {question.id}{'; it plans again' if replan else ''}"
+    version = describe.pinned(run.get().worker_version)
+    waits = f"; it goes on with a worker of {version}" if version else ""
+    return (
+        f"run {name} has its answer to {question.id}{'; it plans again' if replan else ''}{waits}"
+    )
 
 
 def _chosen(asked: list[Question], wanted: str, run: str) -> Question:

@@ -194,14 +194,25 @@ def _no_worker(run: Run) -> str:
         *([f"tasks of type {step.type!r}"] if step.type else []),
         *([f"role {step.role!r}"] if step.role else []),
     ]
-    pin = step.worker_version.removeprefix(">=")
-    if pin and pin != "any":
-        wanted.append(f"version {pin}{' or later' if pin != step.worker_version else ''}")
+    version = pinned(step.worker_version or run.worker_version)
+    flag = other = ""
+    if version:
+        wanted.append(version)
+        flag = f" --version {version.split()[1]}"
+        other = f", or go on in a fork: stepwell fork {short_id(run.id)} --worker-version any"
     does = f" and does {', '.join(wanted)}" if wanted else ""
     return (
         f"no worker serves queue {queue!r}{does}; start one: "
-        f"stepwell worker MODULE:AGENT --queue {queue}"
+        f"stepwell worker MODULE:AGENT --queue {queue}{flag}{other}"
     )
+
+
+def pinned(worker_version: str) -> str:
+    """Return the version that a run's workers must have in words (`version 1.4 or later`), or "" for any."""
+    pin = worker_version.removeprefix(">=")
+    if pin in {"", "any"}:
+        return ""
+    return f"version {pin}{' or later' if pin != worker_version else ''}"
 
 
 def other_queues(run: Run, served: Iterable[str]) -> str:
