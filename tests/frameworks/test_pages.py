@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from opentelemetry import context, trace
 
 from stepwell.rpc.server import Server
 from tests.docs import conftest
@@ -30,3 +31,24 @@ async def test_snippets_of_the_page_run_in_their_order(
     assert len(found) == snippets
     for block in found:
         await asyncio.to_thread(exec, compiled(path, block), vars(module))
+
+
+async def test_both_attempts_and_their_call_are_in_the_trace_of_the_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = TOP / "docs" / "how-to" / "trace-requests.md"
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    (block,) = blocks(page, "python")
+    caller = trace.SpanContext(0xA1B2, 0xC3, is_remote=False, trace_flags=trace.TraceFlags(1))
+    token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(caller)))
+    try:
+        await asyncio.to_thread(exec, compiled(page, block), vars(module))
+    finally:
+        context.detach(token)
+    said = capsys.readouterr().out.splitlines()
+    ending = f"in trace {trace.format_trace_id(0xA1B2)}"
+    assert said == [
+        *(f"{what} {ending}" for what in ("attempt 1", "model asked", "attempt 2")),
+        "Hello, Ada!",
+    ]
