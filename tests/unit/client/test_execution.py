@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,7 +31,9 @@ from stepwell_client import (
     decode,
     encode,
 )
+from stepwell_client.agent.contexts import warn_outside
 from stepwell_client.errors import LeaseLost
+from stepwell_client.internal import journaled_step
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.patience import until
 from tests.support.steps import FakeServices, Order, assignment, outcome_of, run
@@ -412,3 +416,21 @@ async def of_a_task(ctx: TaskContext) -> bool:
 async def test_the_running_step_is_found_in_its_tasks_and_threads_alone(function: Any) -> None:
     assert decode((await outcome_of(function)).completed.result) is True
     assert current_step() is None
+
+
+async def test_durable_code_in_an_executors_thread_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def by_executor(ctx: TaskContext) -> list[bool]:
+        with ThreadPoolExecutor(1) as executor:
+            alone = [executor.submit(journaled_step).result() for _ in range(2)]
+            given = executor.submit(contextvars.copy_context().run, journaled_step).result()
+        return [alone == [None, None], given is ctx, await asyncio.to_thread(journaled_step) is ctx]
+
+    warn_outside.cache_clear()
+    assert journaled_step() is None
+    assert caplog.messages == []
+    assert decode((await outcome_of(by_executor)).completed.result) == [True, True, True]
+    (warning,) = caplog.messages
+    assert "runs outside of any step" in warning
+    assert journaled_step() is None

@@ -7,9 +7,10 @@ thread.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar, overload
 
 from stepwell_client.agent.journal.context import JournalContext, calls_of
@@ -351,6 +352,9 @@ class ReconcileContext(TaskContext):
 
 RUNNING: ContextVar[StepContext | None] = ContextVar("stepwell_running", default=None)
 """The context of the step whose function is running here."""
+RUNNING_IDS: set[int] = set()
+"""The ids of all contexts whose functions are running in this process."""
+_log = logging.getLogger("stepwell_client.execution")
 
 
 def current_step() -> StepContext | None:
@@ -361,7 +365,19 @@ def current_step() -> StepContext | None:
 def journaled_step() -> StepContext | None:
     """Return the step that is running here, or None if there is none or it keeps no journal."""
     step = current_step()
+    if step is None and RUNNING_IDS:
+        warn_outside()
     return None if isinstance(step, ReconcileContext) else step
+
+
+@cache
+def warn_outside() -> None:
+    """Warn once that durable code runs where it finds no step, while steps run in this process."""
+    _log.warning(
+        "a durable agent runs outside of any step, while steps run in this process: its calls are not"
+        " kept. If a step started this thread by an executor, give it the step's context:"
+        " executor.submit(contextvars.copy_context().run, function), or use asyncio.to_thread"
+    )
 
 
 def _present(message: worker_pb2.Assignment, field: str, kind: Callable[..., T]) -> T | None:

@@ -28,6 +28,7 @@ from typing import Any, cast
 from stepwell_client.agent.agent import Agent, Step
 from stepwell_client.agent.contexts import (
     RUNNING,
+    RUNNING_IDS,
     PlanContext,
     ReconcileContext,
     ReflectContext,
@@ -215,6 +216,7 @@ class AgentRunner:
         problem: BaseException | None = None
         value: object = None
         token = RUNNING.set(context)
+        RUNNING_IDS.add(id(context))
         try:
             if step.is_async:
                 value = await cast("Awaitable[object]", step.function(*arguments))
@@ -230,6 +232,7 @@ class AgentRunner:
             problem = error
         finally:
             RUNNING.reset(token)
+            RUNNING_IDS.discard(id(context))
         if problem is not None or step.strict or calls_of(context) is not None:
             await _judge(step, context, record, problem, outcome)
         return value
