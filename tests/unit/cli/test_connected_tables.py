@@ -60,7 +60,8 @@ def test_workers_on_a_wide_terminal_show_all() -> None:
 @pytest.mark.parametrize(
     ("worker", "state"),
     [
-        (ConnectedWorker(), "idle"),
+        (ConnectedWorker(free_slots=1), "idle"),
+        (ConnectedWorker(), "stuck"),
         (ConnectedWorker(held_count=1), "busy"),
         (ConnectedWorker(held_count=1, lapses=1), "silent"),
         (ConnectedWorker(lapses=1, draining=True), "draining"),

@@ -31,6 +31,7 @@ from stepwell_client import (
     decode,
     encode,
 )
+from stepwell_client.agent import threads
 from stepwell_client.agent.contexts import warn_outside
 from stepwell_client.errors import LeaseLost
 from stepwell_client.internal import journaled_step
@@ -434,3 +435,18 @@ async def test_durable_code_in_an_executors_thread_is_warned_of_once(
     (warning,) = caplog.messages
     assert "runs outside of any step" in warning
     assert journaled_step() is None
+
+
+async def test_cancelled_function_that_goes_on_is_warned_of(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "STUCK_SECONDS", 0)
+    go_on = threading.Event()
+    waiting = asyncio.ensure_future(threads.finished(threads.Threads("t").call(go_on.wait)))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await until(lambda: "holds a place of the worker until it returns" in caplog.text)
+    assert not waiting.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import queue
 import threading
 from collections.abc import Callable, Coroutine
@@ -17,10 +18,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+STUCK_SECONDS = 10
+"""The time after which a cancelled function that has not ended is warned of."""
+
 CallResult = tuple[object, BaseException | None]
 """A function's return value, and the exception that it raised."""
 InThread = Callable[[Callable[[], object]], "asyncio.Future[CallResult]"]
 """Calls a function in a thread; used on the event loop."""
+_log = logging.getLogger("stepwell_client.execution")
 _Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[CallResult]", Callable[[], object]]
 
 
@@ -99,12 +104,19 @@ async def finished(
     """Return or raise what a function in a thread returned or raised.
 
     A function in a thread can't be cancelled, so CancelledError is raised once it has ended, or at
-    the second cancellation.
+    the second cancellation. A function that takes long for that is warned of, as it keeps a place.
     """
     try:
         value, error = await asyncio.shield(future)
     except asyncio.CancelledError:
         on_cancel()
+        await asyncio.wait([future], timeout=STUCK_SECONDS)
+        if not future.done():
+            _log.warning(
+                "a function goes on in its thread %d s after its step was cancelled or timed out; it"
+                " holds a place of the worker until it returns",
+                STUCK_SECONDS,
+            )
         await asyncio.shield(future)
         raise
     if error is not None:

@@ -36,7 +36,8 @@ def workers(
 ) -> int:
     """List the workers that are connected, and what they hold.
 
-    To any replica. HOLDS has the steps at work, FREE the further ones that a worker would take.
+    To any replica. HOLDS has the steps at work, FREE the further ones that a worker would take. A worker is stuck if
+    functions whose steps were cancelled or timed out go on, and hold all its places.
     """
     listed = list(client.workers(queue))
     if json:
@@ -78,7 +79,9 @@ def _state(one: ConnectedWorker) -> str:
         return "draining"
     if one.lapses:
         return "silent"
-    return "busy" if one.held_count else "idle"
+    if one.held_count:
+        return "busy"
+    return "idle" if one.free_slots else "stuck"
 
 
 def _does(one: ConnectedWorker) -> str:
