@@ -20,7 +20,7 @@ from bench.plans import chain
 from bench.stage import Stage, World, running
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Start
+from stepwell.core.loop.occurrences import Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Claim, Commit, Store, Want
 from stepwell.core.records.model import RunSpec, TaskSpec

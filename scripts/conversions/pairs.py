@@ -1,7 +1,7 @@
 """The pairs of records and messages.
 
 Every record of `core.records` except the loop's own, and of `core.port`, what a worker
-delivers (`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have
+delivers (`core.loop.occurrences`), and the requests and responses of the Store service (`wire.store`) have
 the message of their own name, with the exceptions below. Records of which callers see a part have two messages: the
 whole in `stepwell.store.v1`, and that part in `stepwell.v1`.
 """
@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from scripts.conversions.fields import Pair
 
 from stepwell.core import port
-from stepwell.core.loop import signals
+from stepwell.core.loop import occurrences
 from stepwell.core.records import (
     checkpoints,
     counts,
@@ -53,32 +53,32 @@ _EXCEPTIONS: tuple[Pair, ...] = (
         renamed={"token": "lease.token", "lease_ms": "lease_duration"},
     ),
     Pair(
-        signals.Delivery,
+        occurrences.Delivery,
         worker_pb2.Outcome,
         renamed={"token": "lease.token", "execution_id": "lease.execution_id"},
         message_only={"delivery_id": _IS_SET_APART},
         checked=True,
     ),
     Pair(
-        signals.Begin,
+        occurrences.Begin,
         worker_pb2.Begin,
         renamed={"token": "lease.token", "execution_id": "lease.execution_id"},
         message_only={"delivery_id": _IS_SET_APART},
         checked=True,
     ),
     # A plan draft is a message of its own; the loop's record has its tasks.
-    Pair(signals.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
-    Pair(signals.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
-    Pair(signals.Completed, worker_pb2.Outcome.Completed),
-    Pair(signals.Failed, worker_pb2.Outcome.Failed),
-    Pair(signals.NeedsAnswer, worker_pb2.Outcome.NeedsAnswer),
-    Pair(signals.Released, worker_pb2.Outcome.Released),
-    Pair(signals.Reconciled, worker_pb2.Outcome.Reconciled),
-    Pair(signals.Suspended, worker_pb2.Outcome.Suspended),
-    Pair(signals.SuspendedCall, worker_pb2.Outcome.SuspendedCall),
-    Pair(signals.Sleep, worker_pb2.Outcome.Sleep),
-    Pair(signals.BudgetSpent, worker_pb2.Outcome.BudgetSpent),
-    Pair(signals.UnknownCall, worker_pb2.Outcome.UnknownCall),
+    Pair(occurrences.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
+    Pair(occurrences.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
+    Pair(occurrences.Completed, worker_pb2.Outcome.Completed),
+    Pair(occurrences.Failed, worker_pb2.Outcome.Failed),
+    Pair(occurrences.NeedsAnswer, worker_pb2.Outcome.NeedsAnswer),
+    Pair(occurrences.Released, worker_pb2.Outcome.Released),
+    Pair(occurrences.Reconciled, worker_pb2.Outcome.Reconciled),
+    Pair(occurrences.Suspended, worker_pb2.Outcome.Suspended),
+    Pair(occurrences.SuspendedCall, worker_pb2.Outcome.SuspendedCall),
+    Pair(occurrences.Sleep, worker_pb2.Outcome.Sleep),
+    Pair(occurrences.BudgetSpent, worker_pb2.Outcome.BudgetSpent),
+    Pair(occurrences.UnknownCall, worker_pb2.Outcome.UnknownCall),
 )
 
 _TALLY = {"tasks_used": "tally.tasks", "iterations_before": "tally.iterations_before"}

@@ -10,7 +10,7 @@ import asyncio
 
 import pytest
 
-from stepwell.core.loop.signals import SkipTask, Start
+from stepwell.core.loop.occurrences import SkipTask, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Store
 from stepwell.core.records.model import RunSpec, TaskSpec

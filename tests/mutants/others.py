@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Cancel,
     Delivery,
     LeaseExpired,

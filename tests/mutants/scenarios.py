@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Pause, Resume, Start
+from stepwell.core.loop.occurrences import Pause, Resume, Start
 from stepwell.core.port import EventPage, Store
 from stepwell.core.records.errors import CursorOutOfRange, StoreError
 from stepwell.core.records.model import RunSpec

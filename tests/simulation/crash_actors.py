@@ -14,7 +14,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from stepwell.core.fork.inherit import Changes
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Answer,
     AnyCommand,
     Begin,

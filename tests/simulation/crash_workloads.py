@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Completed, Failed, NeedsAnswer, Result
+from stepwell.core.loop.occurrences import Completed, Failed, NeedsAnswer, Result
 from stepwell.core.port import Assignment
 from stepwell.core.records.model import Budget, Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.states import Decision, Effect, ExpiryAction, OnFailure, StepKind

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.loop.signals import Begin, Completed, Delivery, Failed
+from stepwell.core.loop.occurrences import Begin, Completed, Delivery, Failed
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Loaded, Store
 from stepwell.core.records.model import Failure, RetryPolicy, TaskSpec

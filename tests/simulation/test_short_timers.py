@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from stepwell.core.loop.signals import Failed, Start
+from stepwell.core.loop.occurrences import Failed, Start
 from stepwell.core.records.model import Failure, RetryPolicy, RunSpec, TaskSpec
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store

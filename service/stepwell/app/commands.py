@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import AnyCommand, Fork, Start
+from stepwell.core.loop.occurrences import AnyCommand, Fork, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import errors

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple, NoReturn
 
 from stepwell.app.commands import accepted, decide
+from stepwell.core.loop.occurrences import Answer
 from stepwell.core.loop.questions import NOT_OPEN
-from stepwell.core.loop.signals import Answer
 from stepwell.core.port import QuestionQuery, Store, every_row
 from stepwell.core.records.errors import (
     FailedPrecondition,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.signals import Start
+from stepwell.core.loop.occurrences import Start
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Payload, RunSpec, TaskSpec
 from stepwell.core.records.routing import WorkerVersion, version_key

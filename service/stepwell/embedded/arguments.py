@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from stepwell.app import start
-from stepwell.core.loop.signals import Answer, Resolve, Start
+from stepwell.core.loop.occurrences import Answer, Resolve, Start
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import Budget, Payload, RunSpec

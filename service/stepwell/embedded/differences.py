@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.signals import Start
+from stepwell.core.loop.occurrences import Start
 from stepwell.core.port import INPUT_KEY, Store
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import PlanTrigger

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
-from stepwell.core.loop.signals import AnyCommand, Fork, RaiseBudget, Resume, Start
+from stepwell.core.loop.occurrences import AnyCommand, Fork, RaiseBudget, Resume, Start
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records.errors import (
     AlreadyExists,

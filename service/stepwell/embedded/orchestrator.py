@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.app.start import MAX_ITERATIONS_DEFAULT
-from stepwell.core.loop.signals import Cancel, Fork, Pause, RaiseBudget
+from stepwell.core.loop.occurrences import Cancel, Fork, Pause, RaiseBudget
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Run, RunSpec

@@ -21,7 +21,7 @@ from stepwell.rpc.caller import set_caller
 from stepwell.rpc.status import code_of
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.worker.intake import Receipt
-from stepwell.rpc.worker.outbox import Outbox
+from stepwell.rpc.worker.outgoing import Outgoing
 from stepwell.rpc.worker.servicer import Servicer
 from stepwell.rpc.worker.stream import Stream, presence_of
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
@@ -150,8 +150,8 @@ class InProcessTransport:
         """Close nothing: executor and store belong to the caller."""
 
 
-class _Handover(Outbox):
-    """An outbox without queues: the worker gets everything at once, and only the stream's end is awaited."""
+class _Handover(Outgoing):
+    """Passes everything to the worker at once; only the end of the stream is awaited."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class InProcessStream:
         try:
             self._stream.apply(request)
         except Exception as error:  # noqa: BLE001 - the stream ends with it, as it does over gRPC
-            self._stream.outbox.fail(error)
+            self._stream.outgoing.fail(error)
 
     async def read(self) -> worker_pb2.WorkResponse | None:
         """Connect, and return the Welcome; then wait for the end."""
@@ -218,7 +218,7 @@ class InProcessStream:
             self._welcomed = True
             self._transport.check()
             return await self._transport.ask(self._stream.open())
-        return await self._transport.ask(self._stream.outbox.next_message())
+        return await self._transport.ask(self._stream.outgoing.next_message())
 
     async def half_close(self) -> None:
         """Send nothing more."""
@@ -228,7 +228,7 @@ class InProcessStream:
     def cancel(self) -> None:
         """End the stream."""
         if self._stream is not None:
-            self._stream.outbox.close()
+            self._stream.outgoing.close()
 
     async def close(self) -> None:
         """Disconnect the worker, if the store is available."""

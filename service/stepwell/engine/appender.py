@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages
+from stepwell.core.loop.occurrences import AppendMessages
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import LogQuery, OpenExecution, Runtime, Store, every_row
 from stepwell.core.records import limits
@@ -99,7 +99,7 @@ class Appender:
                 fitting = (share.add(entry) for entry in named)
                 by_run.setdefault(key, []).extend(e for e in fitting if e is not None)
             if one.messages:
-                posted.append((place, self._runs.post(key, _signal_of(one))))
+                posted.append((place, self._runs.post(key, _occurrence_of(one))))
         for (tenant, run_id), entries in by_run.items():
             if entries:
                 await self._store.append_logs(tenant, run_id, entries)
@@ -144,7 +144,7 @@ class Appender:
         return _Share(used, cut=used > limits.LOG_BYTES_PER_EXECUTION_MAX)
 
 
-def _signal_of(one: AppendBatch) -> AppendMessages:
+def _occurrence_of(one: AppendBatch) -> AppendMessages:
     return AppendMessages(
         execution_id=one.execution_id, token=one.token, messages=one.messages, after=one.after
     )

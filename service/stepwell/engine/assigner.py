@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stepwell.core.loop.signals import Failed, Released
+from stepwell.core.loop.occurrences import Failed, Released
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Assignment, JournalPage, Runtime, Store

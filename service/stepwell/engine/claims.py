@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stepwell.core.loop.leases import SUSPECT
 from stepwell.core.loop.loss_allowance import AWAITED
-from stepwell.core.loop.signals import LeaseExpired, Signal, TimerDue
+from stepwell.core.loop.occurrences import LeaseExpired, Occurrence, TimerDue
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Claim, Due, ReadyStep, Runtime, Store, Want
 from stepwell.core.records.errors import StepwellError, StoreError
@@ -267,16 +267,16 @@ class Claims:
     ) -> None:
         try:
             ended = await expired_of(self._store, *key, leases)
-            signals = await self._deaths.judged(key, ended, connected)
+            occurrences = await self._deaths.judged(key, ended, connected)
         except StoreError as error:
             # The claim returns them again when its hold is over.
             log.warning("expired leases are left for now", run_id=key[1], error=error.message)
             return
         if not self._stopping:
             for lease in ended:
-                if not lease.signal.timed_out:
+                if not lease.occurrence.timed_out:
                     self._workers.lapsed((key[0], lease.worker_id, lease.instance_id))
-            for one in signals:
+            for one in occurrences:
                 self._end_lease(key, one)
 
     def _end_lease(self, key: RunKey, expired: LeaseExpired) -> None:
@@ -287,8 +287,8 @@ class Claims:
 
         self._post(key, expired).add_done_callback(wait_if_needed)
 
-    def _post(self, key: RunKey, signal: Signal) -> asyncio.Future[Reply]:
-        reply = self._runs.post(key, signal)
+    def _post(self, key: RunKey, occurrence: Occurrence) -> asyncio.Future[Reply]:
+        reply = self._runs.post(key, occurrence)
 
         def log_failure(done: asyncio.Future[Reply]) -> None:
             error = None if done.cancelled() else done.exception()

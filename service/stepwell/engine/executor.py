@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from stepwell.core.loop.loss_allowance import name_of
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     AnyCommand,
     AppendMessages,
     Begin,
@@ -347,7 +347,7 @@ class Executor:
             reason=f"its function did nothing for {spec.idle_timeout_ms / 1_000:g} s",
         )
         for ended in await with_last_heartbeats(self.store, *key, [expired]):
-            self._runs.post(key, ended.signal)
+            self._runs.post(key, ended.occurrence)
 
     async def _lease_ms(self, key: RunKey, execution_id: str) -> int:
         """Return a lease's length: the task's heartbeat time-out, or the configured length."""
@@ -447,8 +447,8 @@ class Executor:
         reason = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
         expired = LeaseExpired(execution_id=lease.execution_id, token=lease.token, reason=reason)
         ended = await with_last_heartbeats(self.store, *key, [expired])
-        for signal in await self._deaths.judged(key, ended, connected):
-            self._runs.post(key, signal)
+        for occurrence in await self._deaths.judged(key, ended, connected):
+            self._runs.post(key, occurrence)
 
     def credit(self, connection: WorkerConnection, count: int) -> None:
         """Add to the number of steps that a worker may be assigned.

@@ -1,11 +1,11 @@
-"""A run in a replica's memory: its state, its queued signals, and how it is kept up to date."""
+"""A run in a replica's memory: its state, its queued occurrences, and how it is kept up to date."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from stepwell.core.loop.signals import Delivery, Signal
+from stepwell.core.loop.occurrences import Delivery, Occurrence
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Commit, Reservation, Runtime, Store
 from stepwell.core.records.errors import AlreadyExists, RunNotFound
@@ -61,11 +61,11 @@ class HotRun:
         self.kept_until = {one: until for one, until in self.kept_until.items() if until > now}
         self.kept_until[execution_id] = now + seconds
 
-    def kept(self, signals: Sequence[Signal], now: float) -> int:
-        """Return the number of places that these signals leave to the run's next steps."""
+    def kept(self, occurrences: Sequence[Occurrence], now: float) -> int:
+        """Return the number of places that these occurrences leave to the run's next steps."""
         if not self.kept_until:
             return 0
-        ending = (one.execution_id for one in signals if isinstance(one, Delivery))
+        ending = (one.execution_id for one in occurrences if isinstance(one, Delivery))
         return sum(self.kept_until.get(one, now) > now for one in ending)
 
     def inherit(self, commit: Commit) -> None:

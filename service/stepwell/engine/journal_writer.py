@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from stepwell.core.loop import budgets
-from stepwell.core.loop.signals import Forget
+from stepwell.core.loop.occurrences import Forget
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.port import JournalAck, JournalWrite, Runtime, Store

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from stepwell.core.loop.idempotency import KEY_FREED, MORE_TIMER
-from stepwell.core.loop.signals import Signal, TimerDue
+from stepwell.core.loop.occurrences import Occurrence, TimerDue
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Commit, Runtime, Store
 from stepwell.core.records.errors import StepwellError
@@ -61,7 +61,7 @@ class KeyWaits:
         self,
         store: Store,
         runtime: Runtime,
-        post: Callable[[RunKey, Signal], asyncio.Future[Reply]],
+        post: Callable[[RunKey, Occurrence], asyncio.Future[Reply]],
     ) -> None:
         self._store = store
         self._runtime = runtime

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import LeaseExpired
+from stepwell.core.loop.occurrences import LeaseExpired
 from stepwell.core.port import Due, OpenExecution, Store
 from stepwell.core.records.states import DueKind
 
@@ -20,9 +20,9 @@ RECENT_COMMITS = 100
 
 
 class EndedLease(NamedTuple):
-    """An ended lease: the signal that ends it, and its holder."""
+    """An ended lease: the occurrence that ends it, and its holder."""
 
-    signal: LeaseExpired
+    occurrence: LeaseExpired
     worker_id: str = ""
     instance_id: str = ""
 
@@ -30,7 +30,7 @@ class EndedLease(NamedTuple):
 async def with_last_heartbeats(
     store: Store, tenant_id: str, run_id: str, expired: Sequence[LeaseExpired], *, version: int = 0
 ) -> list[EndedLease]:
-    """Return these signals with the progress and session of each lease's last heartbeat.
+    """Return these occurrences with the progress and session of each lease's last heartbeat.
 
     `version` is one that the run has reached, so that few rows are read; 0: unknown.
 
@@ -53,7 +53,7 @@ async def with_last_heartbeats(
 async def expired_of(
     store: Store, tenant_id: str, run_id: str, leases: Sequence[Due]
 ) -> list[EndedLease]:
-    """Return the signals that end these leases of a run, with each lease's last heartbeat.
+    """Return the occurrences that end these leases of a run, with each lease's last heartbeat.
 
     Raises:
         StoreUnavailable: nothing could be read; the leases have ended nevertheless.
@@ -73,5 +73,5 @@ async def expired_of(
 def _with_heartbeat(one: LeaseExpired, row: OpenExecution | None) -> EndedLease:
     if row is None or row.token != one.token:
         return EndedLease(one)
-    signal = replace(one, progress=row.progress, session=row.session)
-    return EndedLease(signal, row.worker_id, row.instance_id)
+    occurrence = replace(one, progress=row.progress, session=row.session)
+    return EndedLease(occurrence, row.worker_id, row.instance_id)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stepwell.core.loop.occurrences import Delivery
 from stepwell.core.loop.receipts import first_answer
-from stepwell.core.loop.signals import Delivery
 from stepwell.core.loop.transition import LEASE_LOST, Reply
 from stepwell.core.port import Store
 from stepwell.engine.batches import Posted
@@ -22,7 +22,7 @@ async def answers(store: Store, key: RunKey, lost: Sequence[Posted]) -> list[Rep
     Raises:
         StoreUnavailable: nothing is known about them; the worker must send them again.
     """
-    deliveries = [one.signal for one in lost if isinstance(one.signal, Delivery)]
+    deliveries = [one.occurrence for one in lost if isinstance(one.occurrence, Delivery)]
     names = list(dict.fromkeys(one.execution_id for one in deliveries))
     stored = await store.read_payloads(*key, names, texts=True)
     receipts = {one.key: one.receipt for one in stored}

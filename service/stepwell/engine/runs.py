@@ -1,8 +1,8 @@
-"""Runs in a replica's memory: each decides its signals in turns, one commit at a time.
+"""Runs in a replica's memory: each decides its occurrences in turns, one commit at a time.
 
 A turn reads, advances, commits, and only then notifies anybody.
 
-All signals that come during a turn are decided together in the next one. No recovery is needed: a
+All occurrences that come during a turn are decided together in the next one. No recovery is needed: a
 run that isn't in memory is loaded, and a run that another replica has advanced is brought up to
 date. Most turns need nothing from the store before they decide. Turns that begin within one turn of
 the event loop are decided one after another by one callback, and their commits make one group. A
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Fork, GrantLease, Signal, Start
+from stepwell.core.loop.occurrences import Fork, GrantLease, Occurrence, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
@@ -99,16 +99,16 @@ class Runs:
             store, committer, workers, keys, self.verdicts, runtime, clock, self._context
         )
 
-    def post(self, key: RunKey, signal: Signal) -> asyncio.Future[Reply]:
-        """Queue a signal for a run, like `pass_on`; return a future of the reply."""
+    def post(self, key: RunKey, occurrence: Occurrence) -> asyncio.Future[Reply]:
+        """Queue an occurrence for a run, like `pass_on`; return a future of the reply."""
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self.pass_on(key, signal, partial(_resolve, reply))
+        self.pass_on(key, occurrence, partial(_resolve, reply))
         return reply
 
     def pass_on(
-        self, key: RunKey, signal: Signal, answered: Callable[[Reply | Exception], None]
+        self, key: RunKey, occurrence: Occurrence, answered: Callable[[Reply | Exception], None]
     ) -> None:
-        """Queue a signal for a run; call `answered` with the reply after the commit that applies the signal.
+        """Queue an occurrence for a run; call `answered` with the reply after the commit that applies the occurrence.
 
         It may get an error instead, such as RunNotFound, AlreadyExists (a deleted run had this id)
         or StoreUnavailable. It is called once, later, and must not raise.
@@ -119,7 +119,7 @@ class Runs:
             self._drop_excess()
         else:
             self._hot.move_to_end(key)
-        hot.inbox.append(Posted(signal, answered))
+        hot.inbox.append(Posted(occurrence, answered))
         if not hot.busy:
             hot.busy = True
             self._busy += 1
@@ -134,29 +134,29 @@ class Runs:
             hot.keep(grant.execution_id, self._runtime.monotonic(), self._stickiness_ms / 1_000)
         return reply
 
-    def post_until_accepted(self, key: RunKey, signal: Signal) -> None:
-        """Queue a signal whose reply nobody awaits; repeat that while the store is unavailable."""
-        work = self._post_until_accepted(key, signal, self.post(key, signal))
+    def post_until_accepted(self, key: RunKey, occurrence: Occurrence) -> None:
+        """Queue an occurrence whose reply nobody awaits; repeat that while the store is unavailable."""
+        work = self._post_until_accepted(key, occurrence, self.post(key, occurrence))
         task = self._runtime.spawn(work, name=f"post until accepted {key[1]}")
         self._posting.add(task)
         task.add_done_callback(self._posting.discard)
 
     async def _post_until_accepted(
-        self, key: RunKey, signal: Signal, reply: asyncio.Future[Reply]
+        self, key: RunKey, occurrence: Occurrence, reply: asyncio.Future[Reply]
     ) -> None:
         while True:
             try:
                 await reply
             except StoreError:
                 await self._runtime.sleep(self._retry_pause_ms / 1_000)
-                reply = self.post(key, signal)
+                reply = self.post(key, occurrence)
             except StepwellError:
                 return
             else:
                 return
 
     def close(self) -> None:
-        """Stop repeating signals."""
+        """Stop repeating occurrences."""
         self.key_waits.close()
         for task in tuple(self._posting):
             task.cancel()
@@ -248,7 +248,7 @@ class Runs:
             asyncio.get_running_loop().call_soon(self._begin_turns)
 
     def _begin_turns(self) -> None:
-        """Begin the turns of runs that have signals, a limited number at once."""
+        """Begin the turns of runs that have occurrences, a limited number at once."""
         for _ in range(min(len(self._waiting), TURNS_AT_ONCE_MAX)):
             self._begin_turn(*self._waiting.popleft())
         if self._waiting:
@@ -285,19 +285,19 @@ class Runs:
         self, key: RunKey, hot: HotRun, batch: Sequence[Posted]
     ) -> Transition | None:
         """Return the decision on a batch, or None if the store must be read first, or other replicas go first."""
-        state, signals = hot.state, [one.signal for one in batch]
+        state, occurrences = hot.state, [one.occurrence for one in batch]
         if state is None:
-            begins = signals[0]
+            begins = occurrences[0]
             if not isinstance(begins, Start | Fork):
                 return None
             # Nothing is read: if the run exists already, the commit's verdict shows that.
-            context = self._context(begins.spec, hot, signals)
-            return advance(RunState.empty(*key), signals, context)
+            context = self._context(begins.spec, hot, occurrences)
+            return advance(RunState.empty(*key), occurrences, context)
         if state.graph.keys or hot.reached > state.run.version:
             return None
         if hot.shared_until and self._runtime.monotonic() < hot.shared_until:
             return None
-        return advance(state, signals, self._context(state.run.spec, hot, signals))
+        return advance(state, occurrences, self._context(state.run.spec, hot, occurrences))
 
     def _settle_turn(self, turn: _Turn, answer: CommitResult | Exception) -> None:
         """Act on the verdict of a turn that was decided at once."""
@@ -340,7 +340,7 @@ class Runs:
         """Run a turn that reads from the store; `verdict` is that of its first commit, if it had one."""
         try:
             await self._slow_turns.turn(key, hot, batch, verdict)
-        except Exception as error:  # noqa: BLE001 - whoever sent the signals waits for an answer
+        except Exception as error:  # noqa: BLE001 - whoever sent the occurrences waits for an answer
             self._fail_turn(key, hot, batch, error)
         finally:
             self._end_turn(key, hot)
@@ -355,7 +355,7 @@ class Runs:
         reject(batch, error)
 
     def _end_turn(self, key: RunKey, hot: HotRun) -> None:
-        """Queue the run's next turn, if signals have come meanwhile."""
+        """Queue the run's next turn, if occurrences have come meanwhile."""
         if hot.overtaken:
             hot.let_go_on()
         if hot.inbox:
@@ -368,14 +368,14 @@ class Runs:
         if not self._busy:
             self._idle.set()
 
-    def _context(self, spec: RunSpec, hot: HotRun, signals: Sequence[Signal]) -> Context:
+    def _context(self, spec: RunSpec, hot: HotRun, occurrences: Sequence[Occurrence]) -> Context:
         """Return the circumstances of a decision, with the workers that are free at this moment."""
         return Context(
             commit_id=self._runtime.new_id(),
             now_us=self._clock.now_us(),
             seed=int(self._runtime.random() * 2**32),
             lease_ms=self._lease_ms,
-            grants=self._workers.grants(spec, hot.kept(signals, self._runtime.monotonic())),
+            grants=self._workers.grants(spec, hot.kept(occurrences, self._runtime.monotonic())),
         )
 
     def _drop_excess(self) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KeyFound
-from stepwell.core.loop.signals import Fork, Signal, Start
+from stepwell.core.loop.occurrences import Fork, Occurrence, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Commit, Runtime, Store
@@ -29,7 +29,7 @@ from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers
 
 CONFLICTS_MAX = 50
-"""The reloads of one turn before its signals fail. Each means that another replica advanced the
+"""The reloads of one turn before its occurrences fail. Each means that another replica advanced the
 run, or that journal entries were written meanwhile."""
 YIELD_TURNS = 2
 """Turns that a replica leaves to the others after its own commit on a shared run."""
@@ -48,7 +48,7 @@ class SlowTurns:
         verdicts: Verdicts,
         runtime: Runtime,
         clock: StoreTime,
-        context: Callable[[RunSpec, HotRun, Sequence[Signal]], Context],
+        context: Callable[[RunSpec, HotRun, Sequence[Occurrence]], Context],
     ) -> None:
         self._store = store
         self._committer = committer
@@ -60,7 +60,7 @@ class SlowTurns:
         self._context = context
 
     async def turn(self, key: RunKey, hot: HotRun, batch: list[Posted], verdict: Verdict) -> None:
-        """Run a turn, and answer all its signals; `verdict` is that of its first commit, if it had one."""
+        """Run a turn, and answer all its occurrences; `verdict` is that of its first commit, if it had one."""
         began = self._runtime.monotonic()
         lost = await self._decide_until_committed(key, hot, batch, verdict)
         if lost:
@@ -76,11 +76,11 @@ class SlowTurns:
             await self._catch_up(key, hot, verdict)
         for _ in range(CONFLICTS_MAX):
             if extend(batch, hot.inbox):
-                # The store was read before these signals came, and may lack what they refer to.
+                # The store was read before these occurrences came, and may lack what they refer to.
                 is_current = False
-            signals = [one.signal for one in batch]
+            occurrences = [one.occurrence for one in batch]
             if hot.state is None:
-                hot.state = await self._load(key, signals)
+                hot.state = await self._load(key, occurrences)
                 is_current = True
             elif hot.reached > hot.state.run.version:
                 # A decision on the older state could not be committed.
@@ -89,7 +89,7 @@ class SlowTurns:
                 await hot.refresh(self._store, key, self._runtime)
                 is_current = True
                 continue
-            transition = await self._decide(key, hot, hot.state, signals)
+            transition = await self._decide(key, hot, hot.state, occurrences)
             if transition.commit is None:
                 # No commit will show whether another replica has advanced the run, so it is read.
                 if is_current or not await hot.refresh(self._store, key, self._runtime):
@@ -100,19 +100,19 @@ class SlowTurns:
         raise StoreUnavailable("too much else changes this run at once; try again")
 
     async def _decide(
-        self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
+        self, key: RunKey, hot: HotRun, state: RunState, occurrences: Sequence[Occurrence]
     ) -> Transition:
-        """Decide on the signals, with what other runs have done under the keys of this run's tasks.
+        """Decide on the occurrences, with what other runs have done under the keys of this run's tasks.
 
         If leases end whose journal entries have messages, these are read first.
         """
-        spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
+        spec = occurrences[0].spec if isinstance(occurrences[0], Start | Fork) else state.run.spec
 
         messages: dict[tuple[str, int], tuple[Message, ...]] = {}
 
         def advanced(keys: dict[str, KeyFound]) -> Transition:
-            context = self._context(spec, hot, signals)
-            return advance(state, signals, replace(context, keys=keys, messages=messages))
+            context = self._context(spec, hot, occurrences)
+            return advance(state, occurrences, replace(context, keys=keys, messages=messages))
 
         transition = await self._keys.decide(key, hot, state, advanced)
         while transition.asked_messages:
@@ -124,8 +124,8 @@ class SlowTurns:
             transition = await self._keys.decide(key, hot, state, advanced)
         return transition
 
-    async def _load(self, key: RunKey, signals: Sequence[Signal]) -> RunState:
-        if isinstance(signals[0], Start | Fork):
+    async def _load(self, key: RunKey, occurrences: Sequence[Occurrence]) -> RunState:
+        if isinstance(occurrences[0], Start | Fork):
             return RunState.empty(*key)
         loaded = await self._store.load(*key)
         if loaded is None:
@@ -164,7 +164,7 @@ class SlowTurns:
     async def _yield(self, hot: HotRun, began: float) -> None:
         """Leave a shared run to other replicas for a moment, so that the loser of a race goes first.
 
-        The winner is up to date and would win again while the others read what they missed. Signals
+        The winner is up to date and would win again while the others read what they missed. Occurrences
         that come meanwhile are decided together.
         """
         now = self._runtime.monotonic()

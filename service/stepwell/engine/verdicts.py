@@ -1,4 +1,4 @@
-"""Acts on the verdicts on commits: updates the state and the workers, and answers the signals."""
+"""Acts on the verdicts on commits: updates the state and the workers, and answers the occurrences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.loss_allowance import POISON
-from stepwell.core.loop.signals import Delivery, Signal, TimerDue
+from stepwell.core.loop.occurrences import Delivery, Occurrence, TimerDue
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
@@ -30,10 +30,10 @@ _COUNTED_AS = {verdict: f"commits_{verdict.lower()}" for verdict in Verdict}
 
 
 class Posting(NamedTuple):
-    """Two ways to queue a signal for a run."""
+    """Two ways to queue an occurrence for a run."""
 
-    post: Callable[[RunKey, Signal], asyncio.Future[Reply]]
-    post_until_accepted: Callable[[RunKey, Signal], None]
+    post: Callable[[RunKey, Occurrence], asyncio.Future[Reply]]
+    post_until_accepted: Callable[[RunKey, Occurrence], None]
 
 
 class CommitObserver(Protocol):
@@ -131,7 +131,7 @@ class Verdicts:
         """Resolve the replies of a batch; return the outcomes whose leases are lost."""
         lost: list[Posted] = []
         for one, reply in zip(batch, transition.replies, strict=True):
-            if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
+            if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.occurrence, Delivery):
                 lost.append(one)
                 continue
             if reply.reason == POISON:

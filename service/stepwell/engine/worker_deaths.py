@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from stepwell.core.loop.loss_allowance import losses_in, name_of
-from stepwell.core.loop.signals import LeaseExpired
+from stepwell.core.loop.occurrences import LeaseExpired
 from stepwell.core.port import LeaseQuery, PresenceQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.engine.key_types import LeaseKey, RunKey
@@ -88,7 +88,7 @@ class Deaths:
     async def judged(
         self, key: RunKey, ended: Sequence[EndedLease], connected: frozenset[str] | None
     ) -> list[LeaseExpired]:
-        """Return the signals that end these leases of a run, with what is known of their workers.
+        """Return the occurrences that end these leases of a run, with what is known of their workers.
 
         If presence is unknown, no worker counts as dead; nor does a worker that was connected
         during the wait.
@@ -96,21 +96,23 @@ class Deaths:
         Raises:
             StoreUnavailable: presence is unknown; the leases have ended nevertheless.
         """
-        signals: list[LeaseExpired] = []
-        for signal, worker_id, instance_id in ended:
+        occurrences: list[LeaseExpired] = []
+        for occurrence, worker_id, instance_id in ended:
             blameless = False
             instance = name_of(worker_id, instance_id)
-            found = self._found(signal.token)
+            found = self._found(occurrence.token)
             if connected is None or (found is not None and found.connected is None):
-                signals.append(replace(signal, connected=frozenset((instance,))))
+                occurrences.append(replace(occurrence, connected=frozenset((instance,))))
                 continue
             there = connected | found.connected if found and found.connected else connected
-            if instance and instance not in there and not signal.timed_out:
+            if instance and instance not in there and not occurrence.timed_out:
                 suspects = await self._suspects_of(key[0], worker_id, instance_id, there)
-                blameless = bool(suspects) and (key[1], signal.execution_id) not in suspects
+                blameless = bool(suspects) and (key[1], occurrence.execution_id) not in suspects
             waited = found is not None
-            signals.append(replace(signal, connected=there, blameless=blameless, waited=waited))
-        return signals
+            occurrences.append(
+                replace(occurrence, connected=there, blameless=blameless, waited=waited)
+            )
+        return occurrences
 
     def wait_for(self, tenant_id: str, token: str) -> None:
         """Begin to wait for the worker of an expired lease, unless that has begun already."""

@@ -9,7 +9,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from stepwell.core.loop.context import FreeWorker, Grants
-from stepwell.core.loop.signals import GrantLease
+from stepwell.core.loop.occurrences import GrantLease
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Commit, Presence, Runtime, WorkerPort
 from stepwell.core.records import limits
@@ -312,7 +312,7 @@ class Workers:
         alone: bool = False,
         connected: frozenset[str] = frozenset(),
     ) -> GrantLease:
-        """Reserve a worker's credit for a claimed step; return the signal that leases it.
+        """Reserve a worker's credit for a claimed step; return the occurrence that leases it.
 
         `alone` says that the worker holds nothing else and is kept for this step. `connected` has
         the connected instances if the step is suspect.

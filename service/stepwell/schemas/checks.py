@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from stepwell.core.loop.signals import NeedsAnswer
+from stepwell.core.loop.occurrences import NeedsAnswer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Payload, Question, Violation
 from stepwell.core.records.states import QuestionKind

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Begin, Delivery, Planned, Reflected
+from stepwell.core.loop.occurrences import Begin, Delivery, Planned, Reflected
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import TaskSpec

@@ -1,7 +1,7 @@
 """The functions that convert records and messages into each other.
 
 Every record of `core.records` except the loop's own, and of `core.port`, what a worker
-delivers (`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have
+delivers (`core.loop.occurrences`), and the requests and responses of the Store service (`wire.store`) have
 the message of their own name, with the exceptions in `scripts/conversions/pairs.py`. Records of which callers see a
 part have two messages: the whole in `stepwell.store.v1`, and that part in `stepwell.v1`.
 """

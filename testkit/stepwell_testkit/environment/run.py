@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import carry_out
 from stepwell.app.questions import give_answer, open_questions
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Answer,
     AnyCommand,
     Cancel,

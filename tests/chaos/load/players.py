@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, Start
+from stepwell.core.loop.occurrences import Completed, Delivery, GrantLease, Occurrence, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import FeedQuery, JournalWrite, Renewal, Store
 from stepwell.core.records.errors import StoreError
@@ -81,7 +81,7 @@ class Player:
         loaded = await self._store.load(TENANT, run_id)
         return RunState.empty(TENANT, run_id) if loaded is None else RunState.of(loaded)
 
-    def _next(self, state: RunState) -> Signal:
+    def _next(self, state: RunState) -> Occurrence:
         if not state.run.version:
             return start(state.run.spec.run_id, *self._plan())
         name, one = next(iter(state.open.items()))

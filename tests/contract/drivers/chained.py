@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, FreeWorker, Grants
-from stepwell.core.loop.signals import Completed, Delivery, Signal, Start
+from stepwell.core.loop.occurrences import Completed, Delivery, Occurrence, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Commit
 from stepwell.core.records.model import Payload, RunSpec, TaskSpec
@@ -29,7 +29,7 @@ def chain(
         TaskSpec(task_id=f"t{n}", type=f"t{n}", depends_on=(f"t{n - 1}",) if n else ())
         for n in range(steps)
     )
-    signal: Signal = Start(spec=RunSpec(tenant_id="default", run_id=run_id), plan=plan)
+    occurrence: Occurrence = Start(spec=RunSpec(tenant_id="default", run_id=run_id), plan=plan)
     while True:
         version = state.run.version + 1
         worker = FreeWorker(worker_id=WORKER, instance_id=run_id, kinds=tuple(StepKind))
@@ -38,13 +38,13 @@ def chain(
             now_us=EPOCH_US + (version - 1) * 12_345,
             grants=Grants(workers=(worker,), tokens=(f"{version:032x}",)),
         )
-        commit = committed(advance(state, [signal], context))
+        commit = committed(advance(state, [occurrence], context))
         state.apply(commit)
         yield commit
         if state.run.ended:
             return
         (lease,) = commit.leases
-        signal = Delivery(
+        occurrence = Delivery(
             execution_id=lease.execution_id,
             token=lease.token,
             result=Completed(result=Payload(data=result)),

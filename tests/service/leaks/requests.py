@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from stepwell.core.loop.signals import Begin, Failed, NeedsAnswer, Result
+from stepwell.core.loop.occurrences import Begin, Failed, NeedsAnswer, Result
 from stepwell.core.port import Assignment, Claim, Commit, LogsOfExecution, QuestionQuery
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import LogKind

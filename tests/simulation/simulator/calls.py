@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from stepwell.core.loop.journals import name_of
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Failed,
     NeedsAnswer,
     Result,

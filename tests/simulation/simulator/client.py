@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Answer,
     AnyCommand,
     Cancel,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages, Completed, Delivery
+from stepwell.core.loop.occurrences import AppendMessages, Completed, Delivery
 from stepwell.core.port import Assignment, LogQuery, MessageQuery, Store
 from stepwell.core.records.model import LogEntry, Message, Payload, Session
 from stepwell.engine.appender import AppendBatch

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.fork import base_of
 from stepwell.core.fork.inherit import Changes
-from stepwell.core.loop.signals import Fork
+from stepwell.core.loop.occurrences import Fork
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold

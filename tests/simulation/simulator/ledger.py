@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released, UnknownCall
+from stepwell.core.loop.occurrences import AppendMessages, Begin, Delivery, Released, UnknownCall
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import (
     Claim,

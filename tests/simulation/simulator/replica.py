@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from stepwell.core.loop.signals import AnyCommand, AppendMessages, Begin, Delivery, Fork, Start
+from stepwell.core.loop.occurrences import AnyCommand, AppendMessages, Begin, Delivery, Fork, Start
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, EntryWrite, JournalPage, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable

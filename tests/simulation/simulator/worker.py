@@ -13,7 +13,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, Released, Result
+from stepwell.core.loop.occurrences import (
+    AppendMessages,
+    Begin,
+    Completed,
+    Delivery,
+    Released,
+    Result,
+)
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Completed,
     Failed,
     NeedsAnswer,

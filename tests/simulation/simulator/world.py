@@ -13,7 +13,7 @@ from typing import Any
 
 from stepwell.core.loop.idempotency import LOOK_AGAIN_MS
 from stepwell.core.loop.loss_allowance import losses_in
-from stepwell.core.loop.signals import Fork
+from stepwell.core.loop.occurrences import Fork
 from stepwell.core.port import Store
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus, TaskStatus

@@ -14,7 +14,14 @@ from stepwell.app.history import History
 from stepwell.core.loop import checkpoints
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Cancel, Completed, Delivery, GrantLease, Signal, Start
+from stepwell.core.loop.occurrences import (
+    Cancel,
+    Completed,
+    Delivery,
+    GrantLease,
+    Occurrence,
+    Start,
+)
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import EventPage, Store
 from stepwell.core.records.checkpoints import Checkpoint
@@ -35,9 +42,9 @@ async def long_run(store: Store) -> Run:
     """A run of some 800 events in 800 commits, which is over."""
     state = RunState.empty("t", "r")
 
-    async def take(signal: Signal) -> None:
+    async def take(occurrence: Occurrence) -> None:
         context = Context(commit_id=f"c{state.run.version + 1}", now_us=1)
-        commit = committed(advance(state, [signal], context))
+        commit = committed(advance(state, [occurrence], context))
         (result,) = await store.commit([commit])
         assert result.verdict == "COMMITTED"
         state.apply(commit)

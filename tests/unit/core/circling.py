@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.signals import Reflected
+from stepwell.core.loop.occurrences import Reflected
 from stepwell.core.records.states import Decision
 from tests.unit.core.loop_world import World, planned, tasks
 

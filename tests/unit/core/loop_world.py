@@ -15,7 +15,7 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.budgets import used_up
 from stepwell.core.loop.context import Context, FreeWorker, Grants, KeyFound, KeyState
 from stepwell.core.loop.idempotency import MORE_TIMER
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Answer,
     Begin,
     BudgetSpent,
@@ -26,10 +26,10 @@ from stepwell.core.loop.signals import (
     GrantLease,
     LeaseExpired,
     NeedsAnswer,
+    Occurrence,
     Planned,
     Reflected,
     Result,
-    Signal,
     Sleep,
     Start,
     Suspended,
@@ -91,27 +91,27 @@ class World:
 
     # --- acting -----------------------------------------------------------------------------------
 
-    def do(self, *signals: Signal, eager: bool = False) -> tuple[Reply, ...]:
+    def do(self, *occurrences: Occurrence, eager: bool = False) -> tuple[Reply, ...]:
         """Advance, check, apply; `eager` leases all offered steps in the same commit."""
         self.now_us += 1_000
-        signals = tuple(
+        occurrences = tuple(
             replace(one, actor=one.actor or "caller") if isinstance(one, Called) else one
-            for one in signals
+            for one in occurrences
         )
         context = Context(
             now_us=self.now_us, seed=self.seed, grants=self._grants() if eager else Grants()
         )
         before = _picture(self.state)
-        transition = advance(self.state, signals, context)
+        transition = advance(self.state, occurrences, context)
         while transition.asked_keys or transition.asked_messages:
             found = {
                 key: self._found(key, reserve) for key, reserve in transition.asked_keys.items()
             }
             said = {one: tuple(self.said[one[0]]) for one in transition.asked_messages}
             context = replace(context, keys=context.keys | found, messages=context.messages | said)
-            transition = advance(self.state, signals, context)
+            transition = advance(self.state, occurrences, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"
-        assert advance(self.state, signals, context) == transition, "advance is not a function"
+        assert advance(self.state, occurrences, context) == transition, "advance is not a function"
         if transition.commit is not None:
             self._apply(transition.commit)
             self._minted += len(transition.commit.leases) if eager else 0
@@ -127,14 +127,14 @@ class World:
         tokens = tuple(f"token-{number}" for number in range(first, first + 100))
         return Grants(workers=(worker,), tokens=tokens)
 
-    def revoked_by(self, one: Signal) -> dict[str, str]:
-        """Return the leases that this signal would revoke, and why; the run stays as it is."""
+    def revoked_by(self, one: Occurrence) -> dict[str, str]:
+        """Return the leases that this occurrence would revoke, and why; the run stays as it is."""
         transition = advance(self.state, [one], Context(now_us=self.now_us, seed=self.seed))
         return {revoked.execution_id: revoked.reason for revoked in transition.revoked}
 
-    def advance(self, *signals: Signal) -> Transition:
-        """Return the decision on these signals, and leave the run as it is."""
-        return advance(self.state, signals, Context(now_us=self.now_us, seed=self.seed))
+    def advance(self, *occurrences: Occurrence) -> Transition:
+        """Return the decision on these occurrences, and leave the run as it is."""
+        return advance(self.state, occurrences, Context(now_us=self.now_us, seed=self.seed))
 
     def start(
         self,

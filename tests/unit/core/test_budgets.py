@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.budgets import remaining, used_up
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Completed,
     Delivery,
     Failed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stepwell.core.loop.signals import Start
+from stepwell.core.loop.occurrences import Start
 from stepwell.core.records.canonical import bytes_of
 from stepwell.core.records.model import Budget, Payload, RetryPolicy, RunSpec, TaskSpec
 from stepwell.core.records.record import Record

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stepwell.core.loop import checkpoints
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Cancel
+from stepwell.core.loop.occurrences import Cancel
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Store
 from stepwell.core.records.checkpoints import NAMED, Checkpoint, rows_of

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import Completed, Failed, Pause, Planned, Reflected, Resume, Stop
+from stepwell.core.loop.occurrences import (
+    Completed,
+    Failed,
+    Pause,
+    Planned,
+    Reflected,
+    Resume,
+    Stop,
+)
 from stepwell.core.records.model import Failure, Payload, TaskSpec
 from stepwell.core.records.states import Decision, OnFailure, StepKind
 from tests.unit.core.loop_world import ONCE, World, chain, task

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Answer,
     AnyCommand,
     Cancel,
     Completed,
     Failed,
+    Occurrence,
     Pause,
     Planned,
     RaiseBudget,
@@ -21,7 +22,6 @@ from stepwell.core.loop.signals import (
     Resolve,
     Resume,
     RetryTask,
-    Signal,
     SkipTask,
     Stop,
     TimerDue,
@@ -118,7 +118,7 @@ def test_S14_cancel_closes_everything_and_late_outcomes_are_refused() -> None:
 
 
 @pytest.mark.parametrize("command", [Cancel(), Pause(), Stop(), SkipTask(task_id="a")])
-def test_a_run_that_ended_takes_no_command(command: Signal) -> None:
+def test_a_run_that_ended_takes_no_command(command: Occurrence) -> None:
     world = started("a")
     world.complete("a")
     assert world.do(command)[0].reason == "RUN_ENDED"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Begin,
     Cancel,
     Completed,

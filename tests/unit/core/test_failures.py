@@ -8,8 +8,7 @@ import pytest
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.retry import backoff_ms, chance_of
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Completed,
     Delivery,
     Failed,
@@ -21,6 +20,7 @@ from stepwell.core.loop.signals import (
     Resume,
     TimerDue,
 )
+from stepwell.core.loop.retry import backoff_ms, chance_of
 from stepwell.core.records.model import Failure, Message, RetryPolicy, Session
 from stepwell.core.records.states import Decision, OnFailure
 from tests.unit.core.loop_world import ONCE, World, chain, committed, started, task

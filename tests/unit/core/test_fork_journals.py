@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
 from stepwell.core.fork.inherit import Changes
-from stepwell.core.loop.signals import Completed, NeedsAnswer, Planned, Sleep
+from stepwell.core.loop.occurrences import Completed, NeedsAnswer, Planned, Sleep
 from stepwell.core.loop.state import RunState
 from stepwell.core.records.fold import fold
 from stepwell.core.records.journal import Entry, StoredEntry

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.fork import Base, base_of, fork_id
 from stepwell.core.fork.inherit import Changes
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Cancel,
     Completed,
     NeedsAnswer,

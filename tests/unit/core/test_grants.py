@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, FreeWorker, Grants
-from stepwell.core.loop.signals import Completed, Delivery
+from stepwell.core.loop.occurrences import Completed, Delivery
 from stepwell.core.loop.transition import Transition
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import ExecutionStatus, StepKind, VersionMatch

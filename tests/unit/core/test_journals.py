@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     AppendMessages,
     Cancel,
     Completed,
@@ -148,8 +148,8 @@ def test_a_late_delivery_adds_all_of_its_own_to_what_was_recorded(
 ) -> None:
     world, token = begun_and_recorded()
     some, end = late_ones(token, appended)
-    signals = [LeaseExpired(execution_id="task:a#1", token=token), some, end]
-    for batch in [signals] if together else [[one] for one in signals]:
+    occurrences = [LeaseExpired(execution_id="task:a#1", token=token), some, end]
+    for batch in [occurrences] if together else [[one] for one in occurrences]:
         world.do(*batch)
 
     said = [one for commit in world.commits for one in commit.messages]

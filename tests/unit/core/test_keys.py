@@ -9,7 +9,7 @@ import pytest
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, FreeWorker, Grants, KeyFound, KeyState
 from stepwell.core.loop.idempotency import KEY_FREED, KEY_TIMER, MORE_TIMER, key_of
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Cancel,
     Completed,
     Failed,

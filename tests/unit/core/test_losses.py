@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import Completed, Failed, LeaseExpired, Reflected, Resume
+from stepwell.core.loop.occurrences import Completed, Failed, LeaseExpired, Reflected, Resume
 from stepwell.core.records.model import Failure, RetryPolicy
 from stepwell.core.records.states import Decision
 from tests.unit.core.loop_world import AT_ONCE, World, planned, started, task

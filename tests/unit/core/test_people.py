@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import Cancel, Failed, Pause, Planned, Released, Resume, TimerDue
+from stepwell.core.loop.occurrences import (
+    Cancel,
+    Failed,
+    Pause,
+    Planned,
+    Released,
+    Resume,
+    TimerDue,
+)
 from stepwell.core.records.model import Failure, Payload, RetryPolicy
 from stepwell.core.records.states import ExpiryAction, OnFailure
 from tests.unit.core.loop_world import ONCE, World, chain, started, task, tasks

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Completed, Delivery, NeedsAnswer, Planned, Reflected
+from stepwell.core.loop.occurrences import Completed, Delivery, NeedsAnswer, Planned, Reflected
 from stepwell.core.records.model import AttemptCounts, TaskSpec
 from stepwell.core.records.states import Decision, OnFailure
 from tests.unit.core.loop_world import World, planned, task, tasks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Cancel,
     NeedsAnswer,
     Resume,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Cancel,
     Delivery,
     Resolve,

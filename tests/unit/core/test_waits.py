@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Answer,
     BudgetSpent,
     Cancel,

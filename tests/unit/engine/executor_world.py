@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from stepwell.core.loop.signals import Completed, Delivery, Result, Start
+from stepwell.core.loop.occurrences import Completed, Delivery, Result, Start
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.model import Run, RunSpec, TaskSpec

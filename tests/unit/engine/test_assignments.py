@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Completed, Failed, Reflected
+from stepwell.core.loop.occurrences import Completed, Failed, Reflected
 from stepwell.core.port import (
     AssignedExecution,
     AssignedRun,

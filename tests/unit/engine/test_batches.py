@@ -1,10 +1,10 @@
-"""Signals that are decided together keep a commit's events within their limits."""
+"""Occurrences that are decided together keep a commit's events within their limits."""
 
 from __future__ import annotations
 
 from collections import deque
 
-from stepwell.core.loop.signals import Delivery, Forget, NeedsAnswer, Suspended, SuspendedCall
+from stepwell.core.loop.occurrences import Delivery, Forget, NeedsAnswer, Suspended, SuspendedCall
 from stepwell.core.records import limits
 from stepwell.engine.batches import Posted, next_batch
 

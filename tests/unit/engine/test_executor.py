@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Cancel, Completed, Failed, Planned, Signal
+from stepwell.core.loop.occurrences import Cancel, Completed, Failed, Occurrence, Planned
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, TaskQuery
@@ -482,10 +482,10 @@ async def test_decision_that_raises_fails_its_own_run_alone(
         await world.start(executor, [TaskSpec(task_id="a")], run_id=run_id)
     got = [await worker.next() for _ in range(3)]
 
-    def decide(state: RunState, signals: Sequence[Signal], context: Context) -> Transition:
+    def decide(state: RunState, occurrences: Sequence[Occurrence], context: Context) -> Transition:
         if state.run.spec.run_id == RUN:
             raise ZeroDivisionError
-        return advance(state, signals, context)
+        return advance(state, occurrences, context)
 
     monkeypatch.setattr("stepwell.engine.runs.advance", decide)
     replies = await asyncio.gather(*(worker.deliver(one) for one in got), return_exceptions=True)

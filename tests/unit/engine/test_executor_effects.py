@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.loop.signals import Begin
+from stepwell.core.loop.occurrences import Begin
 from stepwell.core.port import Assignment, ExecutionQuery
 from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.states import Effect, ExecutionStatus, RunStatus

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Released
+from stepwell.core.loop.occurrences import Released
 from stepwell.core.port import Assignment, JournalQuery, MessageQuery
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.journal_answers import JournalAnswer

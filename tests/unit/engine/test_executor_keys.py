@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.idempotency import ASK_AGAIN_MS, LOOK_AGAIN_MS
-from stepwell.core.loop.signals import Cancel, Completed, Failed, Pause, Planned, Resume, Start
+from stepwell.core.loop.occurrences import Cancel, Completed, Failed, Pause, Planned, Resume, Start
 from stepwell.core.port import NOBODY, KeySwap, Reservation, Store, TaskQuery
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import Failure, Payload, RunSpec, Task, TaskSpec

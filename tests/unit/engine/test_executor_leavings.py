@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Failed, Released
+from stepwell.core.loop.occurrences import Failed, Released
 from stepwell.core.port import Assignment, LogQuery, MessageQuery, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Failure, LogEntry, Message, Payload, RetryPolicy, Session

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import Cancel, Pause, Start
+from stepwell.core.loop.occurrences import Cancel, Pause, Start
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment
 from stepwell.core.records.errors import StoreUnavailable

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import Released
+from stepwell.core.loop.occurrences import Released
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment
 from stepwell.core.records.journal import Entry

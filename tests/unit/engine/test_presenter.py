@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from stepwell.cli.view import describe
-from stepwell.core.loop.signals import LeaseExpired, Start
+from stepwell.core.loop.occurrences import LeaseExpired, Start
 from stepwell.core.port import Page, Presence, Query
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern

@@ -33,7 +33,7 @@ BUDGET = {
     "service/stepwell/console": 1_006,
     "service/stepwell/core": 6_354,
     "service/stepwell/embedded": 1_724,
-    "service/stepwell/engine": 3_748,
+    "service/stepwell/engine": 3_752,
     "service/stepwell/rpc": 4_132,
     "service/stepwell/schemas": 397,
     "service/stepwell/store": 123,
@@ -50,9 +50,9 @@ BUDGET = {
     "tests/frameworks": 4_120,
     "tests/mutants": 1_070,
     "tests/service": 12_253,
-    "tests/simulation": 4_995,
+    "tests/simulation": 5_002,
     "tests/support": 2_900,
-    "tests/unit": 15_488,
+    "tests/unit": 15_511,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

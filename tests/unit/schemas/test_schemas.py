@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import NeedsAnswer
+from stepwell.core.loop.occurrences import NeedsAnswer
 from stepwell.core.records.limits import VIOLATIONS_MAX
 from stepwell.core.records.model import Payload, Question
 from stepwell.core.records.states import QuestionKind

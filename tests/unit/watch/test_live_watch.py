@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stepwell.core.loop.signals import Cancel, Pause, Resume
+from stepwell.core.loop.occurrences import Cancel, Pause, Resume
 from stepwell.core.port import Commit, CommitResult, Hint, Store
 from stepwell.core.records.errors import OutcomeUnknown, RunNotFound, StoreStopped
 from stepwell.core.records.events import Event

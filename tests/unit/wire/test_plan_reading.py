@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import Delivery, Planned
+from stepwell.core.loop.occurrences import Delivery, Planned
 from stepwell.wire import plans
 from stepwell.wire.faults import Faults
 from stepwell.wire.plans import SLICE_TASKS, is_long, read_item, read_long_item, read_plan_of

@@ -20,7 +20,7 @@ from scripts.conversions.fields import Pair
 from scripts.conversions.functions import Source, write_pairs
 
 from stepwell.core import port
-from stepwell.core.loop import signals
+from stepwell.core.loop import occurrences
 from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, Timer
 from stepwell.core.records import model, states
 from stepwell.core.records.errors import InvalidArgument
@@ -247,10 +247,10 @@ def test_outcome_becomes_a_delivery_with_its_other_fields() -> None:
             plan=types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id="a")]), reason="why"
         ),
     )
-    assert to_record(outcome) == signals.Delivery(
+    assert to_record(outcome) == occurrences.Delivery(
         execution_id="task:a#1",
         token="secret",
-        result=signals.Planned(tasks=(TaskSpec(task_id="a"),), reason="why"),
+        result=occurrences.Planned(tasks=(TaskSpec(task_id="a"),), reason="why"),
     )
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stepwell.core.fork.compat import Misfit, MisfitKind, misfits_of
 from stepwell.core.fork.inherit import Carry, Changes, Parent
 from stepwell.core.fork.journals import Calls, StepJournal, journals_of, repeated_call
-from stepwell.core.loop.signals import Fork
+from stepwell.core.loop.occurrences import Fork
 from stepwell.core.records import graph, limits
 from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, Violation
 from stepwell.core.records.fold import Rows

@@ -1,4 +1,4 @@
-"""The loop: `advance(state, signals, context) -> Transition`, a pure function.
+"""The loop: `advance(state, occurrences, context) -> Transition`, a pure function.
 
 It reads no clock, draws no random number, waits for nothing and changes nothing that it was given.
 The tables of `table.py` hold the legal moves; the other modules of this package hold the rules that
@@ -28,7 +28,7 @@ from stepwell.core.loop import (
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.dispatch import settle, update_status
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Answer,
     AnyCommand,
     AppendMessages,
@@ -39,12 +39,12 @@ from stepwell.core.loop.signals import (
     Fork,
     GrantLease,
     LeaseExpired,
+    Occurrence,
     Pause,
     RaiseBudget,
     Resolve,
     Resume,
     RetryTask,
-    Signal,
     SkipTask,
     Start,
     Stop,
@@ -56,16 +56,16 @@ from stepwell.core.records.errors import VersionChanged, version_changed
 from stepwell.core.records.model import RequestRecord, Run
 
 
-def advance(state: RunState, signals: Sequence[Signal], context: Context) -> Transition:
-    """Decide on these signals, applied in their order.
+def advance(state: RunState, occurrences: Sequence[Occurrence], context: Context) -> Transition:
+    """Decide on these occurrences, applied in their order.
 
     Steps that become ready are leased in the same commit, as far as `context.grants` goes. A transition
     without a commit changes nothing; its replies are true at once.
 
-    At most one signal of a batch may carry a `request_id`.
+    At most one occurrence of a batch may carry a `request_id`.
     """
     draft = Draft(state, context)
-    replies = tuple([_apply(draft, one) for one in signals])
+    replies = tuple([_apply(draft, one) for one in occurrences])
     if draft.changed:
         settle(draft)
         update_status(draft)
@@ -81,25 +81,25 @@ def _with_run(reply: Reply, run: Run) -> Reply:
     return replace(reply, run=run) if done else reply
 
 
-def _apply(draft: Draft, signal: Signal) -> Reply:
-    match signal:
+def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
+    match occurrence:
         case Delivery():
-            return deliveries.deliver(draft, signal)
+            return deliveries.deliver(draft, occurrence)
         case GrantLease():
-            return leases.grant_lease(draft, signal)
+            return leases.grant_lease(draft, occurrence)
         case LeaseExpired():
-            return expiries.lease_expired(draft, signal)
+            return expiries.lease_expired(draft, occurrence)
         case TimerDue():
-            return expiries.timer_due(draft, signal)
+            return expiries.timer_due(draft, occurrence)
         case AppendMessages():
-            return attempts.append_messages(draft, signal)
+            return attempts.append_messages(draft, occurrence)
         case Begin():
-            return attempts.begin(draft, signal)
+            return attempts.begin(draft, occurrence)
         case Forget():
-            return unknown_calls.forget(draft, signal)
+            return unknown_calls.forget(draft, occurrence)
         case _:
-            with draft.called_by(signal):
-                return _apply_called(draft, signal)
+            with draft.called_by(occurrence):
+                return _apply_called(draft, occurrence)
 
 
 def _apply_called(draft: Draft, command: Start | Fork | AnyCommand) -> Reply:

@@ -17,7 +17,7 @@ from stepwell.core.loop.closing import end_execution
 from stepwell.core.loop.dispatch import offer_reconcile, offer_step, offer_task
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import end_lease, own_messages
-from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, LeaseExpired
+from stepwell.core.loop.occurrences import AppendMessages, Begin, Completed, Delivery, LeaseExpired
 from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply
 from stepwell.core.port import Fence
 from stepwell.core.records.model import (

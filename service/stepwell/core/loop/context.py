@@ -1,4 +1,4 @@
-"""The circumstances of a decision: everything that it depends on besides the run and its signals."""
+"""The circumstances of a decision: everything that it depends on besides the run and its occurrences."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Grants(Record, frozen=True, kw_only=True):
 
 
 class Context(Record, frozen=True, kw_only=True):
-    """Everything that a decision depends on besides the run and its signals."""
+    """Everything that a decision depends on besides the run and its occurrences."""
 
     commit_id: str = ""
     """The id of the commit that the decision makes."""

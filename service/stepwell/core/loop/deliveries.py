@@ -7,12 +7,7 @@ from stepwell.core.loop.attempts import end_attempt, leased_by, release
 from stepwell.core.loop.closing import complete_task, pause_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_attempt
-from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
-from stepwell.core.loop.plans import accept_plan, plan_violations
-from stepwell.core.loop.questions import ask
-from stepwell.core.loop.receipts import receipt_of
-from stepwell.core.loop.resolution import reconciled
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     Completed,
     Delivery,
     Failed,
@@ -24,6 +19,11 @@ from stepwell.core.loop.signals import (
     Suspended,
     UnknownCall,
 )
+from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
+from stepwell.core.loop.plans import accept_plan, plan_violations
+from stepwell.core.loop.questions import ask
+from stepwell.core.loop.receipts import receipt_of
+from stepwell.core.loop.resolution import reconciled
 from stepwell.core.loop.suspending import refusal, suspend
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus

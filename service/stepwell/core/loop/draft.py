@@ -21,8 +21,8 @@ from stepwell.core.loop.changes import (
     TaskFields,
 )
 from stepwell.core.loop.context import Context
+from stepwell.core.loop.occurrences import Called
 from stepwell.core.loop.runnable import Runnable
-from stepwell.core.loop.signals import Called
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import Reply, Revoked, Transition

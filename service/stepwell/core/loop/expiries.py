@@ -24,8 +24,8 @@ from stepwell.core.loop.idempotency import (
     waiting,
 )
 from stepwell.core.loop.loss_allowance import AWAITED, losses_of, name_of, shows_poison
+from stepwell.core.loop.occurrences import LeaseExpired, TimerDue
 from stepwell.core.loop.questions import question_expired
-from stepwell.core.loop.signals import LeaseExpired, TimerDue
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus
 from stepwell.core.loop.waits import QUESTION_TIMER, WAIT_TIMER, drop_timer, sleep_over
 from stepwell.core.records.model import Failure, Session

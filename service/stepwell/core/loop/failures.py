@@ -12,8 +12,8 @@ from stepwell.core.loop.closing import (
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.loss_allowance import POISON, count_loss
+from stepwell.core.loop.occurrences import Delivery, LeaseExpired
 from stepwell.core.loop.renewals import attempt_failed
-from stepwell.core.loop.signals import Delivery, LeaseExpired
 from stepwell.core.loop.transition import Reply
 from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.model import Execution, Failure, RetryPolicy

@@ -13,7 +13,7 @@ from stepwell.core.loop.context import FreeWorker, KeyFound, KeyState
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import reserved, wait
 from stepwell.core.loop.loss_allowance import losses_at, losses_of, set_losses, without
-from stepwell.core.loop.signals import GrantLease
+from stepwell.core.loop.occurrences import GrantLease
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Lease
 from stepwell.core.records.model import Execution
@@ -30,9 +30,9 @@ SUSPECT = "SUSPECT"
 """The reason why a suspect step is not leased to a worker that holds another step."""
 
 
-def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
+def grant_lease(draft: Draft, occurrence: GrantLease) -> Reply:
     """Lease a READY execution to a worker."""
-    open_execution = draft.held(signal.execution_id)
+    open_execution = draft.held(occurrence.execution_id)
     if (
         open_execution is None
         or open_execution.execution.status is not ExecutionStatus.READY
@@ -44,18 +44,18 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     if execution.kind is StepKind.TASK and (found := reserved(draft, execution.task_id)):
         return _withdraw(draft, execution, found)
     before = losses_of(draft, execution)
-    losses = without(before, signal.connected)
-    if losses.suspect and not signal.alone:
+    losses = without(before, occurrence.connected)
+    if losses.suspect and not occurrence.alone:
         message = "it is suspect: only a worker that holds nothing else is given it"
         return Reply(status=ReplyStatus.REFUSED, reason=SUSPECT, message=message)
     draft.event(
-        EventType.EXECUTION_LEASED, task_id=execution.task_id, execution_id=signal.execution_id
+        EventType.EXECUTION_LEASED, task_id=execution.task_id, execution_id=occurrence.execution_id
     )
-    fields = _leased(draft, signal)
+    fields = _leased(draft, occurrence)
     draft.change_execution(execution, **fields)
     if losses is not before:
         set_losses(draft, execution, losses)
-    _put_lease(draft, execution, signal, signal.token, {})
+    _put_lease(draft, execution, occurrence, occurrence.token, {})
     return Reply()
 
 
@@ -142,7 +142,7 @@ class Turns:
         self._next = 0
 
     def lease_offered(self) -> None:
-        """Lease steps that the signals have offered and that may be leased at once."""
+        """Lease steps that the occurrences have offered and that may be leased at once."""
         for step in self._draft.offered():
             if (
                 turn := self._turn(step.kind, step.task_id, step.type, step.role, step.pin)

@@ -19,7 +19,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.signals import LeaseExpired
+from stepwell.core.loop.occurrences import LeaseExpired
 from stepwell.core.records.model import SUSPECT_LOSSES, Execution, Failure, Losses, Run, Task
 from stepwell.core.records.states import StepKind
 

@@ -16,9 +16,9 @@ from stepwell.core.loop.attempts import end_attempt
 from stepwell.core.loop.closing import close, pause_run, withdraw_ready
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
+from stepwell.core.loop.occurrences import Answer, Delivery, NeedsAnswer
 from stepwell.core.loop.phases import enter_phase
 from stepwell.core.loop.renewals import renew
-from stepwell.core.loop.signals import Answer, Delivery, NeedsAnswer
 from stepwell.core.loop.suspending import (
     answer_call,
     ask_person,

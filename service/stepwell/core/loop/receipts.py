@@ -13,7 +13,7 @@ import hmac
 
 import msgspec
 
-from stepwell.core.loop.signals import Delivery
+from stepwell.core.loop.occurrences import Delivery
 from stepwell.core.loop.transition import Reply, ReplyStatus
 
 _DIGEST_CHARS = 32

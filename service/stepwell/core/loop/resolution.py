@@ -12,7 +12,7 @@ from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.closing import close, complete_task
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
-from stepwell.core.loop.signals import Delivery, Reconciled, Resolve
+from stepwell.core.loop.occurrences import Delivery, Reconciled, Resolve
 from stepwell.core.loop.transition import Reply, refused
 from stepwell.core.records.model import Execution, Failure, Outcome, Payload
 from stepwell.core.records.states import EventType, ExecutionStatus, Finding, RunStatus, TaskStatus

@@ -12,7 +12,7 @@ from stepwell.core.loop.closing import failed_for_the_run, run_again, skip_depen
 from stepwell.core.loop.dispatch import settle
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import count_tries_anew
-from stepwell.core.loop.signals import Resume
+from stepwell.core.loop.occurrences import Resume
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Failure, Run, Task
 from stepwell.core.records.states import (

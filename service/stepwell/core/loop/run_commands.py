@@ -9,9 +9,9 @@ from stepwell.core.loop import budgets
 from stepwell.core.loop.changes import RunFields, TaskFields
 from stepwell.core.loop.closing import close_open, end_run, pause_run
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.occurrences import Cancel, Fork, Pause, RaiseBudget, Resume, Start, Stop
 from stepwell.core.loop.plans import accept_plan
 from stepwell.core.loop.resuming import pauses_again, resume_run
-from stepwell.core.loop.signals import Cancel, Fork, Pause, RaiseBudget, Resume, Start, Stop
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, refused, run_ended
 from stepwell.core.records import graph

@@ -14,7 +14,7 @@ from stepwell.core.loop.closing import close, fail_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
 from stepwell.core.loop.journals import journal_at, kind_of, put_journal, write_end
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     BudgetSpent,
     Delivery,
     NeedsAnswer,

@@ -25,7 +25,7 @@ class Trigger(StrEnum):
 
 
 class IllegalMove(Exception):
-    """A move that is in no table: a defect of the loop, never of a signal. Nothing was changed."""
+    """A move that is in no table: a defect of the loop, never of an occurrence. Nothing was changed."""
 
 
 PHASE_MOVES: dict[tuple[Phase, Trigger], Phase] = {

@@ -11,8 +11,8 @@ from stepwell.core.loop.closing import (
 from stepwell.core.loop.dispatch import offer_task
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import count_tries_anew
+from stepwell.core.loop.occurrences import RetryTask, SkipTask
 from stepwell.core.loop.renewals import renew
-from stepwell.core.loop.signals import RetryTask, SkipTask
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
 from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.model import Execution

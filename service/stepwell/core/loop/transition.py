@@ -1,4 +1,4 @@
-"""The result of `advance`: the commit, one reply per signal, and further actions."""
+"""The result of `advance`: the commit, one reply per occurrence, and further actions."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from stepwell.core.records.model import Record, Run, Violation
 
 
 class ReplyStatus(StrEnum):
-    """The kind of the answer to a signal."""
+    """The kind of the answer to an occurrence."""
 
     ACCEPTED = "ACCEPTED"
     UNCHANGED = "UNCHANGED"
-    """The signal was applied before, or there was nothing to do."""
+    """The occurrence was applied before, or there was nothing to do."""
     LEASE_LOST = "LEASE_LOST"
     """The worker no longer holds the lease; its delivery changed nothing."""
     REJECTED = "REJECTED"
     """The delivery was invalid; it counts as a failed attempt."""
     REFUSED = "REFUSED"
-    """The run's state doesn't allow this signal."""
+    """The run's state doesn't allow this occurrence."""
 
 
 class Reply(Record, frozen=True, kw_only=True):
-    """The answer to one signal, true once the transition is committed."""
+    """The answer to one occurrence, true once the transition is committed."""
 
     status: ReplyStatus = ReplyStatus.ACCEPTED
     reason: str = ""
@@ -31,7 +31,7 @@ class Reply(Record, frozen=True, kw_only=True):
     message: str = ""
     violations: tuple[Violation, ...] = ()
     run: Run | None = None
-    """The run after a command; None if the command was refused, or the signal came from a worker."""
+    """The run after a command; None if the command was refused, or the occurrence came from a worker."""
 
 
 UNCHANGED = Reply(status=ReplyStatus.UNCHANGED)

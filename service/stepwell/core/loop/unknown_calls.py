@@ -9,8 +9,8 @@ from stepwell.core.loop.changes import ExecutionFields
 from stepwell.core.loop.closing import close
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import journal_at, put_journal, write_end
+from stepwell.core.loop.occurrences import Delivery, Forget, Resolve, UnknownCall
 from stepwell.core.loop.reconcile import open_step_of
-from stepwell.core.loop.signals import Delivery, Forget, Resolve, UnknownCall
 from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply, refused
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Execution, Failure

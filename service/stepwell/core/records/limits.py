@@ -63,7 +63,7 @@ PAYLOAD_KEYS_MAX = 1_000
 EVENTS_PER_COMMIT_MAX = 512
 EVENT_BYTES_PER_COMMIT_MAX = 1024 * 1024
 INPUTS_PER_TRANSITION_MAX = 64
-"""Signals of a run that one commit decides; keeps a commit within its event limits."""
+"""Occurrences of a run that one commit decides; keeps a commit within its event limits."""
 COMMITS_PER_GROUP_MAX = 256
 RECEIVE_BYTES_MAX = 4 * 1024 * 1024
 """A message from a client or a worker."""

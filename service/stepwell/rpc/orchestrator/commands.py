@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from stepwell.app.commands import carry_out, rehearse
-from stepwell.core.loop.signals import (
+from stepwell.core.loop.occurrences import (
     AnyCommand,
     Cancel,
     Command,

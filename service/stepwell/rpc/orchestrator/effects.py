@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Resolve
+from stepwell.core.loop.occurrences import Resolve
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import Finding

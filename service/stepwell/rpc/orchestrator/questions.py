@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.app.questions import give_answer
 from stepwell.app.runs import read_run
-from stepwell.core.loop.signals import Answer
+from stepwell.core.loop.occurrences import Answer
 from stepwell.core.port import FoundQuestion, QuestionQuery
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.dependencies import Dependencies

@@ -12,7 +12,7 @@ from stepwell.app.start import (
     checked_version,
     start_command,
 )
-from stepwell.core.loop.signals import Start
+from stepwell.core.loop.occurrences import Start
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.model import Budget, RunSpec, TaskSpec

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsAnswer, Suspended
+from stepwell.core.loop.occurrences import Begin, Delivery, Failed, NeedsAnswer, Suspended
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Runtime
 from stepwell.core.records import errors

@@ -165,7 +165,7 @@ class Servicer(WorkerServicer):
         """End every stream with DRAINING, and wait until the message is sent."""
         streams = tuple(self._streams)
         for stream in streams:
-            stream.outbox.end(pb.WORK_END_REASON_DRAINING)
+            stream.outgoing.end(pb.WORK_END_REASON_DRAINING)
         for stream in streams:
             await stream.ended.wait()
 

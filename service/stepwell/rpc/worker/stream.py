@@ -1,4 +1,4 @@
-"""The Work stream of one worker: a reader that never waits for a commit, and an outbox.
+"""The Work stream of one worker: a reader that never waits for a commit, and a queue of outgoing items.
 
 When the store can't commit an outcome, it is not acknowledged, and the stream ends with UNAVAILABLE
 after the pending acknowledgements. The worker reconnects and sends unanswered items again.
@@ -23,7 +23,7 @@ from stepwell.rpc.version import FEATURES, PROTOCOL_REVISION, server_version
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.journal_writes import Answer as JournalAnswer
 from stepwell.rpc.worker.journal_writes import check_count, write_one
-from stepwell.rpc.worker.outbox import Outbox
+from stepwell.rpc.worker.outgoing import Outgoing
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
 from stepwell.wire.leases import named
 from stepwell.wire.plans import Item
@@ -42,11 +42,11 @@ UNANSWERED_BYTES_MAX = 64 * 1024 * 1024
 class Stream:
     """One worker's connection, from its Hello to its end."""
 
-    def __init__(self, deps: WorkerDependencies, hello: pb.Hello, outbox: Outbox) -> None:
+    def __init__(self, deps: WorkerDependencies, hello: pb.Hello, outgoing: Outgoing) -> None:
         self._deps = deps
         self._hello = hello
         self._tenant_id = tenant()
-        self.outbox = outbox
+        self.outgoing = outgoing
         self._intake = Intake(deps.executor, deps.runtime, self._tenant_id)
         self._connection: WorkerConnection | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -64,7 +64,7 @@ class Stream:
             for one in self._hello.held
         ]
         self._connection, live = await self._deps.executor.attach(
-            self.outbox, held, input_schema=self._hello.input_schema
+            self.outgoing, held, input_schema=self._hello.input_schema
         )
         return self._welcome(live)
 
@@ -119,7 +119,7 @@ class Stream:
                     self._room.clear()
                     await self._room.wait()
         except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is
-            self.outbox.fail(error)
+            self.outgoing.fail(error)
             return
         self.half_close()
 
@@ -131,7 +131,7 @@ class Stream:
     @property
     def _has_no_room(self) -> bool:
         return (
-            self.outbox.unwritten > UNWRITTEN_MAX or self._unanswered_bytes > UNANSWERED_BYTES_MAX
+            self.outgoing.unwritten > UNWRITTEN_MAX or self._unanswered_bytes > UNANSWERED_BYTES_MAX
         )
 
     def _accept(self, item: Item) -> None:
@@ -144,11 +144,11 @@ class Stream:
             self._unanswered_bytes = 0
             self._room.set()
         if isinstance(answer, Receipt):
-            self.outbox.acknowledge(answer)
+            self.outgoing.acknowledge(answer)
         elif isinstance(answer, pb.JournalAck):
-            self.outbox.recorded(answer)
+            self.outgoing.recorded(answer)
         elif isinstance(answer, StepwellError):
-            self.outbox.fail(answer)
+            self.outgoing.fail(answer)
         else:
             # The executor has logged it. One bad item must not end the stream for all: its lease
             # expires and spends its attempt.
@@ -157,7 +157,7 @@ class Stream:
 
     def _close_if_done(self) -> None:
         if self._half_closed and not self._pending:
-            self.outbox.close()
+            self.outgoing.close()
 
     def _welcome(self, live: Sequence[bool]) -> pb.WorkResponse:
         config = self._deps.executor.config
@@ -206,18 +206,18 @@ async def serve_stream(
     """
     first = await _first(requests)
     hello = first.hello
-    outbox = Outbox(
+    outgoing = Outgoing(
         presence_of(deps, hello),
         step_kinds(hello.stages),
         message_bytes_max=message_bytes_max,
         idle_ms=idle_ms,
     )
-    stream = Stream(deps, hello, outbox)
+    stream = Stream(deps, hello, outgoing)
     streams.add(stream)
     try:
         yield await stream.open()
         stream.start_reading(first, requests)
-        while (message := await stream.outbox.next_message()) is not None:
+        while (message := await stream.outgoing.next_message()) is not None:
             yield message
             stream.written()
     finally:

@@ -1,4 +1,4 @@
-"""Signals, which go into `advance`: commands of people, deliveries of workers, expiries, and leases."""
+"""Occurrences, which go into `advance`: commands of people, deliveries of workers, expiries, and leases."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ class GrantLease(Record, frozen=True, kw_only=True):
 
 
 AnyCommand = Cancel | Pause | Resume | Answer | Stop | RaiseBudget | RetryTask | SkipTask | Resolve
-Signal = (
+Occurrence = (
     Start
     | Fork
     | AnyCommand

@@ -24,7 +24,7 @@ _CHAR_BYTES_MAX = 4
 """Texts of acknowledgements are short, so their largest possible size is used instead of measuring them."""
 
 
-class Outbox:
+class Outgoing:
     """The `WorkerPort` of one stream."""
 
     def __init__(
