@@ -106,14 +106,19 @@ class SuspectSteps:
             await self._runtime.sleep(self._poll_s)
 
     async def _held_by(self, connection: WorkerConnection) -> frozenset[LeaseKey]:
-        """Return the leases that a worker holds in the store, and those being granted to it."""
+        """Return the leases that a worker holds in the store, and those being granted to it.
+
+        Leases of the worker's earlier instances don't count: the present one has ended them, and they
+        may stay for as long as it takes to find out whether their steps are poison.
+        """
         presence = connection.port.presence
         query = LeaseQuery(tenant_id=presence.tenant_id, worker_id=presence.worker_id)
         try:
             leases = (await self._store.page(query)).items
         except StoreError:
             return frozenset(connection.leases) | {("", "it can't be told")}
-        held = frozenset((one.run_id, one.execution_id) for one in leases)
+        own = [one for one in leases if one.instance_id == presence.instance_id]
+        held = frozenset((one.run_id, one.execution_id) for one in own)
         return held | {("", "granted")} if self._workers.is_being_granted(connection) else held
 
     def _is(self, key: RunKey, step: ReadyStep, status: ExecutionStatus) -> bool:

@@ -24,7 +24,7 @@ from tests.unit.engine.executor_world import (
 BAD = [TaskSpec(task_id="bad", retry=AT_ONCE)]
 GOOD = [TaskSpec(task_id="good", retry=AT_ONCE)]
 PRESENCE_MS = 5_000
-GOOD_RUN = "00000000-0000-4000-8000-000000000002"
+OTHER_RUN = "00000000-0000-4000-8000-000000000002"
 
 
 async def dead(worker: FakeWorker) -> None:
@@ -157,7 +157,7 @@ async def test_suspect_step_is_any_worker_s_once_those_that_it_was_lost_with_are
     executor = world.executor()
     await lost_with_two(world, executor)
     busy = FakeWorker(executor)
-    await world.start(executor, GOOD, run_id=GOOD_RUN)
+    await world.start(executor, GOOD, run_id=OTHER_RUN)
     await busy.attach(2)
     assert (await busy.next()).execution.task_id == "good"
     await wait_in_vain(world, 3_000)
@@ -177,7 +177,7 @@ async def test_S13_losses_with_a_suspect_step_count_for_nobody_else(world: Execu
     world.pass_time(10_001)
     second = FakeWorker(executor, worker_id="second", instance_id="two")
     await take(second, 1)
-    await world.start(executor, GOOD, run_id=GOOD_RUN)
+    await world.start(executor, GOOD, run_id=OTHER_RUN)
     second.credit()
     assert (await second.next()).execution.task_id == "good"
     await dead(second)
@@ -198,7 +198,7 @@ async def test_S13_losses_with_a_suspect_step_count_for_nobody_else(world: Execu
         got = await third.next()
         order.append(got.execution.task_id)
         assert order == ["good", "bad"]
-    assert (await losses(world, GOOD_RUN), await losses(world, got.run.run_id)) == (0, 2)
+    assert (await losses(world, OTHER_RUN), await losses(world, got.run.run_id)) == (0, 2)
     # A third loss, alone: poison, and counted.
     await dead(third)
     world.pass_time(10_001)
@@ -214,7 +214,7 @@ async def test_S13_a_suspect_step_has_its_worker_for_itself_until_it_ends(
     worker = FakeWorker(executor)
     await worker.attach(2)
     bad = await worker.next()
-    await world.start(executor, GOOD, run_id=GOOD_RUN)
+    await world.start(executor, GOOD, run_id=OTHER_RUN)
     await turns()
     assert worker.pile.empty()
     await worker.deliver(bad)
@@ -222,6 +222,27 @@ async def test_S13_a_suspect_step_has_its_worker_for_itself_until_it_ends(
         world.pass_time(1_000)
         await turns()
     assert (await worker.next()).execution.task_id == "good"
+
+
+async def test_suspect_step_does_not_wait_for_leases_of_its_worker_s_earlier_instance(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    for run_id in (RUN, OTHER_RUN):
+        await world.start(executor, BAD, run_id=run_id)
+    for name in ("one", "two"):
+        worker = FakeWorker(executor, worker_id=name, instance_id=name)
+        await take(worker, 2)
+        await dead(worker)
+        world.pass_time(10_001)
+    before = FakeWorker(executor, instance_id="before")
+    (held,) = await take(before, 1)
+    await dead(before)
+    # Its lease goes on until it is known whether its step is poison.
+    now = FakeWorker(executor, instance_id="now")
+    await now.attach(1)
+    await wait_in_vain(world, ms=3_000)
+    assert {held.run.run_id, now.pile.get_nowait().run.run_id} == {RUN, OTHER_RUN}
 
 
 async def test_lost_lease_of_a_worker_that_is_connected_raises_no_suspicion(
@@ -259,13 +280,13 @@ async def test_worker_that_lets_leases_run_out_comes_last_until_its_first_outcom
     await other.attach(2)
     slow.credit(5)
     for number in (2, 3):
-        await world.start(executor, GOOD, run_id=f"{GOOD_RUN[:-1]}{number}")
+        await world.start(executor, GOOD, run_id=f"{OTHER_RUN[:-1]}{number}")
         assert (await other.next()).execution.task_id == "good"
-    await world.start(executor, GOOD, run_id=f"{GOOD_RUN[:-1]}4")
+    await world.start(executor, GOOD, run_id=f"{OTHER_RUN[:-1]}4")
     await slow.deliver(await slow.next())
     # From its first outcome on it has its turns again.
     other.credit(5)
     for number in (5, 6):
-        await world.start(executor, GOOD, run_id=f"{GOOD_RUN[:-1]}{number}")
+        await world.start(executor, GOOD, run_id=f"{OTHER_RUN[:-1]}{number}")
     await turns()
     assert (slow.pile.qsize(), other.pile.qsize()) == (1, 1)

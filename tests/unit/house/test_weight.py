@@ -33,7 +33,7 @@ BUDGET = {
     "service/stepwell/console": 1_006,
     "service/stepwell/core": 6_354,
     "service/stepwell/embedded": 1_724,
-    "service/stepwell/engine": 3_752,
+    "service/stepwell/engine": 3_753,
     "service/stepwell/rpc": 4_132,
     "service/stepwell/schemas": 397,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 12_253,
     "tests/simulation": 5_002,
     "tests/support": 2_900,
-    "tests/unit": 15_511,
+    "tests/unit": 15_529,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
