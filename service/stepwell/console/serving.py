@@ -97,7 +97,11 @@ def _bound(settings: ConsoleSettings, host: str) -> socket.socket:
     last = settings.port + (0 if is_named else _NEXT_PORTS)
     for port in range(settings.port, last + 1):
         try:
-            return socket.create_server((host, port), family=family, dualstack_ipv6=is_dual)
+            bound = socket.create_server((host, port), family=family, dualstack_ipv6=is_dual)
+            # asyncio leaves this out for such a socket, and each answer on a kept connection would wait 40 ms for an
+            # acknowledgement. Connections inherit it.
+            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return bound
         except OSError as error:
             if port == last or error.errno != errno.EADDRINUSE:
                 raise SettingsRefused(

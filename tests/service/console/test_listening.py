@@ -79,6 +79,14 @@ def test_address_that_is_not_this_machines_is_refused(world: World) -> None:
         Place.bind(settings, world.runtime.now_us)
 
 
+def test_answers_on_a_kept_connection_wait_for_no_acknowledgement(world: World) -> None:
+    place = Place.bind(ConsoleSettings(port=0), world.runtime.now_us)
+    with place.taken, socket.create_connection(place.taken.getsockname()):
+        accepted, _ = place.taken.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_wildcard_needs_the_names_that_browsers_call(world: World, made: Made) -> None:
     settings = ConsoleSettings(host="0.0.0.0", port=0, **_tls(made))
     with pytest.raises(SettingsRefused, match=r"console\.hosts"):
