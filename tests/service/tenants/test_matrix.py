@@ -5,6 +5,7 @@ The methods are those of the descriptors: a new one without a row fails.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -122,9 +123,10 @@ async def test_T2_a_foreign_name_is_answered_as_a_missing_one(
         for name in here.methods:
             if name == "Orchestrator/StartRun":
                 continue
-            foreign = nameless(await here.asks(name, names, "foreign"), names)
-            nobodys = nameless(await here.asks(name, missing, "foreign"), missing)
-            assert stable(foreign) == stable(nobodys), name
+            foreign, nobodys = await asyncio.gather(
+                here.asks(name, names, "foreign"), here.asks(name, missing, "foreign")
+            )
+            assert stable(nameless(foreign, names)) == stable(nameless(nobodys, missing)), name
             assert SECRET not in foreign.text, name
         started = await here.asks("Orchestrator/StartRun", names, "foreign")
         assert "created: true" in started.text
@@ -156,14 +158,21 @@ def stable(answer: Answer) -> Answer:
     return answer._replace(text=re.sub(_OF_ITS_OWN, "", answer.text))
 
 
+async def _read_all(here: World) -> dict[str, Answer]:
+    """Return what the owner reads by each method, all at once: each stream waits for silence."""
+    asked = (here.asks(name, here.scene.names, "all") for name in READS)
+    answers = await asyncio.gather(*asked)
+    return {name: stable(one) for name, one in zip(READS, answers, strict=True)}
+
+
 async def test_T1_answers_are_the_same_with_and_without_anothers_traffic(served: Served) -> None:
     async with world(served) as here:
         names = here.scene.names
-        alone = {name: stable(await here.asks(name, names, "all")) for name in READS}
+        alone = await _read_all(here)
         stranger = Client(served.target, bearer("foreign"))
         # The other one has a worker, a queue, a task and a request of the same names.
         async with scene(stranger, served.store, STRANGER) as other:
-            together = {name: stable(await here.asks(name, names, "all")) for name in READS}
+            together = await _read_all(here)
         await stranger.channel.close()
         assert other.names.run_id != names.run_id
         for name in READS:
@@ -204,36 +213,33 @@ CREDENTIALS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("credential", "transport"),
-    [
-        *((name, transport) for transport in TRANSPORTS for name in CREDENTIALS),
-        # Those that begin a session, whose key is sent then.
-        *((name, "session") for name in TOKENS),
-    ],
-)
-async def test_a_method_opens_to_its_scope_alone(
-    served: Served, credential: str, transport: str
-) -> None:
-    metadata = CREDENTIALS.get(credential, bearer(credential))
+@pytest.mark.parametrize("transport", [*TRANSPORTS, "session"])
+async def test_a_method_opens_to_its_scope_alone(served: Served, transport: str) -> None:
+    async with world(served, "http" if transport == "session" else transport) as here:
+        # Only what a token may do begins a session, whose key is sent then.
+        for credential in TOKENS if transport == "session" else CREDENTIALS:
+            metadata = CREDENTIALS.get(credential, bearer(credential))
+            if transport == "session":
+                assert here.by_http is not None
+                answer = await here.by_http.client.post("/session", headers=dict(metadata))
+                metadata = (("authorization", f"Bearer {answer.json()['key']}"),)
+            await _only_scopes_open(here, credential, metadata)
+
+
+async def _only_scopes_open(here: World, credential: str, metadata: Metadata) -> None:
     given = TOKENS.get(credential, ("", set()))[1]
-    async with world(served, transport) as here:
-        if transport == "session":
-            assert here.by_http is not None
-            answer = await here.by_http.client.post("/session", headers=dict(metadata))
-            metadata = (("authorization", f"Bearer {answer.json()['key']}"),)
-        for name, row in SERVED_ROWS.items():
-            answer = await here.ask(name, row(here.scene.missing), metadata)
-            needed = scopes.SCOPES[path_of(name)]
-            if not given:
-                assert answer.code is grpc.StatusCode.UNAUTHENTICATED, name
-            elif name not in here.methods:
-                assert answer.code is grpc.StatusCode.UNIMPLEMENTED, name
-            elif needed not in (scopes.ANY, *given):
-                assert answer.code is grpc.StatusCode.PERMISSION_DENIED, name
-            else:
-                refused = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-                assert answer.code not in refused, name
+    for name, row in SERVED_ROWS.items():
+        code = (await here.ask(name, row(here.scene.missing), metadata)).code
+        needed, said = scopes.SCOPES[path_of(name)], (credential, name)
+        if not given:
+            assert code is grpc.StatusCode.UNAUTHENTICATED, said
+        elif name not in here.methods:
+            assert code is grpc.StatusCode.UNIMPLEMENTED, said
+        elif needed not in (scopes.ANY, *given):
+            assert code is grpc.StatusCode.PERMISSION_DENIED, said
+        else:
+            refused = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+            assert code not in refused, said
 
 
 async def _commit_base(store: Store, names: Names) -> None:
