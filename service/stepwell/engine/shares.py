@@ -2,8 +2,8 @@
 
 A queue's `max_parallel` counts for each tenant separately. The replicas that have workers of the
 queue divide it among themselves by presence, so a lease needs no question to the store. While
-replicas come or go, and for the length of a lease after one was killed, their leases may exceed the
-limit.
+replicas come or go, for the length of a lease after one was killed, and while a step is longer than
+its replica's turn of an indivisible rest, their leases may exceed the limit.
 """
 
 from __future__ import annotations

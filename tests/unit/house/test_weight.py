@@ -44,15 +44,15 @@ BUDGET = {
     "testkit/stepwell_testkit/environment": 471,
     "tests": 24,
     "tests/bench": 222,
-    "tests/chaos": 7_766,
+    "tests/chaos": 7_901,
     "tests/contract": 6_391,
     "tests/docs": 1_952,
     "tests/frameworks": 4_120,
     "tests/mutants": 1_070,
     "tests/service": 12_260,
     "tests/simulation": 5_002,
-    "tests/support": 2_900,
-    "tests/unit": 15_529,
+    "tests/support": 2_901,
+    "tests/unit": 15_539,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -1,0 +1,156 @@
+"""Places of a limited queue after kills: none is lost for good, and a killed worker's is not given twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from stepwell_client import Client, RunHandle, RunStatus, Task
+from stepwell_client.errors import StepwellClientError
+from tests.chaos.world import limited_agent
+from tests.chaos.world.cluster import Cluster
+from tests.chaos.world.programs import Program
+from tests.chaos.world.stores import STORES
+from tests.support.patience import PATIENCE_S, until
+from tests.support.proofs.sizes import size
+
+QUEUE = "api"
+WORKERS = ("w1", "w2")
+SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
+
+
+class World:
+    """Replicas with a queue of one place, and the workers that serve it."""
+
+    client: Client
+
+    def __init__(self, cluster: Cluster, rnd: Random) -> None:
+        self.cluster = cluster
+        self.rnd = rnd
+        self.file = cluster.folder / "file"
+
+    async def serve(self, name: str, limit: int = 1) -> None:
+        """Start a replica whose settings have this limit."""
+        path = self.cluster.folder / f"{limit}.toml"
+        path.write_text(f"[queues.{QUEUE}]\nmax_parallel = {limit}\n")
+        await self.cluster.start(name, STEPWELL_CONFIG=str(path))
+
+    def work(self, name: str) -> None:
+        """Start a worker, which prefers one of the replicas."""
+        homes = self.rnd.sample(self.cluster.names, len(self.cluster.names))
+        arguments = ["-m", "stepwell", "worker", "tests.chaos.world.limited_agent:agent"]
+        arguments += ["--token-file", str(self.cluster.token_file), "--id", name]
+        arguments += ["--target", self.cluster.target(*homes), "--queue", QUEUE]
+        environment = {limited_agent.FILE: str(self.file)}
+        worker = Program(name, self.cluster.folder, arguments, environment)
+        self.cluster.workers[name] = worker
+        worker.start()
+
+    async def start(self) -> RunHandle:
+        plan = [Task("a", "limited"), Task("b", "limited")]
+        return await self.client.start("x", plan=plan, queue=QUEUE)
+
+    async def kill_worker(self, _run: RunHandle) -> None:
+        """Stop a worker, perhaps as its step is delivered, then kill it and start another life."""
+        name = self.rnd.choice(WORKERS)
+        worker = self.cluster.workers[name]
+        worker.signal(signal.SIGSTOP)
+        await asyncio.sleep(self.rnd.uniform(0, 0.1))
+        with self.file.open("a") as file:
+            file.write(f"killed {worker.pid}\n")
+        worker.kill()
+        self.work(name)
+
+    async def kill_replica(self, _run: RunHandle) -> None:
+        name = self.rnd.choice(self.cluster.names)
+        self.cluster.kill(name)
+        await self.serve(name)
+
+    async def change_limit(self, _run: RunHandle) -> None:
+        """Restart a replica with two places, and then with one again."""
+        name = self.rnd.choice(self.cluster.names)
+        for limit in (2, 1):
+            self.cluster.kill(name)
+            await self.serve(name, limit)
+
+    async def skip_task(self, run: RunHandle) -> None:
+        # The task may have begun or ended by now.
+        with suppress(StepwellClientError):
+            await run.skip_task("b")
+
+    async def delete(self, run: RunHandle) -> None:
+        with suppress(StepwellClientError):
+            await run.cancel()
+        await run.wait()
+        await run.delete()
+
+    def most_at_once(self) -> int:
+        """Return the most steps that ran at the same time."""
+        running, most = Counter[str](), 0
+        for line in self.file.read_text().splitlines():
+            what, pid = line.split()
+            running[pid] = 0 if what == "killed" else running[pid] + (1 if what == "begin" else -1)
+            most = max(most, running.total())
+        return most
+
+
+Mishap = Callable[[World, RunHandle], Awaitable[None]]
+
+
+async def play(folder: Path, names: tuple[str, ...], mishaps: Sequence[Mishap]) -> int:
+    """Play rounds of mishaps, and check that the place is free then; return the most steps that ran at once."""
+    print(f"seed {SEED}; again with STEPWELL_KILL_SEED={SEED}")
+    rnd = Random(SEED)
+    with ExitStack() as stack:
+        cluster = Cluster(folder, stack.enter_context(STORES["postgres"](folder)), names)
+        stack.callback(cluster.close)
+        world = World(cluster, rnd)
+        for name in names:
+            await world.serve(name)
+        for name in WORKERS:
+            world.work(name)
+        async with cluster.client() as client:
+            world.client = client
+            await cluster.working(*WORKERS)
+            for n in range(size("kills around a queue's place")):
+                run = await world.start()
+                await asyncio.sleep(rnd.uniform(0, 0.06))
+                await mishaps[n % len(mishaps)](world, run)
+            assert (await (await world.start()).wait(PATIENCE_S)).status is RunStatus.SUCCEEDED
+
+            async def is_free() -> bool:
+                (queue,) = (await client.queues()).queues
+                return (queue.in_use, queue.limit, queue.waiting_runs) == (0, 1, 0)
+
+            await until(is_free)
+            return world.most_at_once()
+
+
+@pytest.mark.proof
+async def test_place_is_free_after_kills_of_workers_and_replicas(
+    backends: None, tmp_path: Path
+) -> None:
+    await play(
+        tmp_path,
+        ("r1", "r2"),
+        [
+            World.kill_worker,
+            World.kill_replica,
+            World.delete,
+            World.change_limit,
+            World.skip_task,
+        ],
+    )
+
+
+@pytest.mark.proof
+async def test_place_of_a_killed_worker_is_not_given_twice(backends: None, tmp_path: Path) -> None:
+    assert await play(tmp_path, ("r1",), [World.kill_worker]) == 1
