@@ -138,9 +138,11 @@ check: $(READY) $(GENERATE_READY) $(FRAMEWORKS_READY) ## lint, formats, types, p
 	@$(PY) scripts/console.py --check
 	@echo "==> protocol"; $(VENV)/bin/buf lint
 	@$(VENV)/bin/buf format --diff --exit-code
-	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q --door=check tests/unit/house
 	@if [ -f Dockerfile ]; then echo "==> Dockerfile"; $(VENV)/bin/hadolint Dockerfile; fi
-	@echo "==> basedpyright"; $(PY) -m basedpyright
+	@echo "==> house: floors, runtime, style; and basedpyright beside it"
+	@$(PY) -m basedpyright & types=$$!; house=0; \
+	    $(PY) -m pytest -q --door=check tests/unit/house || house=$$?; \
+	    wait $$types && exit $$house
 
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(DOCS_READY) ## the site of the documents, in build/site: every link leads somewhere, nothing comes from elsewhere
