@@ -83,14 +83,6 @@ class RemoteSqliteFactory(RemoteFactory):
     inner = SqliteFactory
 
 
-class RemotePostgresFactory(RemoteFactory):
-    """As `stepwell store --driver postgresql://…` serves it."""
-
-    name = "grpc_postgres"
-    durability = Durability.POWER
-    inner = PostgresFactory
-
-
 FACTORIES: tuple[type[UrlFactory], ...] = (
     MemoryFactory,
     BareFactory,
@@ -98,7 +90,6 @@ FACTORIES: tuple[type[UrlFactory], ...] = (
     RemoteMemoryFactory,
     RemoteSqliteFactory,
     PostgresFactory,
-    RemotePostgresFactory,
     RedisFactory,
     ValkeyFactory,
     RedisClusterFactory,
