@@ -54,10 +54,10 @@ log_of = msgspec.json.Decoder(LogEntry).decode
 worker_of = msgspec.json.Decoder(Presence).decode
 
 _is_uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII).fullmatch
-# JSON may hold NUL and JSONB may not: an escaped NUL, after an even number of backslashes.
 _LONG_NUMBER = re.compile(rb"[0-9]{4097}")
 """A number that may have more digits than Postgres takes."""
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+# JSON may hold NUL and JSONB may not: an escaped NUL, after an even number of backslashes.
 _has_nul = re.compile(rb"(?<!\\)(\\\\)*\\u0000").search
 
 

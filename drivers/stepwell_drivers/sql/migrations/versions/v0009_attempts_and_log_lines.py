@@ -10,7 +10,7 @@ revision = "0009"
 down_revision = "0008"
 only_adds = True
 
-STATEMENTS = Path(__file__).parents[1] / "second"
+STATEMENTS = Path(__file__).parents[1] / "attempts_and_log_lines"
 """The folder of the files, as in 0008."""
 
 
