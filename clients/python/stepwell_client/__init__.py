@@ -55,7 +55,6 @@ from stepwell_client.errors import (
 from stepwell_client.link.connect import (
     DEFAULT_TARGET,
     Security,
-    default_token_file,
 )
 from stepwell_client.records import (
     Budget,
@@ -96,6 +95,7 @@ from stepwell_client.records import (
     encode,
 )
 from stepwell_client.records.run_view import RunView
+from stepwell_client.token_file import default_token_file
 from stepwell_client.worker.serve import serve
 from stepwell_client.worker.worker import Worker
 

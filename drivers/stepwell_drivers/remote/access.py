@@ -9,19 +9,10 @@ from pathlib import Path
 from grpc.aio import Metadata
 
 from stepwell.core.records.errors import StoreRefused
+from stepwell_client.token_file import default_token_file
 
 TOKEN_VARIABLE = "STEPWELL_STORE_TOKEN"  # noqa: S105 - the variable's name, not a token
 _TOKEN_BYTES_MAX = 4_096
-
-
-def default_token_file(environ: Mapping[str, str]) -> Path:
-    """Return the file in which a server of the same user stores its token."""
-    # The XDG base directory specification ignores a relative path.
-    named = Path(environ.get("XDG_STATE_HOME", ""))
-    if not named.is_absolute():
-        # Not Path.home(), which raises where a user has no home, and the file is then just not there.
-        named = Path("/", os.path.expanduser("~"), ".local", "state")  # noqa: PTH111 - see above
-    return named / "stepwell" / "token"
 
 
 class Access:

@@ -30,6 +30,7 @@ CONFIG = "stepwell.config"
 PROTOCOL = "stepwell_client.v1"
 STORE_PROTOCOL = "stepwell_client.store"
 TLS = "stepwell_client.tls"
+TOKEN_FILE = "stepwell_client.token_file"
 LOGGER = "stepwell.logger"
 CLIENT_BASE = (
     PROTOCOL,
@@ -37,6 +38,7 @@ CLIENT_BASE = (
     "stepwell_client.errors",
     "stepwell_client.enums",
     TLS,
+    TOKEN_FILE,
 )
 ADAPTER_BASE = tuple(
     f"stepwell_frameworks.{name}" for name in ("approvals", "home_loop", "tool_options")
@@ -73,7 +75,11 @@ GROUPS: dict[str, Group] = {
     "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, STORE_PROTOCOL, TLS)),
     "stepwell_drivers": Group(5, (CORE, LOGGER)),
     "stepwell_drivers.remote": Group(
-        5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL, STORE_PROTOCOL, TLS)
+        5,
+        (
+            *(CORE, "stepwell.wire", "stepwell_drivers.hints"),
+            *(PROTOCOL, STORE_PROTOCOL, TLS, TOKEN_FILE),
+        ),
     ),
     # Floor 6: composition.
     "stepwell.embedded": Group(6, (*SHELL, "stepwell.rpc", "stepwell_client")),
@@ -88,6 +94,7 @@ GROUPS: dict[str, Group] = {
     STORE_PROTOCOL: Group(0, (PROTOCOL,)),
     **{f"stepwell_client.{name}": Group(0, (PROTOCOL,)) for name in ("errors", "tls")},
     "stepwell_client.word": Group(0),
+    TOKEN_FILE: Group(0),
     "stepwell_client.enums": Group(0, (PROTOCOL, "stepwell_client.word")),
     "stepwell_client.link": Group(0, CLIENT_BASE),
     "stepwell_client.records": Group(0, CLIENT_BASE),

@@ -21,6 +21,7 @@ import grpc.aio
 from stepwell_client.errors import Misconfigured
 from stepwell_client.link.forks import check_process
 from stepwell_client.tls import ClientTls, FilesRefused
+from stepwell_client.token_file import default_token_file
 
 DEFAULT_TARGET = "127.0.0.1:7878"
 SECURE_SCHEME = "grpcs://"
@@ -63,17 +64,6 @@ class Security(TypedDict, total=False):
     """The name in the server's certificate, if it isn't the address's; required with several addresses."""
     insecure_allow_remote: bool | None
     """Allow calls to other machines without TLS or without a token. Anyone on the network path can read them."""
-
-
-def default_token_file(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the file where a server of the same user mints its token: `~/.local/state/stepwell/token`."""
-    environ = os.environ if environ is None else environ
-    named = Path(environ.get("XDG_STATE_HOME", ""))
-    # The XDG base directory specification ignores a relative path.
-    if not named.is_absolute():
-        # Not Path.home(), which raises where a user has no home, and the file is then just not there.
-        named = Path("/", os.path.expanduser("~"), ".local", "state")  # noqa: PTH111 - see above
-    return named / "stepwell" / "token"
 
 
 def is_local(target: str) -> bool:

@@ -15,8 +15,8 @@ import socket
 from itertools import count
 from pathlib import Path
 
-from stepwell_client.link.connect import default_token_file
 from stepwell_client.link.runtime import WorkerRuntime
+from stepwell_client.token_file import default_token_file
 
 try:
     import fcntl
