@@ -21,7 +21,7 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.usage import UsageLimits
 
 from stepwell_client import Retry, TaskContext
-from stepwell_frameworks.final_errors import KINDS, is_final
+from stepwell_client.agent.final_errors import KINDS, is_final
 from stepwell_frameworks.langgraph import StepwellSaver, run
 from stepwell_frameworks.openai_agents import StepwellRunner
 from stepwell_frameworks.pydantic_ai import StepwellDurability

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from stepwell_client.agent.contexts import journaled_step
 from stepwell_client.agent.execution import AgentRunner, StepServices
-from stepwell_client.agent.failures import FINAL_CHECKS
 from stepwell_client.agent.journal.call_run import INVALID_RESULT, Reconcile
 from stepwell_client.agent.journal.context import in_thread, on_loop, opened_calls
 from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
@@ -40,7 +39,6 @@ BACKOFFS = (CALLS, SAVES, STREAMS, LOGS)
 __all__ = [
     "BACKOFFS",
     "CONCURRENCY_MAX",
-    "FINAL_CHECKS",
     "INVALID_RESULT",
     "NAME_CHARS_MAX",
     "PAYLOAD_BYTES_MAX",

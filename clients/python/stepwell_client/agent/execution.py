@@ -36,7 +36,8 @@ from stepwell_client.agent.contexts import (
     SynthesizeContext,
     TaskContext,
 )
-from stepwell_client.agent.failures import failure_message, failure_of, find_in, is_final
+from stepwell_client.agent.failures import failure_message, failure_of, find_in
+from stepwell_client.agent.final_errors import is_final
 from stepwell_client.agent.journal.call_run import INVALID_RESULT
 from stepwell_client.agent.journal.context import calls_of, opened_calls
 from stepwell_client.agent.journal.journal_calls import Calls

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar, cast
 
@@ -18,8 +17,6 @@ E = TypeVar("E", bound=BaseException)
 
 FINAL = (NotLoaded, JournalError)
 """Errors that every further attempt would meet again."""
-FINAL_CHECKS: list[Callable[[BaseException], bool]] = []
-"""Functions of adapters that return whether an error of their frameworks would be met again by every attempt."""
 
 
 def failure_message(
@@ -59,11 +56,6 @@ def failure_of(error: BaseException, *, with_trace: bool = True) -> types_pb2.Fa
     elif asked is not None:
         failure.retry_after.FromMilliseconds(math.ceil(asked * 1_000))
     return failure
-
-
-def is_final(error: BaseException) -> bool:
-    """Return whether every further attempt would meet this error of a framework again."""
-    return any(check(error) for check in FINAL_CHECKS)
 
 
 def find_in(error: BaseException | None, kind: type[E]) -> E | None:

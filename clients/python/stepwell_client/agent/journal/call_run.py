@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, cast
 
 from stepwell_client.agent.annotations import is_async, return_type
-from stepwell_client.agent.failures import failure_message, failure_of, is_final
+from stepwell_client.agent.failures import failure_message, failure_of
+from stepwell_client.agent.final_errors import is_final
 from stepwell_client.agent.journal.journal import BEGIN, END, TRY, HeldCall, Journal
 from stepwell_client.agent.journal.waits import Waits, note_swallowed
 from stepwell_client.agent.scopes import CodeRun, Frame, Output, add_usage
