@@ -44,7 +44,7 @@ export function Asked({ store, taskId, isFolded = false }: { store: RunStore; ta
 function Since({ of }: { of: Question }) {
   return (
     <small>
-      , <Time at={ms(of.createdTime)} />
+      (<Time at={ms(of.createdTime)} />)
     </small>
   );
 }

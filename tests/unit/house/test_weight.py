@@ -18,12 +18,12 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_588,
-    "clients/frameworks/stepwell_frameworks": 1_900,
-    "clients/python/stepwell_client": 8_797,
+    "clients/frameworks/stepwell_frameworks": 1_873,
+    "clients/python/stepwell_client": 8_821,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
-    "drivers/stepwell_drivers/remote": 646,
+    "drivers/stepwell_drivers/remote": 642,
     "drivers/stepwell_drivers/sql": 6_984,
     "examples": 2_071,
     "scripts": 2_253,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 12_260,
     "tests/simulation": 5_002,
     "tests/support": 2_901,
-    "tests/unit": 15_539,
+    "tests/unit": 15_546,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
