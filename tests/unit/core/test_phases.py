@@ -13,7 +13,7 @@ from stepwell.core.loop.occurrences import (
     TimerDue,
 )
 from stepwell.core.loop.table import PHASE_MOVES, IllegalMove, Trigger, next_phase
-from stepwell.core.records.model import Failure, Payload, Usage
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, Usage
 from stepwell.core.records.states import Decision, Phase, StepKind
 from tests.unit.core.loop_world import BOTH, ONCE, World, chain, planned, started, task, tasks
 
@@ -77,6 +77,14 @@ def test_an_invalid_plan_fails_the_attempt_and_is_retried() -> None:
     assert "PLAN_REJECTED" in world.kinds()
     assert world.ready() == ["plan:1#2"]
     assert world.run.status == "RUNNING"
+
+
+def test_an_invalid_plan_is_final_if_the_run_s_policy_says_so() -> None:
+    world = World()
+    world.start(step_retry=RetryPolicy(non_retryable_kinds=("PLAN_INVALID",)))
+    world.deliver("plan:1#1", Planned(tasks=()))
+    assert world.ready() == []
+    assert world.run.status == "FAILED"
 
 
 def test_tasks_run_in_parallel_up_to_the_limit() -> None:
