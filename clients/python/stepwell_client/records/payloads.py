@@ -109,7 +109,7 @@ def encode_into(value: object, annotation: Any, payload: types_pb2.Payload) -> A
         return decode(None, annotation)
     back = _write(value, payload, None)
     if back is value:
-        if annotation is Any or ((fits := _adapter(annotation).fits) and fits(value)):
+        if _fits(value, annotation):
             return value
     elif isinstance(value, Payload | types_pb2.Payload):
         return decode(payload, annotation)
@@ -162,6 +162,11 @@ def _adapter(annotation: Any) -> _Adapter:
         return _cached_adapter(annotation)
     except TypeError:  # An annotation without a hash.
         return _Adapter(annotation)
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Return whether JSON is surely of the annotated type as it is."""
+    return annotation is Any or ((fits := _adapter(annotation).fits) is not None and fits(value))
 
 
 def flaw_of(annotation: Any) -> str | None:
@@ -241,7 +246,7 @@ def decode(payload: types_pb2.Payload | None, annotation: Any = Any) -> Any:
         value = json.loads(payload.data)
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"the bytes are no JSON: {error}") from error
-    return value if annotation is Any else convert(value, annotation, "$")
+    return value if _fits(value, annotation) else convert(value, annotation, "$")
 
 
 def _text(data: bytes) -> str:

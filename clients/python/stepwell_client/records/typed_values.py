@@ -87,12 +87,9 @@ def exact_fit(annotation: Any) -> Callable[[Any], bool] | None:
     kind = origin or annotation
     if kind is not list and not (kind is dict and arguments[:1] in ((), (str,), (Any,))):
         return None
-    hint = arguments[-1] if arguments else Any
-    if hint is Any:
+    if arguments[-1:] in ((), (Any,)):
         return lambda value: type(value) is kind
-    if kinds := _leaves(hint):
-        return lambda value: type(value) is kind and kinds.issuperset(map(type, _parts(value)))
-    fits = exact_fit(hint)
+    fits = exact_fit(arguments[-1])
     return fits and (lambda value: type(value) is kind and all(map(fits, _parts(value))))
 
 
