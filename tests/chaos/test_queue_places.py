@@ -24,6 +24,7 @@ from tests.support.proofs.sizes import size
 
 QUEUE = "api"
 WORKERS = ("w1", "w2")
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(300)]
 SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
 
 
@@ -134,7 +135,6 @@ async def play(folder: Path, names: tuple[str, ...], mishaps: Sequence[Mishap]) 
             return world.most_at_once()
 
 
-@pytest.mark.proof
 async def test_place_is_free_after_kills_of_workers_and_replicas(
     backends: None, tmp_path: Path
 ) -> None:
@@ -151,6 +151,5 @@ async def test_place_is_free_after_kills_of_workers_and_replicas(
     )
 
 
-@pytest.mark.proof
 async def test_place_of_a_killed_worker_is_not_given_twice(backends: None, tmp_path: Path) -> None:
     assert await play(tmp_path, ("r1",), [World.kill_worker]) == 1

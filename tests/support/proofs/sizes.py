@@ -43,7 +43,7 @@ SIZES: dict[str, Size] = {
     "pairs of crashes": Size(60, 1_000, 20_000),
     # Kills and stops, for each driver.
     "kills": Size(10, 300, 10_000),
-    "kills around a queue's place": Size(5, 40, 1_000),
+    "kills around a queue's place": Size(5, 20, 1_000),
     "zombies": Size(200, 10_000, 100_000),
     # Power cuts for each driver and setting.
     "power cuts": Size(2, 26, 500),
