@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 8_821,
+    "clients/python/stepwell_client": 8_816,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -44,7 +44,7 @@ BUDGET = {
     "testkit/stepwell_testkit/environment": 471,
     "tests": 24,
     "tests/bench": 222,
-    "tests/chaos": 7_901,
+    "tests/chaos": 7_900,
     "tests/contract": 6_405,
     "tests/docs": 1_952,
     "tests/frameworks": 4_120,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 12_260,
     "tests/simulation": 5_002,
     "tests/support": 2_901,
-    "tests/unit": 15_546,
+    "tests/unit": 15_552,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -83,7 +83,7 @@ def json_form(value: Any, path: str = "$", check: Check | None = None) -> Any:
     if isinstance(value, int):
         return int(value)
     if is_pydantic(kind):
-        return _pydantic_form(value, path)
+        return json.loads(pydantic_json(value, path)[0])
     if isinstance(value, Mapping):
         return _mapping_form(cast("Mapping[Any, Any]", value), path, check)
     names: Any = getattr(cast(Any, kind), "_fields", None)
@@ -182,10 +182,6 @@ def type_name(value: object) -> str:
 # Values of pydantic's classes.
 
 
-def _pydantic_form(value: Any, path: str) -> Any:
-    return json.loads(pydantic_json(value, path)[0])
-
-
 def pydantic_json(value: Any, path: str) -> tuple[bytes, Any]:
     """Return the JSON of a value of a pydantic class, and the value read from that.
 
@@ -251,8 +247,9 @@ def difference(
                 return lost
     elif not (_written(value) == _written(back) if other is kind else value == back):
         return f"{path}: {type_name(value)} comes back with another value"
-    if other is kind and _settings(value) != _settings(back):
-        return f"{path}: its default_factory or maxlen doesn't come back, or is not annotated"
+    for setting in ("default_factory", "maxlen"):
+        if other is kind and getattr(value, setting, None) != getattr(back, setting, None):
+            return f"{path}: its {setting} doesn't come back, or is not annotated"
     return None
 
 
@@ -262,10 +259,6 @@ def _is_similar(value: Any, back: Any) -> bool:
         is_derived = isinstance(value, type(back)) or getattr(value, "shape", None) == ()
         return is_derived or (type(value) is int and type(back) is float)
     return any(isinstance(value, kinds) and type(back) in kinds for kinds in _SIMILAR)
-
-
-def _settings(value: Any) -> Any:
-    return getattr(value, "default_factory", None), getattr(value, "maxlen", None)
 
 
 def _parts(value: Any, path: str) -> list[tuple[str, Any]] | None:

@@ -16,6 +16,7 @@ import types
 import typing
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, Literal, TypeVar, Union, cast
@@ -134,10 +135,10 @@ def convert(value: Any, annotation: Any, path: str) -> Any:
     if origin is Union or origin is types.UnionType:
         return _convert_union(value, typing.get_args(annotation), path)
     if origin is Literal:
-        for choice in typing.get_args(annotation):
-            if _has_form(choice, value):
-                return choice
-        raise misfit(value, annotation, path)
+        found = _choice(value, typing.get_args(annotation))
+        if found is _MISSING:
+            raise misfit(value, annotation, path)
+        return found
     kind = origin or annotation
     if not isinstance(kind, type):
         return value
@@ -180,7 +181,10 @@ def _convert_pydantic(value: Any, annotation: Any, _: Any, path: str) -> Any:
 def _convert_leaf(value: Any, kind: type[Any]) -> Any:
     """Convert to a type without parts. Raises ValueError or TypeError if the value doesn't fit."""
     if issubclass(kind, enum.Enum):
-        return _member(value, kind)
+        with suppress(ValueError, TypeError):
+            return kind(value)
+        found = _choice(value, kind)
+        return _refuse() if found is _MISSING else found
     if kind is bool or kind is str:
         if type(value) is kind:
             return value
@@ -211,14 +215,9 @@ def _refuse() -> Any:
     raise TypeError
 
 
-def _member(value: Any, kind: type[enum.Enum]) -> enum.Enum:
-    try:
-        return kind(value)
-    except (ValueError, TypeError):
-        for member in kind:
-            if _has_form(member, value):
-                return member
-        raise
+def _choice(value: Any, choices: Iterable[Any]) -> Any:
+    """Return the first choice that a JSON-like value is the form of, or `_MISSING`."""
+    return next((one for one in choices if _has_form(one, value)), _MISSING)
 
 
 def _span(value: Any) -> datetime.timedelta:
@@ -460,9 +459,10 @@ def flaw(annotation: Any, path: str = "$", within: tuple[Any, ...] = ()) -> str 
         return None
     within = (*within, annotation)
     if is_pydantic(kind):
-        fields = cast("Mapping[str, Any]", getattr(kind, "model_fields", {}))
-        lost = (name for name, one in fields.items() if one.exclude and one.is_required())
-        return next((f"{path}.{name}: it has exclude=True, and is required" for name in lost), None)
+        for name, one in getattr(kind, "model_fields", {}).items():
+            if one.exclude and one.is_required():
+                return f"{path}.{name}: it has exclude=True, and is required"
+        return None
     if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "_fields"):
         return _flaw_of_fields(annotation, kind, path, within)
     is_abstract = inspect.isabstract(kind) and not issubclass(kind, Iterator)
