@@ -220,7 +220,11 @@ def scope_rows() -> str:
         by_scope.setdefault(
             (service.rpartition(".")[2] if service.startswith("stepwell.") else service, scope), []
         ).append(name)
-    said = {scopes.ANY: "any valid token", scopes.NONE: "no token"}
+    said = {
+        scopes.ANY: "any valid token",
+        scopes.NONE: "no token",
+        scopes.QUESTION: "a question's token, in the request",
+    }
     body = [
         (service, said.get(scope) or f"`{scope}`", "all" if scope == scopes.STORE else code(names))
         for (service, scope), names in by_scope.items()

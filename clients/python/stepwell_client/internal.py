@@ -27,6 +27,7 @@ from stepwell_client.records.limits import (
     RESULT_TOO_LARGE,
     clip,
 )
+from stepwell_client.records.payloads import answer_payload
 from stepwell_client.records.plans import plan_draft
 from stepwell_client.records.reading import RECORDS, read_event, read_question, read_task
 from stepwell_client.records.reading import read as read_record
@@ -58,6 +59,7 @@ __all__ = [
     "Runtime",
     "StartOptions",
     "StepServices",
+    "answer_payload",
     "clip",
     "code_run",
     "current_key",

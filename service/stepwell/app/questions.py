@@ -25,6 +25,8 @@ from stepwell.core.records.states import QuestionStatus
 from stepwell.engine.executor import Executor
 from stepwell.schemas import answer_violations
 
+QUESTION_ANSWERED = "QUESTION_ANSWERED"
+
 
 class _Closed(NamedTuple):
     reason: str
@@ -32,7 +34,7 @@ class _Closed(NamedTuple):
 
 
 _CLOSED = {
-    QuestionStatus.ANSWERED: _Closed(reason="QUESTION_ANSWERED", message="was answered already"),
+    QuestionStatus.ANSWERED: _Closed(reason=QUESTION_ANSWERED, message="was answered already"),
     QuestionStatus.EXPIRED: _Closed(
         reason="QUESTION_EXPIRED", message="was not answered in time, and its task has failed"
     ),

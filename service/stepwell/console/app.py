@@ -11,7 +11,7 @@ import asyncio
 import json
 from typing import Any, cast
 
-from stepwell.console import wire
+from stepwell.console import answers, wire
 from stepwell.console.calls import PREFIX, Calls, ClientGone, Metadata, Receive
 from stepwell.console.pages import Pages
 from stepwell.console.pulse import Pulse
@@ -65,7 +65,7 @@ class App:
             response.cut()
         except Exception:
             error_id = self._runtime.new_id()
-            log.exception("unexpected error", path=scope["path"], error_id=error_id)
+            log.exception("unexpected error", path=_shown(scope["path"]), error_id=error_id)
             if response.is_started:
                 response.cut()
             else:
@@ -86,7 +86,7 @@ class App:
         allowed = _methods_of(path)
         if method not in allowed:
             names = ", ".join(allowed)
-            await _refuse(response, 405, f"{path} takes {names}", ("allow", names))
+            await _refuse(response, 405, f"{_shown(path)} takes {names}", ("allow", names))
         elif path == _PULSE_PATH and self._pulse:
             await self._answer_pulse(self._pulse, pairs, response)
         elif method != "POST":
@@ -95,6 +95,8 @@ class App:
             await _refuse(response, 403, "a page of another origin may not call")
         elif path.startswith(PREFIX):
             await self._calls.serve(scope, receive, response)
+        elif path.startswith(answers.PREFIX):
+            await answers.serve(self._calls, path, pairs, receive, response)
         else:
             await self._log_in(path, pairs, receive, response)
 
@@ -146,9 +148,14 @@ def _name_of(host: str) -> str:
     return name if colon and port.isdecimal() else host
 
 
+def _shown(path: str) -> str:
+    """Return a path without the token that it may have."""
+    return f"{answers.PREFIX}…" if path.startswith(answers.PREFIX) else path
+
+
 def _methods_of(path: str) -> tuple[str, ...]:
     """Return the HTTP methods that a path takes."""
-    if path.startswith(PREFIX):
+    if path.startswith((PREFIX, answers.PREFIX)):
         return ("POST",)
     return ("GET", "HEAD", "POST") if path in _LOGIN_PATHS else ("GET", "HEAD")
 

@@ -109,23 +109,39 @@ class Calls:
             await _refuse_type(response, method)
             return
         reply = Reply(response, form, method.answer if method else Message)
+
+        async def request(body: bytes) -> bytes:
+            assert method is not None, "a call without a method is not admitted"
+            return await self._request(form, body, headers, method)
+
+        await self.carry_out(method, request, metadata, receive, reply)
+
+    async def carry_out(
+        self,
+        method: Method | None,
+        request: Callable[[bytes], Awaitable[bytes]],
+        metadata: Metadata,
+        receive: Receive,
+        reply: Reply,
+    ) -> None:
+        """Make a call, None: of a missing method; `request` makes its message of the body."""
+        # A method of another service counts as missing.
+        path = method.path if method else ""
         try:
-            # A method of another service counts as missing.
-            self._backend.admit(path if method else "", metadata)
+            self._backend.admit(path, metadata)
         except StepwellError as error:
             await reply.fail(status.answer_of(error))
             return
         assert method is not None, "a call without a method is not admitted"
         try:
-            seconds = _timeout(headers)
-            body = await self.bodies.read(receive, self._bytes_max)
-            raw = await self._request(form, body, headers, method)
+            seconds = _timeout(dict(metadata))
+            raw = await request(await self.bodies.read(receive, self._bytes_max))
         except StepwellError as error:
             self._backend.refused(path, error)
             await reply.fail(status.answer_of(error))
             return
         call = self._call(self._backend.served(method), raw, reply, seconds)
-        await self._until_gone(call, receive, response)
+        await self._until_gone(call, receive, reply.response)
 
     async def _request(
         self, form: wire.Form, body: bytes, headers: Mapping[str, str], method: Method

@@ -17,6 +17,7 @@ from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell.rpc import status
 from stepwell.rpc.auth import texts_of
+from stepwell.rpc.scopes import QUESTION, SCOPES
 from stepwell.rpc.writing import StreamWriter
 
 
@@ -54,7 +55,9 @@ class ForwardingBackend:
         self._writer = StreamWriter(runtime, stall_ms=stall_ms)
 
     def admit(self, path: str, metadata: Metadata) -> None:
-        """Admit a session; the server decides what it may do."""
+        """Admit a session, or a call that needs none; the server decides what it may do."""
+        if SCOPES.get(path) == QUESTION:
+            return
         self._sessions.authenticate(texts_of(metadata))
         if not path:
             raise status.MethodUnknown("there is no such method")

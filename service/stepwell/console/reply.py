@@ -45,6 +45,12 @@ class Response:
         self.is_gone = False
         """True if the client has closed the connection."""
 
+    @property
+    def peer(self) -> str:
+        """The client's address, in the form of gRPC's peers."""
+        host, port = self._scope.get("client") or ("", 0)
+        return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
     async def start(self, code: int, headers: Headers) -> None:
         """Send status and headers."""
         self.is_started = True
@@ -88,7 +94,7 @@ class Reply:
 
     def __init__(self, response: Response, form: wire.Form, kind: type[Message]) -> None:
         """`kind` is the class of the answers."""
-        self._response = response
+        self.response = response
         self._form = form
         self._kind = kind
 
@@ -96,14 +102,14 @@ class Reply:
 
     async def send_initial_metadata(self, _metadata: object) -> None:
         """Send the headers, which tell the client that its stream works."""
-        if not self._response.is_started:
+        if not self.response.is_started:
             kind = self._form.content_type.encode()
-            await self._response.start(200, [(b"content-type", kind)])
+            await self.response.start(200, [(b"content-type", kind)])
 
     async def write(self, message: Message | bytes) -> None:
         """Send a message of a stream."""
         await self.send_initial_metadata(())
-        await self._response.part(wire.enveloped(await self._encoded(message)))
+        await self.response.part(wire.enveloped(await self._encoded(message)))
 
     async def abort(
         self,
@@ -114,9 +120,13 @@ class Reply:
         """End the call with an error."""
         raise Ended(status.Answer(code, message, metadata))
 
+    def peer(self) -> str:
+        """Return the client's address."""
+        return self.response.peer
+
     def cancelled(self) -> bool:
         """Return whether the client has gone."""
-        return self._response.is_gone
+        return self.response.is_gone
 
     done = cancelled
 
@@ -127,20 +137,20 @@ class Reply:
         if not self._form.is_stream:
             assert message is not None
             data = await self._encoded(message)
-            await self._response.whole(200, self._form.content_type, data)
+            await self.response.whole(200, self._form.content_type, data)
             return
         last = b"" if message is None else wire.enveloped(await self._encoded(message))
         await self.send_initial_metadata(())
-        await self._response.end(last + wire.end_of(None))
+        await self.response.end(last + wire.end_of(None))
 
     async def fail(self, answer: status.Answer) -> None:
         """End the call with an error."""
         if not self._form.is_stream:
             code = wire.HTTP_STATUSES[answer.code.name]
-            await self._response.json(code, wire.error_of(answer))
+            await self.response.json(code, wire.error_of(answer))
             return
         await self.send_initial_metadata(())
-        await self._response.end(wire.end_of(answer))
+        await self.response.end(wire.end_of(answer))
 
     async def _encoded(self, message: Message | bytes) -> bytes:
         size = len(message) if isinstance(message, bytes) else message.ByteSize()

@@ -222,6 +222,8 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
+        # Whatever handlers the process's loggers have: a path may be a secret.
+        self.access_log = False
         self.app_state: dict[str, Any] = {**self.app_state, "abort": self._abort}
         # The first request gets the same time as the next ones, for which uvicorn waits after an
         # answer.

@@ -26,7 +26,7 @@ from stepwell.wire.validate import violations
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import Done, Failure, NotDone, encode
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client.internal import plan_draft
+from stepwell_client.internal import answer_payload, plan_draft
 from stepwell_client.records import PlanLike
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
@@ -71,16 +71,14 @@ def start_command(
 def answer_command(
     question_id: str, value: object, *, replan: bool, reason: str, answered_by: str
 ) -> Answer:
-    """Return the command that answers a question; None is also an answer: JSON's null."""
+    """Return the command that answers a question."""
     check_size("reason", len(reason.encode("utf-8", "replace")), 0, limits.REASON_BYTES_MAX)
     check_texts({"reason": reason})
     if answered_by:
         check_name("answered_by", answered_by)
-    encoded = encode(value)
-    payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
     return Answer(
         question_id=question_id,
-        payload=payload,
+        payload=to_record(answer_payload(value)),
         replan=replan,
         reason=reason,
         answered_by=answered_by or ACTOR,

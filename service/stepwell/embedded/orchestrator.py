@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
+from stepwell.app.question_tokens import answer_by_token
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.app.start import MAX_ITERATIONS_DEFAULT
 from stepwell.core.loop.occurrences import Cancel, Fork, Pause, RaiseBudget
@@ -32,11 +33,11 @@ from stepwell.embedded.result import Position, RunCancelled, RunFailed, RunResul
 from stepwell.embedded.store_calls import StoreCalls, check_stores
 from stepwell.embedded.stores import stores_of
 from stepwell.runtime import SystemRuntime
-from stepwell.wire.records import to_message
+from stepwell.wire.records import to_message, to_record
 from stepwell_client import Agent, Done, Failure, NotDone, Question, RunStatus, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client.internal import read_question
+from stepwell_client.internal import answer_payload, read_question
 from stepwell_client.records import PlanLike
 
 
@@ -335,6 +336,19 @@ class Orchestrator:
         drive = self._drive
         async with drive.executor() as executor:
             await give_answer(executor, drive.tenant_id, drive.run_id, command)
+
+    async def answer_by_token(self, token: str, value: object) -> bool:
+        """Answer the question of this token, once; return False if this answer was given before.
+
+        The question may be of any run in the store.
+
+        Raises:
+            NotFound: no question in the store has this token.
+            InvalidArgument: the answer doesn't fit; `.violations` says where.
+            FailedPrecondition: the question has another answer, or is no longer open.
+        """
+        async with self._drive.executor() as executor:
+            return await answer_by_token(executor, token, to_record(answer_payload(value)))
 
     async def resolve(self, execution_id: str, found: Done | NotDone | Failure) -> None:
         """Resolve an execution whose outcome is unknown, before or during `run()`.

@@ -115,6 +115,10 @@ class Admission:
         scope = scopes.SCOPES.get(method)
         if scope == scopes.NONE:
             return
+        if scope == scopes.QUESTION:
+            if self.draining:
+                raise draining()
+            return
         principal = who.authenticate(texts_of(pairs))
         if scope is None:
             raise status.MethodUnknown("there is no such method")

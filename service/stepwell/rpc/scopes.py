@@ -18,7 +18,10 @@ ALL: Final = frozenset({RUN_READ, RUN_WRITE, WORKER, STORE, ADMIN})
 ANY: Final = "*"
 """Any valid credential."""
 NONE: Final = ""
-"""No credential: for health only."""
+"""No credential, and no limits: for health only."""
+
+QUESTION: Final = "question"
+"""No credential: the request has a question's token."""
 
 _ORCHESTRATOR: dict[str, str] = {
     "StartRun": RUN_WRITE,
@@ -39,6 +42,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "ListCheckpoints": RUN_READ,
     "ListQuestions": RUN_READ,
     "AnswerQuestion": RUN_WRITE,
+    "AnswerByToken": QUESTION,
     "RaiseBudget": RUN_WRITE,
     "ResolveExecution": RUN_WRITE,
     "RetryTask": RUN_WRITE,

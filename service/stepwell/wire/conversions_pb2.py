@@ -4288,6 +4288,8 @@ def fill_NeedsAnswer(r: NeedsAnswer, m: worker_pb2.Outcome.NeedsAnswer) -> None:
     v = r.expires_ms
     if v != 0: put_ms(m.expires, v)
     m.on_expiry = TO_ExpiryAction[r.on_expiry._value_]
+    v = r.token_sha256
+    if v: m.token_sha256 = v
 
 
 def read_NeedsAnswer(m: worker_pb2.Outcome.NeedsAnswer) -> NeedsAnswer:
@@ -4298,6 +4300,7 @@ def read_NeedsAnswer(m: worker_pb2.Outcome.NeedsAnswer) -> NeedsAnswer:
         choices=tuple(m.choices[:]),
         expires_ms=get_ms(m.expires) if m.HasField("expires") else 0,
         on_expiry=OF_NeedsAnswer_on_expiry[m.on_expiry],
+        token_sha256=m.token_sha256,
     )
 
 
@@ -5563,6 +5566,9 @@ def check_Outcome_NeedsAnswer(m: worker_pb2.Outcome.NeedsAnswer, p: str, f: Faul
     v = m.on_expiry
     if v:
         if v not in {1, 2, 3, 4}: f.add(p + 'on_expiry', f'there is no value numbered {v}')
+    v = m.token_sha256
+    if v:
+        if len(v) > 64 or not v.isprintable() and has_control(v): f.add(p + 'token_sha256', f'{length(v)}; limit: 64 characters, no control characters')
     return None
 
 
@@ -6176,6 +6182,20 @@ def check_AnswerQuestionRequest(m: orchestrator_pb2.AnswerQuestionRequest, p: st
     v = m.expected_version
     if v:
         if v < 0: f.add(p + 'expected_version', f'{v}; limit: 0 or more')
+    return None
+
+
+def check_AnswerByTokenRequest(m: orchestrator_pb2.AnswerByTokenRequest, p: str, f: Faults) -> None:
+    v = m.token
+    if v:
+        if not v or len(v) > 256 or not v.isprintable() and has_control(v): f.add(p + 'token', f'{length(v)}; limit: 1 to 256 characters, no control characters')
+    else:
+        f.add(p + 'token', 'absent; limit: 1 to 256 characters')
+    if m.HasField('answer'):
+        v = m.answer
+        check_Payload(v, p + 'answer.', f)
+    else:
+        f.add(p + 'answer', 'absent; limit: it must be given')
     return None
 
 
@@ -8229,6 +8249,7 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     orchestrator_pb2.ListCheckpointsRequest: check_ListCheckpointsRequest,
     orchestrator_pb2.ListQuestionsRequest: check_ListQuestionsRequest,
     orchestrator_pb2.AnswerQuestionRequest: check_AnswerQuestionRequest,
+    orchestrator_pb2.AnswerByTokenRequest: check_AnswerByTokenRequest,
     orchestrator_pb2.RaiseBudgetRequest: check_RaiseBudgetRequest,
     orchestrator_pb2.ResolveExecutionRequest: check_ResolveExecutionRequest,
     orchestrator_pb2.RetryTaskRequest: check_RetryTaskRequest,

@@ -120,3 +120,10 @@ def test_invalid_answer_says_what_to_do(terminal: Terminal) -> None:
         Row("answer {run} a 1", 1, err="was answered already"),
         Row("answer {run} 1", 2, err="waits for no answer"),
     )
+
+
+def test_answer_by_a_token_takes_the_answer_alone(terminal: Terminal) -> None:
+    refused = terminal("answer", "--token", "stwa_nothing", "1")
+    assert (refused.code, "no question has this token" in refused.err) == (2, True)
+    two = terminal("answer", "--token", "stwa_nothing", "1", "--yes")
+    assert (two.code, "goes the answer alone" in two.err) == (2, True)

@@ -93,7 +93,9 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
 
     StartRun = GetRun = ListRuns = ListTasks = ListExecutions = ListResults = WaitRun = answer
     ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
-    ForkRun = ListPlans = ListCheckpoints = ListQuestions = AnswerQuestion = RaiseBudget = answer
+    ForkRun = ListPlans = ListCheckpoints = ListQuestions = AnswerQuestion = AnswerByToken = (
+        RaiseBudget
+    ) = answer
     ListWorkers = ListQueues = answer
     ResolveExecution = RetryTask = SkipTask = StopRun = ListMessages = ReadTranscript = (
         ListJournal

@@ -8,11 +8,19 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from stepwell.core.loop.occurrences import Begin, Failed, NeedsAnswer, Result
+from stepwell.core.loop.occurrences import (
+    Begin,
+    Failed,
+    NeedsAnswer,
+    Result,
+    Suspended,
+    SuspendedCall,
+)
 from stepwell.core.port import Assignment, Claim, Commit, LogsOfExecution, QuestionQuery
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import LogKind
 from stepwell.wire.records import to_message
+from stepwell_client.answer_tokens import new_answer_token, sha256_of
 from stepwell_client.store.v1 import store_pb2 as pb
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
@@ -103,6 +111,19 @@ async def _asking(bench: Bench) -> Names:
     return names_of(run_id, question_id=page.items[0].question.question_id)
 
 
+async def _linked(bench: Bench) -> Names:
+    queue = fresh()
+    run_id = await start(bench, queue=queue)
+    worker = await bench.worker(queue)
+    token = new_answer_token(TENANT, run_id, bench.deps.runtime.new_id)
+    asked = NeedsAnswer(prompt="paid?", token_sha256=sha256_of(token))
+    await worker.deliver(
+        await worker.next(), Suspended(waits=(SuspendedCall(call="link", wait=asked),))
+    )
+    await bench.leave(worker)
+    return names_of(run_id, answer_token=token)
+
+
 async def _unknown(bench: Bench) -> Names:
     queue = fresh()
     run_id = await start(bench, queue=queue, effect=types_pb2.EFFECT_AT_MOST_ONCE)
@@ -130,6 +151,7 @@ PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
     "Orchestrator/CancelRun": _of_leased,
     "Orchestrator/DeleteRun": _cancelled,
     "Orchestrator/AnswerQuestion": _asking,
+    "Orchestrator/AnswerByToken": _linked,
     "Orchestrator/RaiseBudget": lambda bench: start(bench, budget=types_pb2.Budget(tasks=5)),
     "Orchestrator/ResolveExecution": _unknown,
     "Orchestrator/RetryTask": lambda bench: reported(bench, _BROKEN, retry=HOUR),

@@ -30,6 +30,8 @@ class Names(NamedTuple):
     """The request id of the run's start."""
     worker_id: str
     task_id: str = "leased"
+    answer_token: str = "none"
+    """A question's, which is a right by itself."""
 
 
 Row = Callable[[Names], Message]
@@ -135,6 +137,9 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Worker/Work": _work,
     "Worker/ReportOutcomes": lambda n: wpb.ReportOutcomesRequest(outcomes=[_outcome(n)]),
     "Orchestrator/AnswerQuestion": _answer,
+    "Orchestrator/AnswerByToken": lambda n: opb.AnswerByTokenRequest(
+        token=n.answer_token, answer=_payload()
+    ),
     "Orchestrator/ResolveExecution": _resolve,
     "Orchestrator/RaiseBudget": _raise_budget,
     "Orchestrator/RetryTask": lambda n: opb.RetryTaskRequest(run_id=n.run_id, task_id=n.task_id),

@@ -7,10 +7,13 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from stepwell.core.port import Store
+from stepwell.runtime import SystemRuntime
+from stepwell_client.answer_tokens import new_answer_token
 from stepwell_client.v1 import types_pb2 as tpb
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import NO_RUN, Client, lease_of, outcome
 from tests.service.tenants.rows import Names
+from tests.service.token_questions import asks
 
 OWNER, STRANGER = "tenant-a", "tenant-b"
 SECRET = "what-only-its-owner-may-read"
@@ -34,6 +37,7 @@ def _plan() -> tpb.PlanDraft:
             done,
             tpb.TaskSpec(task_id="leased"),
             tpb.TaskSpec(task_id="asking"),
+            tpb.TaskSpec(task_id="linked"),
             tpb.TaskSpec(task_id="later", depends_on=["leased"]),
         ]
     )
@@ -56,9 +60,12 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
             request_id=REQUEST_ID,
         )
         run_id = run.spec.run_id
-        got = {one.task.task_id: one for one in [await worker.assignment() for _ in range(3)]}
+        got = {one.task.task_id: one for one in [await worker.assignment() for _ in range(4)]}
         await worker.complete(got["done"], f'"{SECRET}"'.encode())
         await worker.report(_asks(got["asking"]))
+        token = new_answer_token(owner, run_id, SystemRuntime().new_id)
+        linked = wpb.Outcome.Suspended(waits=[asks(token)])
+        await worker.report(outcome(got["linked"], suspended=linked))
         leased = got["leased"]
         said = [tpb.Message(role="user", content=SECRET)]
         lines = [wpb.LogLine(text=SECRET)]
@@ -70,13 +77,18 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
         names = Names(
             tenant_id=owner,
             run_id=run_id,
-            question_id=loaded.questions[0].question_id,
+            question_id="question:task:asking#1",
             execution_id=leased.execution.execution_id,
             lease_token=leased.lease.token,
             request_id=REQUEST_ID,
             worker_id="w1",
+            answer_token=token,
         )
         nobodys = names._replace(
-            run_id=NO_RUN, question_id="none", lease_token="f" * 32, worker_id="w9"
+            run_id=NO_RUN,
+            question_id="none",
+            lease_token="f" * 32,
+            worker_id="w9",
+            answer_token=new_answer_token(owner, NO_RUN, SystemRuntime().new_id),
         )
         yield Scene(names, nobodys)

@@ -43,6 +43,8 @@ BY_NOBODY = ("Orchestrator/StartRun", "Orchestrator/GetServerInfo", "Orchestrato
 BY_NOBODY += ("Orchestrator/PurgeRuns", "Orchestrator/ListRuns")
 BY_NOBODY += ("Orchestrator/ListWorkers", "Orchestrator/ListQueues")
 """Methods that name nothing of a run's: whoever calls them has an answer of his own."""
+BY_TOKEN = "Orchestrator/AnswerByToken"
+"""The method to which no name opens, but a question's token, whoever has it."""
 UNNAMED = ("Orchestrator/ListRuns", "Orchestrator/ListQuestions", "Orchestrator/WatchRuns")
 UNNAMED += ("Orchestrator/PurgeRuns", "Orchestrator/ListWorkers", "Orchestrator/ListQueues")
 """Methods that show all that is their caller's, where their request names nothing."""
@@ -121,7 +123,7 @@ async def test_T2_a_foreign_name_is_answered_as_a_missing_one(
         names, missing = here.scene
         before = await rows_of(here.served.store, OWNER, workers=[names.worker_id])
         for name in here.methods:
-            if name == "Orchestrator/StartRun":
+            if name in ("Orchestrator/StartRun", BY_TOKEN):
                 continue
             foreign, nobodys = await asyncio.gather(
                 here.asks(name, names, "foreign"), here.asks(name, missing, "foreign")
@@ -135,6 +137,11 @@ async def test_T2_a_foreign_name_is_answered_as_a_missing_one(
             everything = await here.asks(name, names._replace(run_id=""), "foreign")
             assert names.run_id not in everything.text, name
             assert SECRET not in everything.text, name
+        # A token is of its own question, whatever names stand beside it.
+        guess = names._replace(answer_token=missing.answer_token)
+        guessed = await here.asks(BY_TOKEN, guess, "foreign")
+        assert (guessed.code, guessed.reason) == (grpc.StatusCode.NOT_FOUND, "TOKEN_NOT_FOUND")
+        assert names.run_id not in guessed.text
         # Nothing of all that has touched the owner's run (T3).
         after = await rows_of(here.served.store, OWNER, workers=[names.worker_id])
         assert not differences(before, after)
@@ -231,7 +238,9 @@ async def _only_scopes_open(here: World, credential: str, metadata: Metadata) ->
     for name, row in SERVED_ROWS.items():
         code = (await here.ask(name, row(here.scene.missing), metadata)).code
         needed, said = scopes.SCOPES[path_of(name)], (credential, name)
-        if not given:
+        if name == BY_TOKEN:
+            assert code is grpc.StatusCode.NOT_FOUND, said
+        elif not given:
             assert code is grpc.StatusCode.UNAUTHENTICATED, said
         elif name not in here.methods:
             assert code is grpc.StatusCode.UNIMPLEMENTED, said

@@ -76,6 +76,13 @@ async def test_a_run_is_answered_while_it_runs_and_makes_another_plan() -> None:
     assert result.run.iteration == 2
 
 
+async def test_wrong_token_is_no_questions_in_an_embedded_store() -> None:
+    orchestrator = Orchestrator("ask", asking(), plan=[Task("a", "ask")])
+    await orchestrator.run()
+    with pytest.raises(NotFound, match="no question has this token"):
+        await orchestrator.answer_by_token("stwa_nothing", 1)
+
+
 async def test_invalid_answer_is_refused_as_by_a_server() -> None:
     agent = asking(kind=QuestionKind.CHOICE, choices=["x", "y"])
     orchestrator = Orchestrator("ask", agent, plan=[Task("a", "ask")])

@@ -31,6 +31,7 @@ PROTOCOL = "stepwell_client.v1"
 STORE_PROTOCOL = "stepwell_client.store"
 TLS = "stepwell_client.tls"
 TOKEN_FILE = "stepwell_client.token_file"
+ANSWER_TOKENS = "stepwell_client.answer_tokens"
 LOGGER = "stepwell.logger"
 CLIENT_BASE = (
     PROTOCOL,
@@ -39,6 +40,7 @@ CLIENT_BASE = (
     "stepwell_client.enums",
     TLS,
     TOKEN_FILE,
+    ANSWER_TOKENS,
 )
 ADAPTER_BASE = tuple(
     f"stepwell_frameworks.{name}" for name in ("approvals", "home_loop", "tool_options")
@@ -70,7 +72,7 @@ GROUPS: dict[str, Group] = {
     "stepwell.schemas": Group(3, (CORE,)),
     "stepwell.engine": Group(3, (CORE, CONFIG, LOGGER)),
     # Floor 4: what both edges do, records in and records out.
-    "stepwell.app": Group(4, ENGINE),
+    "stepwell.app": Group(4, (*ENGINE, ANSWER_TOKENS)),
     # Floor 5: the edges, which don't know each other.
     "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, STORE_PROTOCOL, TLS)),
     "stepwell_drivers": Group(5, (CORE, LOGGER)),
@@ -83,7 +85,7 @@ GROUPS: dict[str, Group] = {
     ),
     # Floor 6: composition.
     "stepwell.embedded": Group(6, (*SHELL, "stepwell.rpc", "stepwell_client")),
-    "stepwell.console": Group(6, (*SHELL, "stepwell.rpc", PROTOCOL)),
+    "stepwell.console": Group(6, (*SHELL, "stepwell.rpc", PROTOCOL, ANSWER_TOKENS)),
     "stepwell.cli": Group(
         6, (*SHELL, "stepwell.rpc", "stepwell.console", "stepwell.embedded", "stepwell_client")
     ),
@@ -95,6 +97,7 @@ GROUPS: dict[str, Group] = {
     **{f"stepwell_client.{name}": Group(0, (PROTOCOL,)) for name in ("errors", "tls")},
     "stepwell_client.word": Group(0),
     TOKEN_FILE: Group(0),
+    ANSWER_TOKENS: Group(0),
     "stepwell_client.enums": Group(0, (PROTOCOL, "stepwell_client.word")),
     "stepwell_client.link": Group(0, CLIENT_BASE),
     "stepwell_client.records": Group(0, CLIENT_BASE),

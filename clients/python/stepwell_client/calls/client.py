@@ -49,6 +49,7 @@ from stepwell_client.records.messages_pb2 import (
     RunUpdate,
     ServerInfo,
 )
+from stepwell_client.records.payloads import answer_payload
 from stepwell_client.records.reading import read, reader
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
@@ -89,6 +90,19 @@ class ServiceCalls:
         """Yield the open questions of all runs."""
         request = pb.ListQuestionsRequest()
         return self.caller.pages("ListQuestions", request, "questions", reader(Question))
+
+    async def answer_by_token(self, token: str, value: object) -> bool:
+        """Answer the question of a token, once. Needs no credential; returns False if this answer was given before.
+
+        Raises:
+            NotFound: no question has this token.
+            InvalidRequest: the answer doesn't fit; `violations` says where.
+            FailedPrecondition: the question has another answer, or is no longer open.
+        """
+        request = pb.AnswerByTokenRequest(token=token, answer=answer_payload(value))
+        patience = self.caller.retries.reconnect_seconds
+        response = await self.caller.call("AnswerByToken", request, patience_seconds=patience)
+        return bool(response.changed)
 
     @takes(WatchRunsOptions)
     def watch(self, cursor: str = "", **options: Unpack[WatchRunsOptions]) -> Watch[RunUpdate, str]:

@@ -42,7 +42,7 @@ from stepwell_client.records.messages_pb2 import (
     Run,
     RunTask,
 )
-from stepwell_client.records.payloads import Payload, encode
+from stepwell_client.records.payloads import Payload, answer_payload
 from stepwell_client.records.plans import Budget, duration
 from stepwell_client.records.reading import read, read_event, read_task, reader
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -60,7 +60,6 @@ JOURNAL_POLL_SECONDS = 0.5
 
 T = TypeVar("T")
 
-_NULL = types_pb2.Payload(data=b"null", media_type="application/json")
 _log = logging.getLogger("stepwell_client")
 
 
@@ -463,7 +462,7 @@ class RunHandle:
         With `replan` the run makes another plan before anything else is dispatched; its planner is
         shown the `reason`.
         """
-        answer = encode(value) or _NULL
+        answer = answer_payload(value)
         request = pb.AnswerQuestionRequest(question_id=question_id, answer=answer, replan=replan)
         return await self._command("AnswerQuestion", request, options)
 

@@ -176,6 +176,7 @@ class SyncClient:
     start = _starting(ServiceCalls.start)
     runs = iterating(ServiceCalls.runs)
     questions = iterating(ServiceCalls.questions)
+    answer_by_token = blocking(ServiceCalls.answer_by_token)
     watch = watching(ServiceCalls.watch)
     purge = blocking(ServiceCalls.purge)
     workers = iterating(ServiceCalls.workers)

@@ -72,6 +72,11 @@ class Payload:
         return types_pb2.Payload(data=self.data, media_type=self.media_type)
 
 
+def answer_payload(value: object) -> types_pb2.Payload:
+    """Return an answer as a message; None is also an answer: JSON's null."""
+    return encode(value) or types_pb2.Payload(data=b"null", media_type="application/json")
+
+
 def encode(value: object) -> types_pb2.Payload | None:
     """Return a value as the protocol's payload (None for None). Payloads are returned unchanged.
 

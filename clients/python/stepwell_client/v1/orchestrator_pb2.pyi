@@ -688,6 +688,20 @@ class AnswerQuestionResponse(_message.Message):
     changed: bool
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., question: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
+class AnswerByTokenRequest(_message.Message):
+    __slots__ = ("token", "answer")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    answer: _types_pb2.Payload
+    def __init__(self, token: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
+
+class AnswerByTokenResponse(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: bool = ...) -> None: ...
+
 class RaiseBudgetRequest(_message.Message):
     __slots__ = ("run_id", "budget", "stay_paused", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

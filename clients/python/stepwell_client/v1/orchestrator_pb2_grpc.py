@@ -133,6 +133,11 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionResponse.FromString,
                 _registered_method=True)
+        self.AnswerByToken = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/AnswerByToken',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerByTokenRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerByTokenResponse.FromString,
+                _registered_method=True)
         self.RaiseBudget = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/RaiseBudget',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.RaiseBudgetRequest.SerializeToString,
@@ -414,6 +419,19 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AnswerByToken(self, request, context):
+        """Answers the one question that a token belongs to, once, for whoever has the token. It needs no credential, and
+        looks at none. The same answer may come again, and changes nothing.
+
+        Errors: NOT_FOUND (TOKEN_NOT_FOUND: it is no token of a question; whatever is wrong with it, the answer is the
+        same), INVALID_ARGUMENT (ANSWER_INVALID, as for AnswerQuestion), FAILED_PRECONDITION (QUESTION_ANSWERED: by
+        another answer; QUESTION_EXPIRED, QUESTION_CANCELLED), RESOURCE_EXHAUSTED (TOO_MANY_CALLS: too many answers
+        came from this address, or in all; call again after a while).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RaiseBudget(self, request, context):
         """Allows a run more tokens, cost, tasks, time or iterations.
 
@@ -644,6 +662,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.AnswerQuestion,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionResponse.SerializeToString,
+            ),
+            'AnswerByToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerByToken,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerByTokenRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerByTokenResponse.SerializeToString,
             ),
             'RaiseBudget': grpc.unary_unary_rpc_method_handler(
                     servicer.RaiseBudget,
@@ -1206,6 +1229,33 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/AnswerQuestion',
             stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.AnswerQuestionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerByToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/AnswerByToken',
+            stepwell_dot_v1_dot_orchestrator__pb2.AnswerByTokenRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.AnswerByTokenResponse.FromString,
             options,
             channel_credentials,
             insecure,

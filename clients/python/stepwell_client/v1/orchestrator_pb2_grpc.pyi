@@ -172,6 +172,15 @@ class OrchestratorStub:
     is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
+    AnswerByToken: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerByTokenRequest, _orchestrator_pb2.AnswerByTokenResponse]
+    """Answers the one question that a token belongs to, once, for whoever has the token. It needs no credential, and
+    looks at none. The same answer may come again, and changes nothing.
+
+    Errors: NOT_FOUND (TOKEN_NOT_FOUND: it is no token of a question; whatever is wrong with it, the answer is the
+    same), INVALID_ARGUMENT (ANSWER_INVALID, as for AnswerQuestion), FAILED_PRECONDITION (QUESTION_ANSWERED: by
+    another answer; QUESTION_EXPIRED, QUESTION_CANCELLED), RESOURCE_EXHAUSTED (TOO_MANY_CALLS: too many answers
+    came from this address, or in all; call again after a while).
+    """
     RaiseBudget: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.RaiseBudgetRequest, _orchestrator_pb2.RaiseBudgetResponse]
     """Allows a run more tokens, cost, tasks, time or iterations.
 
@@ -402,6 +411,15 @@ class OrchestratorAsyncStub(OrchestratorStub):
     (QUESTION_ANSWERED, QUESTION_EXPIRED, QUESTION_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
     is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+    """
+    AnswerByToken: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerByTokenRequest, _orchestrator_pb2.AnswerByTokenResponse]  # type: ignore[assignment]
+    """Answers the one question that a token belongs to, once, for whoever has the token. It needs no credential, and
+    looks at none. The same answer may come again, and changes nothing.
+
+    Errors: NOT_FOUND (TOKEN_NOT_FOUND: it is no token of a question; whatever is wrong with it, the answer is the
+    same), INVALID_ARGUMENT (ANSWER_INVALID, as for AnswerQuestion), FAILED_PRECONDITION (QUESTION_ANSWERED: by
+    another answer; QUESTION_EXPIRED, QUESTION_CANCELLED), RESOURCE_EXHAUSTED (TOO_MANY_CALLS: too many answers
+    came from this address, or in all; call again after a while).
     """
     RaiseBudget: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.RaiseBudgetRequest, _orchestrator_pb2.RaiseBudgetResponse]  # type: ignore[assignment]
     """Allows a run more tokens, cost, tasks, time or iterations.
@@ -738,6 +756,21 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         (QUESTION_ANSWERED, QUESTION_EXPIRED, QUESTION_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
         is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED),
         ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+        """
+
+    @_abc_1.abstractmethod
+    def AnswerByToken(
+        self,
+        request: _orchestrator_pb2.AnswerByTokenRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.AnswerByTokenResponse, _abc.Awaitable[_orchestrator_pb2.AnswerByTokenResponse]]:
+        """Answers the one question that a token belongs to, once, for whoever has the token. It needs no credential, and
+        looks at none. The same answer may come again, and changes nothing.
+
+        Errors: NOT_FOUND (TOKEN_NOT_FOUND: it is no token of a question; whatever is wrong with it, the answer is the
+        same), INVALID_ARGUMENT (ANSWER_INVALID, as for AnswerQuestion), FAILED_PRECONDITION (QUESTION_ANSWERED: by
+        another answer; QUESTION_EXPIRED, QUESTION_CANCELLED), RESOURCE_EXHAUSTED (TOO_MANY_CALLS: too many answers
+        came from this address, or in all; call again after a while).
         """
 
     @_abc_1.abstractmethod

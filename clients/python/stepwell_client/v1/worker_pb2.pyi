@@ -306,20 +306,22 @@ class Outcome(_message.Message):
         failure: _types_pb2.Failure
         def __init__(self, failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
     class NeedsAnswer(_message.Message):
-        __slots__ = ("kind", "prompt", "schema", "choices", "expires", "on_expiry")
+        __slots__ = ("kind", "prompt", "schema", "choices", "expires", "on_expiry", "token_sha256")
         KIND_FIELD_NUMBER: _ClassVar[int]
         PROMPT_FIELD_NUMBER: _ClassVar[int]
         SCHEMA_FIELD_NUMBER: _ClassVar[int]
         CHOICES_FIELD_NUMBER: _ClassVar[int]
         EXPIRES_FIELD_NUMBER: _ClassVar[int]
         ON_EXPIRY_FIELD_NUMBER: _ClassVar[int]
+        TOKEN_SHA256_FIELD_NUMBER: _ClassVar[int]
         kind: _types_pb2.QuestionKind
         prompt: str
         schema: str
         choices: _containers.RepeatedScalarFieldContainer[str]
         expires: _duration_pb2.Duration
         on_expiry: _types_pb2.ExpiryAction
-        def __init__(self, kind: _Optional[_Union[_types_pb2.QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[_types_pb2.ExpiryAction, str]] = ...) -> None: ...
+        token_sha256: str
+        def __init__(self, kind: _Optional[_Union[_types_pb2.QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[_types_pb2.ExpiryAction, str]] = ..., token_sha256: _Optional[str] = ...) -> None: ...
     class Released(_message.Message):
         __slots__ = ("reason",)
         REASON_FIELD_NUMBER: _ClassVar[int]

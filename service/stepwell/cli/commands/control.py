@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, cast
 
 import typer
@@ -47,17 +48,24 @@ def steering(command: Callable[..., str]) -> Callable[..., int]:
         said = CommandOptions(
             reason=arguments.pop("reason"), on_behalf_of=arguments.pop("on_behalf_of")
         )
-        steered = connect.handle(client, run)
-        sentence = command(steered, said, **arguments)
-        if json:
-            put_json(steered.response)
-        else:
-            print(sentence)
-        return Exit.DONE
+        return steer(client, run, partial(command, said=said, **arguments), json=json)
 
     first = {"client": SyncClient, "run": options.Run}
     last = {"reason": options.Reason, "on_behalf_of": options.For, "json": options.Json}
     return connected(adding(run, cast("Callable[..., int]", command), 2, first=first, last=last))
+
+
+def steer(
+    client: SyncClient, run: str, command: Callable[[SyncRunHandle], str], *, json: bool
+) -> int:
+    """Make a command's call for a run, by what was typed for its id, and print its sentence or its response."""
+    steered = connect.handle(client, run)
+    sentence = command(steered)
+    if json:
+        put_json(steered.response)
+    else:
+        print(sentence)
+    return Exit.DONE
 
 
 @steering

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json as json_lib
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
 
 from stepwell.cli import connect, options
 from stepwell.cli.arguments import read
-from stepwell.cli.commands.control import steering
+from stepwell.cli.commands.control import steer
 from stepwell.cli.completion import complete_run
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
@@ -106,10 +107,17 @@ def _expiry(question: Question, now_us: int) -> str:
     return f"{when}: {question.on_expiry.name}"
 
 
-@steering
+@connected
 def answer(
-    run: SyncRunHandle,
-    said: CommandOptions,
+    client: SyncClient,
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="The run's id, or its beginning; with --token the answer.",
+            show_default=False,
+            autocompletion=complete_run,
+        ),
+    ],
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -131,24 +139,65 @@ def answer(
     replan: Annotated[
         bool, typer.Option("--replan", help="Have the run plan again before it goes on.")
     ] = False,
-) -> str:
+    token: Annotated[
+        str,
+        typer.Option(
+            "--token",
+            metavar="TOKEN",
+            help="Answer the question of this token, which needs no credential.",
+            show_default=False,
+        ),
+    ] = "",
+    reason: options.Reason = "",
+    on_behalf_of: options.For = "",
+    json: options.Json = False,
+) -> int:
     """Answer what a run asks.
 
-    `stepwell questions` shows what is asked. With --replan the planner is shown the reason.
+    `stepwell questions` shows what is asked. With --replan the planner is shown the reason. Whoever has a
+    question's token gives it and the answer alone: stepwell answer --token TOKEN JSON
     """
-    flags = [yes, no, choice is not None, json_file is not None]
-    if sum(flags) > 1:
+    flags = _Flags(json_file, yes=yes, no=no, choice=choice)
+    if token:
+        if flags != _Flags() or words or replan or reason or on_behalf_of:
+            raise CliError("with --token goes the answer alone: JSON, or a text")
+        changed = client.answer_by_token(token, _loaded(run))
+        if json:
+            put_json({"changed": changed})
+        else:
+            print("the question has its answer" if changed else "it had this answer already")
+        return Exit.DONE
+    said = CommandOptions(reason=reason, on_behalf_of=on_behalf_of)
+    command = partial(_answer, said=said, positional=list(words or ()), flags=flags, replan=replan)
+    return steer(client, run, command, json=json)
+
+
+class _Flags(NamedTuple):
+    """Options that are answers."""
+
+    json_file: Path | None = None
+    yes: bool = False
+    no: bool = False
+    choice: str | None = None
+
+
+def _answer(
+    run: SyncRunHandle, *, said: CommandOptions, positional: list[str], flags: _Flags, replan: bool
+) -> str:
+    """Answer a question of a run, and return a sentence about it."""
+    json_file, yes, no, choice = flags
+    given = [yes, no, choice is not None, json_file is not None]
+    if sum(given) > 1:
         raise CliError("--yes, --no, --choice and --json-file are answers; give one")
-    positional = list(words or ())
-    if len(positional) > 1 + (not any(flags)):
+    if len(positional) > 1 + (not any(given)):
         raise CliError("too many words: an answer of several words is one in quotes")
     name = short_id(run.id)
     asked = list(run.questions())
-    text = None if any(flags) or not positional else positional.pop()
+    text = None if any(given) or not positional else positional.pop()
     question = _chosen(asked, positional[0] if positional else "", name)
     if json_file is not None:
         value = _parsed(json_file)
-    elif any(flags):
+    elif any(given):
         value = choice if choice is not None else yes
     elif text is None:
         raise CliError("what is the answer? Give a VALUE, --yes, --no, --choice or --json-file")
@@ -185,6 +234,10 @@ def _value(question: Question, text: str) -> Any:
         return text
     if question.kind == QuestionKind.APPROVAL and text.lower() in _YES:
         return _YES[text.lower()]
+    return _loaded(text)
+
+
+def _loaded(text: str) -> Any:
     try:
         return json_lib.loads(text)
     except ValueError:

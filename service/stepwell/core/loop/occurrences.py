@@ -179,6 +179,8 @@ class NeedsAnswer(Record, tag=True, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     expires_ms: int = 0
     on_expiry: ExpiryAction = ExpiryAction.WAIT
+    token_sha256: str = ""
+    """The hash, in hex, of the token by which the question can be answered; empty: it has none."""
 
 
 class Released(Record, tag=True, frozen=True, kw_only=True):

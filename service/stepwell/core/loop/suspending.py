@@ -22,6 +22,7 @@ from stepwell.core.loop.occurrences import (
     Suspended,
     SuspendedCall,
 )
+from stepwell.core.loop.question_tokens import token_id, token_refusal
 from stepwell.core.loop.transition import Reply
 from stepwell.core.loop.waits import QUESTION_TIMER, put_waits, sleep_timer, waits_of, wake
 from stepwell.core.port import Timer
@@ -52,6 +53,8 @@ def refusal(draft: Draft, execution: Execution, result: Suspended) -> Failure | 
             message="an AT_MOST_ONCE task that has begun can't be suspended: it would run again from its beginning",
             retryable=False,
         )
+    if (failure := token_refusal(draft, execution.task_id, result.waits)) is not None:
+        return failure
     new = {one.call for one in result.waits if isinstance(one.wait, NeedsAnswer)}
     count = len(new | _asked(draft, execution.task_id).keys())
     if count <= limits.WAITS_MAX:
@@ -131,7 +134,8 @@ def _ask(draft: Draft, execution: Execution, calls: list[SuspendedCall]) -> dict
         if not isinstance(call.wait, NeedsAnswer) or call.call in asked:
             continue
         question = question_of(execution, call.wait, draft.context.now_us)
-        question_id = asked[call.call] = f"{question.question_id}.{number}"
+        question_id = token_id(call.wait) or f"{question.question_id}.{number}"
+        asked[call.call] = question_id
         ask_person(
             draft,
             replace(question, question_id=question_id, call=call.call, arguments=call.arguments),

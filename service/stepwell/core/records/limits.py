@@ -96,6 +96,10 @@ EXECUTION_ID_CHARS_MAX = 256
 QUESTION_ID_CHARS_MAX = 512
 ANSWER_BYTES_MAX = 256 * 1024
 """A person's answer, which an event holds; a commit's events have a limit."""
+ANSWERS_BY_TOKEN_EACH_MAX = 600
+"""Calls of AnswerByToken a minute from one address, per replica."""
+ANSWERS_BY_TOKEN_MAX = 6_000
+"""Calls of AnswerByToken a minute from all addresses, per replica."""
 LOG_TEXT_BYTES_MAX = 16 * 1024
 """A longer line of a log is cut, with a note."""
 LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024

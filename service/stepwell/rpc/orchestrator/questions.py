@@ -1,11 +1,13 @@
-"""ListQuestions, AnswerQuestion: the questions of runs, and their answers."""
+"""ListQuestions, AnswerQuestion, AnswerByToken: the questions of runs, and their answers."""
 
 from __future__ import annotations
 
+from stepwell.app import question_tokens
 from stepwell.app.questions import give_answer
 from stepwell.app.runs import read_run
 from stepwell.core.loop.occurrences import Answer
 from stepwell.core.port import FoundQuestion, QuestionQuery
+from stepwell.rpc.allowance import Allowance
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.commands import as_called, common_fields
@@ -59,3 +61,13 @@ async def answer_question(
         question=to_message(answered.question),
         changed=answered.changed,
     )
+
+
+async def answer_by_token(
+    deps: Dependencies, allowance: Allowance, request: pb.AnswerByTokenRequest, peer: str
+) -> pb.AnswerByTokenResponse:
+    """Answer the question of a token. The caller is nobody that the server knows."""
+    allowance.take(peer)
+    answer = to_record(request.answer)
+    changed = await question_tokens.answer_by_token(deps.executor, request.token, answer)
+    return pb.AnswerByTokenResponse(changed=changed)

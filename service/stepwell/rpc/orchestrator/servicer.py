@@ -9,6 +9,8 @@ from functools import partial
 from typing import cast
 
 from stepwell.app.history import History
+from stepwell.core.records import limits
+from stepwell.rpc.allowance import Allowance
 from stepwell.rpc.dependencies import Context, Dependencies, Service
 from stepwell.rpc.orchestrator import (
     checkpoints,
@@ -50,6 +52,11 @@ class Servicer(OrchestratorServicer):
         self._deps = deps
         self._presenter = RunPresenter(deps.executor, deps.runtime)
         self._history = History(deps.store, deps.runtime)
+        self._by_token = Allowance(
+            deps.runtime.monotonic,
+            each=limits.ANSWERS_BY_TOKEN_EACH_MAX,
+            together=limits.ANSWERS_BY_TOKEN_MAX,
+        )
 
     async def StartRun(self, request: pb.StartRunRequest, context: Context) -> pb.StartRunResponse:
         return await start.start_run(self._deps, self._presenter, request)
@@ -176,6 +183,11 @@ class Servicer(OrchestratorServicer):
         self, request: pb.AnswerQuestionRequest, context: Context
     ) -> pb.AnswerQuestionResponse:
         return await questions.answer_question(self._deps, self._presenter, request)
+
+    async def AnswerByToken(
+        self, request: pb.AnswerByTokenRequest, context: Context
+    ) -> pb.AnswerByTokenResponse:
+        return await questions.answer_by_token(self._deps, self._by_token, request, context.peer())
 
     async def ListWorkers(
         self, request: pb.ListWorkersRequest, context: Context
