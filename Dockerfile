@@ -3,6 +3,8 @@
 # It keeps its state in /data and listens on a Unix socket in /run/stepwell, beside the token that it
 # mints there. Whoever mounts that folder and runs as the same user is a client; nobody else is.
 
+# Base images go by tag here, and a tag may move. To pin them, replace both tags by what
+# `docker buildx imagetools inspect python:3.11-slim-bookworm` names: python:3.11-slim-bookworm@sha256:...
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1

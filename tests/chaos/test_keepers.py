@@ -96,6 +96,19 @@ async def test_function_that_holds_the_interpreter_is_attempted_once(
     assert "its keeper has sent" in place.log("worker")
 
 
+async def test_worker_of_one_place_gets_no_step_while_its_interpreter_is_held(
+    place: Place, client: Client
+) -> None:
+    place.start_worker(AGENT, "--concurrency", "1")
+    held = await client.start("hold", plan=[Task("t", "hold", input=HOLD_S)])
+    await Gates(place).reached("hold-1")
+    quick = await client.start("begin", plan=[Task("t", "quick")])
+
+    for run in (held, quick):
+        await run.result()
+        assert await attempts(run) == {"t": [COMPLETED]}
+
+
 async def test_step_of_a_killed_worker_is_lost_and_done_elsewhere(
     place: Place, client: Client
 ) -> None:

@@ -56,10 +56,10 @@ class Place:
         self.server = self._spawn("server", "serve", *where)
         await asyncio.to_thread(wait_for, self.server, "listens on")
 
-    def start_worker(self, agent: str) -> None:
+    def start_worker(self, agent: str, *options: str) -> None:
         """Start it; it connects by itself."""
         where = ["--target", self.target, "--token-file", str(self.token_file)]
-        self.worker = self._spawn("worker", "worker", agent, *where)
+        self.worker = self._spawn("worker", "worker", agent, *where, *options)
 
     def kill_server(self) -> None:
         if self.server is not None:
