@@ -7,7 +7,9 @@ from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import START, StateGraph
 
+from stepwell_client import TaskContext
 from stepwell_client.v1 import types_pb2
+from stepwell_frameworks.langgraph import run
 from tests.support.journal import Crash
 
 KEPT = types_pb2.JOURNAL_MARK_END
@@ -37,3 +39,15 @@ def chain(*nodes: Any) -> StateGraph[Any, Any, Any, Any]:
     builder.add_sequence([(f"n{number}", one) for number, one in enumerate(nodes)])
     builder.add_edge(START, "n0")
     return builder
+
+
+def going(graph: Any, *seen: str, lost: bool = False) -> Any:
+    """Return a step that runs a graph; `lost`: its first attempt is lost once the graph has ended."""
+
+    async def work(ctx: TaskContext) -> Any:
+        output = await run(graph, {"seen": list(seen)})
+        if lost and ctx.attempt == 1:
+            raise Crash
+        return output
+
+    return work

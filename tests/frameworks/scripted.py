@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_ai import Agent
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -14,6 +15,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
+
+from stepwell_client import TaskContext
+from tests.support.journal import Crash
 
 
 class Script:
@@ -43,3 +47,15 @@ def returned(messages: Sequence[ModelMessage]) -> list[Any]:
     """Return the results of the tools that were called."""
     parts = [part for message in messages for part in message.parts]
     return [part.content for part in parts if isinstance(part, ToolReturnPart)]
+
+
+def going(agent: Agent[Any, Any], *, lost: bool = False) -> Any:
+    """Return a step that runs an agent; `lost`: its first attempt is lost once the agent has ended."""
+
+    async def work(ctx: TaskContext) -> Any:
+        output = (await agent.run("go")).output
+        if lost and ctx.attempt == 1:
+            raise Crash
+        return output
+
+    return work

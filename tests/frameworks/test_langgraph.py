@@ -11,14 +11,14 @@ from langgraph.channels import DeltaChannel
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
-from stepwell_client import JournalError, TaskContext, current_step, encode
+from stepwell_client import JournalError, TaskContext, encode
 from stepwell_frameworks.langgraph import (
     StepwellSaver,
     node,
     run,
 )
-from tests.frameworks.graphs import KEPT, Ran, State, chain
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.frameworks.graphs import KEPT, Ran, State, chain, going
+from tests.support.journal import Crash, JournaledStep, crashed, result_of, this_step
 
 
 def added(seen: list[str], writes: Sequence[list[str]]) -> list[str]:
@@ -40,12 +40,10 @@ async def test_a_graph_goes_on_at_its_node() -> None:
 
     graph = chain(a, b).compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": ["input"]})
+    work = going(graph, "input")
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == {"seen": ["input", "a", "b"]}
+    assert await step.after_crash(work) == {"seen": ["input", "a", "b"]}
     assert ran.names == ["a", "b", "b"]
 
 
@@ -57,15 +55,10 @@ async def test_a_graph_that_had_ended_is_not_run_again() -> None:
 
     graph = chain(a).compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        output = await run(graph, {"seen": []})
-        if ctx.attempt == 1:
-            raise Crash
-        return output
+    work = going(graph, lost=True)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == {"seen": ["a"]}
+    assert await step.after_crash(work) == {"seen": ["a"]}
     assert ran.names == ["a"]
 
 
@@ -74,8 +67,7 @@ async def test_interrupts_become_questions_and_their_answers_go_on() -> None:
 
     @node
     async def a(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         await step.call("first", ran, "first")
         one = interrupt({"prompt": "Which?", "choices": ["x", "y"]})
         return {"seen": [one, interrupt("Sure?")]}
@@ -91,8 +83,7 @@ async def test_interrupts_become_questions_and_their_answers_go_on() -> None:
     builder.add_edge(START, "b")
     graph = builder.compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     step = JournaledStep()
     waits = {one.ask.prompt: one for one in (await step.attempt(work)).suspended.waits}
@@ -114,8 +105,7 @@ async def test_a_step_that_is_handed_back_in_a_node_interrupts_its_graph() -> No
 
     @node
     async def a(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         ran("a")
         try:
             return {"seen": [await step.ask("Which?", as_=str)]}
@@ -125,8 +115,7 @@ async def test_a_step_that_is_handed_back_in_a_node_interrupts_its_graph() -> No
 
     graph = chain(a).compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     step = JournaledStep()
     (wait,) = (await step.attempt(work)).suspended.waits
@@ -150,8 +139,7 @@ async def test_a_graph_within_a_node_goes_on_at_its_own_node() -> None:
     inner = chain(one, two).compile()
     graph = chain(inner).compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     step = JournaledStep()
     await crashed(step, work)
@@ -167,8 +155,7 @@ def test_a_graph_of_a_step_in_a_thread_goes_on_at_its_node() -> None:
 
         @node
         def a(state: State) -> State:
-            step = current_step()
-            assert step is not None
+            step = this_step()
             return {"seen": [step.call_sync("a", ran, "a")]}
 
         def b(state: State) -> State:
@@ -182,8 +169,7 @@ def test_a_graph_of_a_step_in_a_thread_goes_on_at_its_node() -> None:
             return graph.invoke(given, config, durability="sync")
 
         step = JournaledStep()
-        await crashed(step, work)
-        assert result_of(await step.attempt(work)) == {"seen": ["a", "b"]}
+        assert await step.after_crash(work) == {"seen": ["a", "b"]}
         assert ran.names == ["a", "b", "b"]
 
     asyncio.run(play())
@@ -207,8 +193,7 @@ async def test_delta_channels_are_put_together_again_from_their_writes() -> None
         return (await run(graph, {"seen": []}))["seen"]
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == [f"n{number}" for number in range(8)]
+    assert await step.after_crash(work) == [f"n{number}" for number in range(8)]
     assert len(ran.names) == 9
 
 
@@ -252,8 +237,7 @@ async def test_a_deleted_thread_stays_deleted() -> None:
         return sorted({one.get("configurable", {})["thread_id"] for one in configs})
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ["two"]
+    assert await step.after_crash(work) == ["two"]
 
 
 async def test_a_value_that_only_pickle_could_keep_is_refused() -> None:

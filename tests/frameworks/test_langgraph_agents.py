@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from stepwell_client import TaskContext
 from stepwell_frameworks.langgraph import StepwellSaver, journaled, run
 from tests.frameworks.graphs import KEPT, Ran, State, chain
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.support.journal import Crash, JournaledStep
 
 USED = {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12}
 
@@ -88,8 +88,7 @@ async def test_prebuilt_agent_asks_its_model_once_over_both_attempts(
         return output["messages"][-1].text
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "two bees"
+    assert await step.after_crash(work) == "two bees"
     assert len(model.asked) == 2
     kept = [one for one in step.kept(KEPT) if one.name == "model"]
     assert [one.usage.input_tokens for one in kept] == [10, 10]
@@ -107,8 +106,7 @@ async def test_journaled_model_gives_structured_output_from_the_journal() -> Non
         return count.what
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "bees"
+    assert await step.after_crash(work) == "bees"
     assert len(model.asked) == 1
     (entry,) = step.kept(KEPT)
     assert (entry.name, entry.usage.output_tokens) == ("model", 2)
@@ -125,8 +123,7 @@ async def test_journaled_model_streams_its_answer_from_the_journal() -> None:
         return len(chunks[0].tool_calls)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == 1
+    assert await step.after_crash(work) == 1
     assert len(model.asked) == 1
 
 
@@ -161,5 +158,4 @@ async def test_equal_requests_of_two_nodes_are_two_though_one_had_ended() -> Non
         return (await run(graph, {"seen": []}))["seen"]
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ["1", "2"]
+    assert await step.after_crash(work) == ["1", "2"]

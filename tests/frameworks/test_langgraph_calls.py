@@ -16,7 +16,7 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import RetryPolicy, Send
 
-from stepwell_client import Effect, TaskContext, current_step, encode
+from stepwell_client import Effect, TaskContext, encode
 from stepwell_frameworks.langgraph import (
     StepwellSaver,
     awrap_tool_call,
@@ -25,8 +25,8 @@ from stepwell_frameworks.langgraph import (
     run,
     wrap_tool_call,
 )
-from tests.frameworks.graphs import KEPT, Ran, State, chain
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.frameworks.graphs import KEPT, Ran, State, chain, going
+from tests.support.journal import JournaledStep, crashed, result_of, this_step
 
 
 class What(TypedDict):
@@ -42,19 +42,16 @@ async def test_calls_of_a_node_come_from_the_journal_though_the_node_runs_again(
 
     @node
     async def a(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         first = await step.call("first", ran, "first", key="mine")
         return {"seen": [first, await step.call("late", ran, "late")]}
 
     graph = chain(a, a).compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == {"seen": ["first", "late", "first", "late"]}
+    assert await step.after_crash(work) == {"seen": ["first", "late", "first", "late"]}
     assert ran.names == ["first", "late", "late", "first", "late"]
 
 
@@ -63,8 +60,7 @@ async def test_calls_of_nodes_that_had_ended_are_not_unasked_ones() -> None:
 
     @node
     async def a(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         return {"seen": [await step.call("first", ran, "first")]}
 
     async def b(state: State) -> State:
@@ -72,8 +68,7 @@ async def test_calls_of_nodes_that_had_ended_are_not_unasked_ones() -> None:
 
     graph = chain(a, b).compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     step = JournaledStep()
     await crashed(step, work)
@@ -85,8 +80,7 @@ async def test_tasks_side_by_side_have_keys_of_their_own() -> None:
 
     @node
     async def one(state: What) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         return {"seen": [await step.call("look", ran, state["what"], key="mine")]}
 
     def fan(state: State) -> list[Send]:
@@ -97,15 +91,10 @@ async def test_tasks_side_by_side_have_keys_of_their_own() -> None:
     builder.add_conditional_edges(START, fan, ["one"])
     graph = builder.compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        output = await run(graph, {"seen": []})
-        if ctx.attempt == 1:
-            raise Crash
-        return output
+    work = going(graph, lost=True)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == {"seen": ["x", "y", "z"]}
+    assert await step.after_crash(work) == {"seen": ["x", "y", "z"]}
     assert sorted(ran.names) == ["x", "y", "z"]
     assert len({one.key for one in step.kept(KEPT) if one.name == "look"}) == 3
 
@@ -116,8 +105,7 @@ async def test_a_node_that_its_graph_tries_again_finds_its_calls() -> None:
 
     @node
     async def a(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         value = await step.call("first", ran, "first", key="mine")
         if broken:
             broken.pop()
@@ -129,8 +117,7 @@ async def test_a_node_that_its_graph_tries_again_finds_its_calls() -> None:
     builder.add_edge(START, "a")
     graph = builder.compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     assert result_of(await JournaledStep().attempt(work)) == {"seen": ["first"]}
     assert ran.names == ["first"]
@@ -158,8 +145,7 @@ async def test_models_answer_from_the_journal_and_their_usage_is_counted() -> No
         return output["messages"][-1].content
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "two bees"
+    assert await step.after_crash(work) == "two bees"
     (entry,) = [one for one in step.kept(KEPT) if one.name == "model"]
     assert (entry.usage.input_tokens, entry.usage.output_tokens) == (10, 2)
 
@@ -194,8 +180,7 @@ async def test_a_tools_result_is_kept_though_another_crashes() -> None:
     @tool
     async def second(what: str) -> str:
         """Look."""
-        step = current_step()
-        assert step is not None
+        step = this_step()
         await step.call("wait", done.wait)
         return ran(what)
 
@@ -206,8 +191,7 @@ async def test_a_tools_result_is_kept_though_another_crashes() -> None:
 
     step = JournaledStep()
     step.services.on_record = lambda entry: done.set() if entry.name == "first" else None
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ["first", "second"]
+    assert await step.after_crash(work) == ["first", "second"]
     assert ran.names == ["first", "second", "second"]
 
 

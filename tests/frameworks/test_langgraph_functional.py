@@ -8,18 +8,17 @@ import pytest
 from langgraph.func import entrypoint, task
 from langgraph.types import interrupt
 
-from stepwell_client import TaskContext, current_step, encode
+from stepwell_client import TaskContext, encode
 from stepwell_frameworks.langgraph import StepwellSaver, node, run
 from tests.frameworks.graphs import KEPT, Ran, State, chain
-from tests.support.journal import JournaledStep, result_of
+from tests.support.journal import JournaledStep, result_of, this_step
 
 
 def functional(ran: Ran) -> Any:
     @task
     @node
     async def first() -> str:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         return await step.call("first", ran, "first")
 
     @task

@@ -13,7 +13,7 @@ from langgraph.types import interrupt
 from stepwell_client import Effect, Retry, TaskContext, encode
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.langgraph import StepwellSaver, run, run_sync
-from tests.frameworks.graphs import KEPT, Ran, State, chain
+from tests.frameworks.graphs import KEPT, Ran, State, chain, going
 from tests.frameworks.test_langgraph_calls import calling, contents, tools_graph
 from tests.support.journal import JournaledStep, crashed, result_of
 
@@ -170,8 +170,7 @@ async def test_breakpoint_of_a_graph_that_a_node_invokes_is_refused_by_name() ->
 
     graph = chain(outer).compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     failure = (await JournaledStep().attempt(work)).failed.failure
     assert failure.kind == "JournalError"

@@ -9,10 +9,10 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Send
 
-from stepwell_client import TaskContext, current_step
+from stepwell_client import TaskContext
 from stepwell_frameworks.langgraph import StepwellSaver, node, run
 from tests.frameworks.graphs import KEPT, Ran, State, chain
-from tests.support.journal import JournaledStep, crashed, result_of
+from tests.support.journal import JournaledStep, crashed, result_of, this_step
 
 SAVERS = pytest.mark.parametrize(
     "saver", [StepwellSaver(), None], ids=["with_a_checkpointer", "without_one"]
@@ -24,8 +24,7 @@ def paying(ran: Ran, key: str | None = None) -> Any:
 
     @node
     async def charge(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         paid = await step.call("charge", lambda amount: f"{ran('charge')} {amount}", 5, key=key)
         ran("after")
         return {"seen": [paid]}
@@ -97,8 +96,7 @@ async def test_names_with_the_marks_of_others_make_calls_of_their_own() -> None:
     def named(name: str) -> Any:
         @node
         async def charge(state: State) -> State:
-            step = current_step()
-            assert step is not None
+            step = this_step()
             return {"seen": [await step.call("charge", ran, name, key="mine")]}
 
         builder = StateGraph(State)

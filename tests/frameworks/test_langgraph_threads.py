@@ -10,10 +10,10 @@ import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.types import RetryPolicy, Send, interrupt
 
-from stepwell_client import JournalError, TaskContext, current_step, encode
+from stepwell_client import JournalError, TaskContext, encode
 from stepwell_frameworks.langgraph import StepwellSaver, node, run, run_sync
-from tests.frameworks.graphs import KEPT, Ran, State
-from tests.support.journal import JournaledStep, crashed, result_of
+from tests.frameworks.graphs import KEPT, Ran, State, going
+from tests.support.journal import JournaledStep, result_of, this_step
 
 TASKS, TURNS = 100, (1, 2, 3, 4)
 
@@ -37,8 +37,7 @@ async def test_nodes_side_by_side_in_threads_each_make_their_calls_once() -> Non
 
     @node
     def one(state: Number) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         name = str(state["number"])
         return {"seen": [step.call_sync("look", ran, f"{name}.{turn}") for turn in TURNS]}
 
@@ -50,8 +49,7 @@ async def test_nodes_side_by_side_in_threads_each_make_their_calls_once() -> Non
     builder.add_conditional_edges(START, fan, ["one"])
     graph = builder.compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     step = JournaledStep()
     expected = [f"{number}.{turn}" for number in range(TASKS) for turn in TURNS]
@@ -66,8 +64,7 @@ async def test_a_node_in_a_thread_that_its_graph_tries_again_finds_its_calls() -
 
     @node
     def a(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         seen = [step.call_sync("look", ran, "look", key=key) for key in ("mine", None, None)]
         with pytest.raises(JournalError, match="used before"):
             step.call_sync("look", ran, "look", key="mine")
@@ -81,8 +78,7 @@ async def test_a_node_in_a_thread_that_its_graph_tries_again_finds_its_calls() -
     builder.add_edge(START, "a")
     graph = builder.compile(checkpointer=StepwellSaver())
 
-    async def work(ctx: TaskContext) -> Any:
-        return await run(graph, {"seen": []})
+    work = going(graph)
 
     assert result_of(await JournaledStep().attempt(work)) == {"seen": ["look"] * 3}
     assert ran.names == ["look"] * 3
@@ -101,8 +97,7 @@ def reading(ran: Ran, name: str) -> Any:
 
     @node
     def read(state: State) -> State:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         seen = step.call_sync("read", ran, name)
         ran(f"after {name}")
         return {"seen": [seen]}
@@ -118,8 +113,7 @@ async def test_a_step_in_a_thread_goes_on_where_one_of_two_nodes_side_by_side_cr
         return run_sync(graph, {"seen": ["input"]})
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == {"seen": ["input", "a", "b"]}
+    assert await step.after_crash(work) == {"seen": ["input", "a", "b"]}
     assert (ran.names.count("a"), ran.names.count("b")) == (1, 1)
 
 
@@ -146,8 +140,7 @@ async def test_a_graph_that_a_node_in_a_thread_invokes_may_have_nodes_side_by_si
 
     work = work_in_a_thread if in_thread else work_on_the_loop
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == {"seen": ["a", "b"]}
+    assert await step.after_crash(work) == {"seen": ["a", "b"]}
     assert (ran.names.count("a"), ran.names.count("b")) == (1, 1)
 
 

@@ -46,8 +46,7 @@ async def test_each_turn_has_its_own_input_and_the_state_before_it(crash: str) -
         return [one["seen"][-1] for one in outputs]
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ANSWERS
+    assert await step.after_crash(work) == ANSWERS
     assert len(ran.names) == 7
 
 
@@ -124,8 +123,7 @@ async def test_failed_turn_that_its_caller_left_behind_fails_again() -> None:
         return failures
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ["TURN_FAILED"]
+    assert await step.after_crash(work) == ["TURN_FAILED"]
     assert ran.names == ["answer"]
 
 
@@ -150,5 +148,4 @@ async def test_turns_of_a_graph_that_nodes_run_belong_to_each_pass_of_the_node()
         return (await run(graph, {"seen": []}))["seen"]
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ["pass 0 1", "pass 1 3"]
+    assert await step.after_crash(work) == ["pass 0 1", "pass 1 3"]

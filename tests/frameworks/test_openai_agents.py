@@ -31,7 +31,7 @@ from stepwell_client import TaskContext, current_step
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.openai_agents import StepwellRunner, durable
 from tests.frameworks.scripted_openai import Finder, names, scripted, step_of, twice
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.support.journal import Crash, JournaledStep, crashed
 
 END = types_pb2.JOURNAL_MARK_END
 TRY = types_pb2.JOURNAL_MARK_TRY
@@ -43,8 +43,7 @@ async def test_answers_of_models_and_tools_come_from_the_journal() -> None:
     work = twice(Agent(name="reader", model=model, tools=[finder.tool]))
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "two bees"
+    assert await step.after_crash(work) == "two bees"
     assert len(model.calls) == 2
     assert finder.found == ["bees"]
     assert names(step) == ["reader.model", "reader.tool.find", "reader.model"]
@@ -102,8 +101,7 @@ async def test_requests_of_a_model_that_is_named_are_kept(named: str) -> None:
     work = twice(agent, run_config=config)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert len(model.calls) == 1
     assert names(step) == ["reader.model"]
 
@@ -113,8 +111,7 @@ async def test_requests_of_a_runs_own_model_are_kept() -> None:
     work = twice(Agent(name="reader", model=unused), run_config={"model": model})
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert len(model.calls) == 1
 
 
@@ -129,8 +126,7 @@ async def test_a_changed_instruction_is_another_request() -> None:
         return result.final_output
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "second"
+    assert await step.after_crash(work) == "second"
 
 
 async def test_a_filter_of_the_models_input_is_used() -> None:
@@ -165,8 +161,7 @@ async def test_branches_find_their_answers_in_any_order() -> None:
         return [one.final_output for one in results]
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ["C", "A", "B"]
+    assert await step.after_crash(work) == ["C", "A", "B"]
     assert sorted(asked) == ["a", "b", "c"]
 
 
@@ -194,8 +189,7 @@ async def test_calls_of_agents_before_and_after_handoffs_are_kept() -> None:
         return result.last_agent.name
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "reader"
+    assert await step.after_crash(work) == "reader"
     assert len(model.calls) == 4
     assert finder.found == ["bees"]
     assert names(step) == [
@@ -227,8 +221,7 @@ async def test_an_agent_that_is_a_tool_has_its_calls_within_the_tools() -> None:
         return (await StepwellRunner.run(outer, "go")).final_output
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "outer"
+    assert await step.after_crash(work) == "outer"
     assert len(inner_model.calls) == 2
     assert len(outer_model.calls) == 2
     assert finder.found == ["bees"]
@@ -261,8 +254,7 @@ async def test_an_output_type_and_hosted_tools_are_part_of_what_is_asked() -> No
         return [str(one.final_output) for one in results]
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == [
+    assert await step.after_crash(work) == [
         "title='Bees'",
         "title='Ants'",
         '{"title": "Wasps"}',
@@ -310,8 +302,7 @@ async def test_a_request_that_the_sdk_makes_again_is_one_call(seconds: float | N
     work = twice(Agent(name="reader", model=model, model_settings=settings))
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert len(model.calls) == 2
     (kept,) = step.kept(END)
     assert kept.key.endswith("#1")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from agents import Agent, RunContextWrapper, function_tool
 
-from stepwell_client import Effect, QuestionKind, TaskContext, current_step, encode
+from stepwell_client import Effect, QuestionKind, TaskContext, encode
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.openai_agents import StepwellRunner, as_call, durable
 from tests.frameworks.scripted_openai import scripted
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.support.journal import Crash, JournaledStep, crashed, result_of, this_step
 
 END = types_pb2.JOURNAL_MARK_END
 
@@ -167,8 +167,7 @@ async def test_a_tool_may_ask_a_person_itself(streamed: bool) -> None:
 
     @function_tool
     async def choose() -> str:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         return await step.ask("Which one?", as_=str)
 
     @function_tool
@@ -199,8 +198,7 @@ async def test_a_tool_in_a_thread_may_ask_a_person() -> None:
 
     @function_tool
     def choose() -> str:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         return step.ask_sync("Which one?", as_=str)
 
     work = running(Agent(name="reader", model=model, tools=[choose]))

@@ -93,7 +93,6 @@ async def test_time_out_within_a_call_has_the_same_outcome_in_each_attempt() -> 
     agent = Agent(name="reader", model=model)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "too late"
+    assert await step.after_crash(work) == "too late"
     assert len(model.calls) == 1
     assert [one.name for one in step.services.entries.values()] == ["in time"]

@@ -75,8 +75,7 @@ async def test_a_session_in_memory_is_whole_in_the_next_attempt() -> None:
         return (await StepwellRunner.run(agent, "second", session=session)).final_output
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "two"
+    assert await step.after_crash(work) == "two"
     assert texts(model.calls[1].input) == ["first", "one", "second"]
 
 

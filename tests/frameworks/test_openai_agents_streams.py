@@ -15,7 +15,7 @@ from stepwell_client import Release, TaskContext
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.openai_agents import StepwellRunner
 from tests.frameworks.scripted_openai import scripted, step_of
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.support.journal import Crash, JournaledStep, result_of
 
 END = types_pb2.JOURNAL_MARK_END
 DELTA = "response.output_text.delta"
@@ -63,8 +63,7 @@ async def test_streamed_text_is_shown_while_it_comes_and_once() -> None:
             raise Crash
         return result.final_output
 
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "two bees"
+    assert await step.after_crash(work) == "two bees"
     assert len(model.calls) == 1
     assert [text for text, _, chunk in step.services.written if chunk] == ["two bees"]
     assert kept_at_delta == [0]
@@ -94,8 +93,7 @@ async def test_tools_of_a_streamed_run_are_kept() -> None:
         return result.final_output
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert len(reads) == 1
     assert len(model.calls) == 2
 

@@ -39,8 +39,7 @@ async def test_what_the_sdk_answers_for_a_failed_tool_is_kept_as_its_result() ->
 
     work = twice(Agent(name="reader", model=model, tools=[read]))
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert len(reads) == 1
     assert not step.kept(TRY)
     assert "An error occurred" in model.calls[1].input[-1]["output"]
@@ -89,8 +88,7 @@ async def test_a_tool_that_is_not_kept_runs_in_each_attempt() -> None:
     work = twice(Agent(name="reader", model=model, tools=[not_kept(finder.tool)]))
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert finder.found == ["bees", "bees"]
     assert names(step) == ["reader.model", "reader.model"]
 
@@ -151,8 +149,7 @@ async def test_the_time_of_a_tool_is_counted_by_the_sdk_and_kept_as_its_answer()
     model = scripted([("read", "c1", {})], "done")
     work = twice(Agent(name="reader", model=model, tools=[read]))
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert "timed out" in decode(step.kept(END)[1].value)
     assert len(model.calls) == 2
 

@@ -29,8 +29,8 @@ from stepwell_client import (
 )
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.pydantic_ai import StepwellDurability
-from tests.frameworks.scripted import Script, tool_call
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.frameworks.scripted import Script, going, tool_call
+from tests.support.journal import Crash, JournaledStep, result_of
 
 END = types_pb2.JOURNAL_MARK_END
 TRY = types_pb2.JOURNAL_MARK_TRY
@@ -51,15 +51,10 @@ async def test_answers_of_models_and_tools_come_from_the_journal() -> None:
         found.append(what)
         return f"two {what}"
 
-    async def work(ctx: TaskContext) -> str:
-        result = await agent.run("count the bees")
-        if ctx.attempt == 1:
-            raise Crash
-        return result.output
+    work = going(agent, lost=True)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "two bees"
+    assert await step.after_crash(work) == "two bees"
     assert script.requests == 2
     assert found == ["bees"]
     assert names(step) == ["reader.model", "reader.tool.find", "reader.model"]
@@ -95,8 +90,7 @@ async def test_each_answer_is_kept_though_the_next_request_fails() -> None:
             raise ConnectionError("the line was cut")
         return "two"
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     step = JournaledStep()
     outcome = await step.attempt(work)
@@ -135,15 +129,10 @@ async def test_a_request_after_a_refused_output_is_found_again() -> None:
             raise ModelRetry("that is wrong")
         return output
 
-    async def work(ctx: TaskContext) -> str:
-        result = await agent.run("go")
-        if ctx.attempt == 1:
-            raise Crash
-        return result.output
+    work = going(agent, lost=True)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "right"
+    assert await step.after_crash(work) == "right"
     assert script.requests == 2
 
 
@@ -167,8 +156,7 @@ async def test_branches_find_their_answers_in_any_order() -> None:
         return [one.output for one in results]
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == ["C", "A", "B"]
+    assert await step.after_crash(work) == ["C", "A", "B"]
     assert sorted(asked) == ["a", "b", "c"]
 
 
@@ -184,15 +172,10 @@ async def test_what_a_tool_asks_of_the_model_is_kept_as_its_result() -> None:
             raise ModelRetry("what is x?")
         return what
 
-    async def work(ctx: TaskContext) -> str:
-        output = (await agent.run("go")).output
-        if ctx.attempt == 1:
-            raise Crash
-        return output
+    work = going(agent, lost=True)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert found == ["x", "bees"]
     assert script.requests == 3
     assert not step.kept(TRY)
@@ -208,8 +191,7 @@ async def test_a_tool_may_not_enqueue() -> None:
             ctx.enqueue("more")
         return "seen"
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     assert result_of(await JournaledStep().attempt(work)) == "done"
 
@@ -229,12 +211,10 @@ async def test_an_agent_within_a_tool_has_its_calls_within_the_tools() -> None:
             raise Crash
         return output
 
-    async def work(ctx: TaskContext) -> str:
-        return (await outer.run("go")).output
+    work = going(outer)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "outer"
+    assert await step.after_crash(work) == "outer"
     assert inner_script.requests == 1
     assert outer_script.requests == 2
     assert step.kept(END)[1].key.startswith("outer.tool.ask_inner/")
@@ -287,8 +267,7 @@ async def test_streamed_text_is_shown_while_it_comes_and_once() -> None:
             raise Crash
         return output
 
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "one two three"
+    assert await step.after_crash(work) == "one two three"
     assert [text for text, _, chunk in step.services.written if chunk] == ["one ", "two ", "three"]
     assert shown[-1] >= 1
     assert names(step) == ["reader.model"]
@@ -304,8 +283,7 @@ async def test_with_stream_each_run_streams() -> None:
     durability = StepwellDurability(stream=True)
     agent = Agent(FunctionModel(stream_function=stream), capabilities=[durability])
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     assert result_of(await step.attempt(work)) == "one two"
     assert [text for text, _, chunk in step.services.written if chunk] == ["one ", "two"]
@@ -322,15 +300,10 @@ async def test_a_tool_that_is_not_kept_runs_in_each_attempt() -> None:
         asked.append(1)
         return "noon"
 
-    async def work(ctx: TaskContext) -> str:
-        output = (await agent.run("go")).output
-        if ctx.attempt == 1:
-            raise Crash
-        return output
+    work = going(agent, lost=True)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert len(asked) == 2
     assert "reader.tool.clock" not in names(step)
 
@@ -347,8 +320,7 @@ async def test_a_request_is_tried_again_as_its_retry_says() -> None:
     durability = StepwellDurability(retry=Retry(max_attempts=3))
     agent = Agent(FunctionModel(answer), name="reader", capabilities=[durability])
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     step = JournaledStep()
     assert result_of(await step.attempt(work)) == "done"
@@ -369,15 +341,10 @@ async def test_a_tools_own_set_needs_an_id_and_is_kept() -> None:
         script.model(), name="reader", toolsets=[tools], capabilities=[StepwellDurability()]
     )
 
-    async def work(ctx: TaskContext) -> str:
-        output = (await agent.run("go")).output
-        if ctx.attempt == 1:
-            raise Crash
-        return output
+    work = going(agent, lost=True)
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert found == [1]
     with pytest.raises(UserError, match="id"):
         Agent(script.model(), toolsets=[FunctionToolset()], capabilities=[StepwellDurability()])
@@ -391,8 +358,7 @@ async def test_an_unknown_option_of_a_tool_fails_the_attempt() -> None:
     async def find() -> str:
         return "seen"
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     failure = (await JournaledStep().attempt(work)).failed.failure
     assert "effect, retry, reconcile" in failure.message

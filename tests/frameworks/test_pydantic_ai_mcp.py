@@ -11,7 +11,7 @@ from pydantic_ai.mcp import MCPToolset
 
 from stepwell_client import TaskContext
 from stepwell_frameworks.pydantic_ai import StepwellDurability
-from tests.frameworks.scripted import Script, returned, tool_call
+from tests.frameworks.scripted import Script, going, returned, tool_call
 from tests.support.journal import Crash, JournaledStep, crashed, result_of
 
 SERVER = Path(__file__).with_name("tools_over_mcp.py")
@@ -35,8 +35,7 @@ async def test_calls_of_an_mcp_server_come_from_the_journal(tmp_path: Path) -> N
         return str(returned(messages)[0])
 
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "three on a"
+    assert await step.after_crash(work) == "three on a"
     assert notes.read_text(encoding="utf-8").split() == ["a"]
     assert script.requests == 2
 
@@ -80,8 +79,7 @@ async def test_a_call_of_an_mcp_server_that_dies_fails_alone(tmp_path: Path) -> 
         capabilities=[StepwellDurability()],
     )
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     step = JournaledStep()
     for _ in range(2):

@@ -7,11 +7,11 @@ from typing import Any
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import CallDeferred
 
-from stepwell_client import Effect, QuestionKind, TaskContext, current_step, encode
+from stepwell_client import Effect, QuestionKind, TaskContext, encode
 from stepwell_client.v1 import types_pb2
 from stepwell_frameworks.pydantic_ai import StepwellDurability
-from tests.frameworks.scripted import Script, returned, tool_call
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.frameworks.scripted import Script, going, returned, tool_call
+from tests.support.journal import Crash, JournaledStep, crashed, result_of, this_step
 
 END = types_pb2.JOURNAL_MARK_END
 
@@ -99,8 +99,7 @@ async def test_a_question_is_as_long_as_the_protocol_lets_it_be() -> None:
     def write(text: str) -> str:
         return text
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     (wait,) = (await JournaledStep().attempt(work)).suspended.waits
     assert len(wait.ask.prompt.encode()) == 256 * 1024
@@ -132,8 +131,7 @@ async def test_a_tool_may_ask_a_person_itself() -> None:
 
     @agent.tool_plain
     async def choose() -> str:
-        step = current_step()
-        assert step is not None
+        step = this_step()
         return await step.ask("Which one?", as_=str)
 
     @agent.tool_plain
@@ -141,8 +139,7 @@ async def test_a_tool_may_ask_a_person_itself() -> None:
         found.append(1)
         return "seen"
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     step = JournaledStep()
     (wait,) = (await step.attempt(work)).suspended.waits

@@ -15,7 +15,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 from stepwell_client import Retry, TaskContext
 from stepwell_frameworks.openai_agents import StepwellRunner
 from stepwell_frameworks.pydantic_ai import StepwellDurability
-from tests.frameworks.scripted import Script
+from tests.frameworks.scripted import Script, going
 from tests.frameworks.scripted_openai import scripted
 from tests.support.journal import JournaledStep, result_of
 
@@ -58,8 +58,7 @@ async def test_pydantic_ai_request_is_tried_again_when_the_api_asks(error: Excep
     durability = StepwellDurability[object](retry=Retry(initial_backoff=0.1, jitter=0))
     agent = pydantic_ai.Agent(Later("done").model(), name="reader", capabilities=[durability])
 
-    async def work(ctx: TaskContext) -> str:
-        return (await agent.run("go")).output
+    work = going(agent)
 
     step = JournaledStep()
     assert result_of(await step.attempt(work)) == "done"

@@ -24,7 +24,7 @@ from stepwell_frameworks.openai_agents import StepwellRunner
 from stepwell_frameworks.pydantic_ai import StepwellDurability
 from tests.frameworks.scripted import Script, tool_call
 from tests.frameworks.scripted_openai import scripted
-from tests.support.journal import Crash, JournaledStep, crashed, result_of
+from tests.support.journal import Crash, JournaledStep, result_of
 
 
 class Colour(enum.Enum):
@@ -106,8 +106,7 @@ async def test_openai_model_reads_the_same_in_each_attempt(name: str) -> None:
 
     expected = (await agents.Runner.run(agent_of(), "go")).to_input_list()[2]
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert seen[1] == seen[0] == agent.model.calls[-1].input[-1]
     assert seen[0] == expected
 
@@ -144,8 +143,7 @@ async def test_pydantic_ai_model_reads_the_same_in_each_attempt(name: str) -> No
 
     expected = read((await agent_of().run("go")).all_messages())
     step = JournaledStep()
-    await crashed(step, work)
-    assert result_of(await step.attempt(work)) == "done"
+    assert await step.after_crash(work) == "done"
     assert seen == [expected, expected]
 
 

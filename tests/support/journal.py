@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import Agent, decode
+from stepwell_client import Agent, current_step, decode
 from stepwell_client.internal import AgentRunner, Runtime
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.support.steps import FakeServices, assignment, span
@@ -163,6 +163,11 @@ class JournaledStep:
         finally:
             runner.close()
 
+    async def after_crash(self, function: Any) -> Any:
+        """Lose an attempt, and return the result of the next one."""
+        await crashed(self, function)
+        return result_of(await self.attempt(function))
+
     def keep(self, key: str, mark: types_pb2.JournalMark, **fields: Any) -> None:
         """Put an entry into the journal, as an earlier attempt or an answer would."""
         entry = types_pb2.JournalEntry(key=key, mark=mark, **fields)
@@ -190,6 +195,13 @@ class Counted:
         if isinstance(result, BaseException):
             raise result
         return result
+
+
+def this_step() -> Any:
+    """Return the step that the calling function is part of."""
+    step = current_step()
+    assert step is not None
+    return step
 
 
 def result_of(outcome: Any) -> Any:
