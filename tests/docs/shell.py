@@ -23,6 +23,7 @@ ASKING = frozenset(
     {
         *("run", "ls", "show", "watch", "questions", "answer", "budget", "fork", "diff"),
         *("cancel", "resume", "workers", "queues", "logs", "journal", "health"),
+        *("migrate", "certs"),
     }
 )
 """Commands that start nothing; a process of its own would take each half a second."""

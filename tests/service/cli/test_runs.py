@@ -358,7 +358,7 @@ def test_wrong_argument_exits_2_with_one_line(
 def test_a_setting_that_can_not_be_is_2_and_one_line(
     terminal: Terminal, arguments: list[str], said: str
 ) -> None:
-    answer = terminal.apart(*arguments)
+    answer = terminal(*arguments)
 
     assert answer.code == 2, answer.err
     last = answer.err.splitlines()[-1]

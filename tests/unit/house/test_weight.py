@@ -46,12 +46,12 @@ BUDGET = {
     "tests/bench": 222,
     "tests/chaos": 7_910,
     "tests/contract": 6_405,
-    "tests/docs": 1_952,
-    "tests/frameworks": 4_120,
+    "tests/docs": 1_966,
+    "tests/frameworks": 4_027,
     "tests/mutants": 1_070,
-    "tests/service": 12_597,
+    "tests/service": 12_601,
     "tests/simulation": 5_002,
-    "tests/support": 2_901,
+    "tests/support": 2_908,
     "tests/unit": 15_718,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
