@@ -78,6 +78,8 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(occurrences.SuspendedCall, worker_pb2.Outcome.SuspendedCall),
     Pair(occurrences.Sleep, worker_pb2.Outcome.Sleep),
     Pair(occurrences.BudgetSpent, worker_pb2.Outcome.BudgetSpent),
+    Pair(occurrences.AwaitSignal, worker_pb2.Outcome.AwaitSignal),
+    Pair(occurrences.AwaitChild, worker_pb2.Outcome.AwaitChild),
     Pair(occurrences.UnknownCall, worker_pb2.Outcome.UnknownCall),
 )
 

@@ -125,6 +125,7 @@ class RawWorker:
         self._acks: list[wpb.Ack] = []
         self._recorded: list[wpb.JournalAck] = []
         self.cancellations: list[wpb.Cancellation] = []
+        self.ended_calls: list[wpb.EndedCall] = []
         self.end: wpb.WorkEnd | None = None
 
     async def _more(self) -> bool:
@@ -134,6 +135,7 @@ class RawWorker:
         self._assignments += message.assignments
         self._acks += message.acks
         self._recorded += message.journal_acks
+        self.ended_calls += message.ended_calls
         self.cancellations += message.cancellations
         if message.HasField("end"):
             self.end = message.end
@@ -153,6 +155,11 @@ class RawWorker:
         while not self._recorded:
             assert await self._more(), "the stream ended"
         return self._recorded.pop(0)
+
+    async def ended_call(self) -> wpb.EndedCall:
+        while not self.ended_calls:
+            assert await self._more(), "the stream ended"
+        return self.ended_calls.pop(0)
 
     async def cancellation(self) -> wpb.Cancellation:
         while not self.cancellations:

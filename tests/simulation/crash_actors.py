@@ -31,6 +31,7 @@ from stepwell.core.loop.occurrences import (
 )
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, ExecutionQuery, Presence, QuestionQuery, Store
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Budget, Failure, Payload, Run, TaskSpec, Usage
 from stepwell.core.records.states import (
     BlockedKind,
@@ -207,6 +208,9 @@ class CrashWorker:
         for token, one in tuple(self.kept.items()):
             if (one.run.run_id, one.execution.execution_id) == (run_id, execution_id):
                 del self.kept[token]
+
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        pass
 
     def replaced(self) -> None:
         self.kept.clear()

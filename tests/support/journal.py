@@ -73,6 +73,10 @@ class JournaledServices(FakeServices):
     rejected: types_pb2.Failure | None = None
     forgotten: list[tuple[str, int]] = field(default_factory=list)
     """Dropped calls, each with the number of its journal write."""
+    on_open: Callable[[str], None] = lambda key: None
+    """Called when a waiting call was opened, before that is answered."""
+    opened: list[worker_pb2.Outcome.SuspendedCall] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
     page_entries: int = 1_000
     records: int = 0
 
@@ -93,10 +97,14 @@ class JournaledServices(FakeServices):
             recorded.lease.status = worker_pb2.LEASE_STATUS_LOST
             future.set_result(recorded)
             return
-        if write.forget and self.rejected is not None:
+        if (write.forget or write.open) and self.rejected is not None:
             recorded.failure.CopyFrom(self.rejected)
             future.set_result(recorded)
             return
+        self.opened += write.open
+        for call in write.open:
+            self.on_open(call.call)
+        self.known += write.known
         for key in write.forget:
             self.forgotten.append((key, write.forget_number))
             self.on_forget(key)
@@ -121,6 +129,15 @@ class JournaledServices(FakeServices):
             self.ends.setdefault(entry.key, self.runtime.now + sleep)
             state.remaining.CopyFrom(span(self.remaining(entry.key)))
         return state
+
+    def put_end(self, key: str, **fields: Any) -> None:
+        """End a waiting call, and tell its running step."""
+        entry = types_pb2.JournalEntry(key=key, mark=types_pb2.JOURNAL_MARK_END, **fields)
+        self.entries[key, entry.mark, 0] = entry
+        if self.follower is None:
+            self.ended_calls.append(entry)
+        else:
+            self.follower(entry)
 
     def remaining(self, key: str) -> float:
         return max(0.0, self.ends.get(key, 0.0) - self.runtime.now)

@@ -88,6 +88,10 @@ class FakeServices:
     refuse_save: BaseException | None = None
     conversation: list[types_pb2.Message] = field(default_factory=list)
     refuse_begin: BaseException | None = None
+    follower: Any = None
+    """Takes the ends of waiting calls."""
+    ended_calls: list[types_pb2.JournalEntry] = field(default_factory=list)
+    """Ends that came before."""
 
     async def begin(self, assignment: worker_pb2.Assignment) -> None:
         if self.refuse_begin is not None:
@@ -108,6 +112,11 @@ class FakeServices:
         more = end < len(found)
         token = str(end) if more else ""
         return worker_pb2.ReadResultsResponse(results=page, next_page_token=token)
+
+    def follow(self, assignment: Any, ended: Any) -> None:
+        self.follower = ended
+        for entry in self.ended_calls:
+            ended(entry)
 
     def write_journal(self, assignment: Any, write: Any) -> Any:
         raise NotImplementedError  # See `tests.support.journal`.

@@ -9,6 +9,7 @@ import {
   ExecutionStatus,
   type Question,
   type Run,
+  QuestionKind,
   StepKind,
   type Task,
   TaskSchema,
@@ -90,7 +91,9 @@ export class RunView {
       merge(change, execution);
       this.executions.set(change.executionId, execution);
     }
-    for (const question of event.questions) this.questions.set(question.questionId, question);
+    for (const question of event.questions) {
+      if (question.kind !== QuestionKind.SIGNAL && question.kind !== QuestionKind.CHILD) this.questions.set(question.questionId, question);
+    }
   }
 }
 

@@ -98,6 +98,10 @@ export function blocked(run: Run): string {
       return "a back-off, a sleep or a start delay has to pass";
     case BlockedKind.UNKNOWN_OUTCOME:
       return "a step that may run only once was lost while it ran: nobody knows what came of it";
+    case BlockedKind.SIGNAL:
+      return "a signal has to come";
+    case BlockedKind.CHILD:
+      return "a child run has to end";
     case BlockedKind.KEY:
       return run.blockedRunId
         ? `run ${shortId(run.blockedRunId)} has the same task under way (idempotency key)`
@@ -160,6 +164,8 @@ export function taskWord(status: TaskStatus, task?: Task, view?: RunView): strin
   if (status !== TaskStatus.BLOCKED) return word(TaskStatus, status);
   const asked = task && view?.questions.get(task.questionId);
   if (asked?.status === QuestionStatus.OPEN || task?.waits.some((one) => one.kind === WaitKind.QUESTION)) return "asks a person";
+  if (task?.waits.some((one) => one.kind === WaitKind.SIGNAL)) return "waits for a signal";
+  if (task?.waits.some((one) => one.kind === WaitKind.CHILD)) return "waits for a child run";
   return task?.waits.some((one) => one.kind === WaitKind.SLEEP) ? "sleeps" : "waits";
 }
 
@@ -199,6 +205,8 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.STEP_WOKEN]: "goes on",
   [EventType.JOURNAL_RENEWED]: "its journal begins anew",
   [EventType.JOURNAL_FORGOTTEN]: "forgot a call",
+  [EventType.WAIT_OPENED]: "waits while it runs",
+  [EventType.WAIT_EXPIRED]: "no signal came in time",
 };
 
 const OF_THE_RUN: ReadonlySet<EventType> = new Set([

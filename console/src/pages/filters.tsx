@@ -31,6 +31,8 @@ export const CAUSES = [
   BlockedKind.PAUSED,
   BlockedKind.UNKNOWN_OUTCOME,
   BlockedKind.KEY,
+  BlockedKind.SIGNAL,
+  BlockedKind.CHILD,
 ];
 
 interface SavedFilter {

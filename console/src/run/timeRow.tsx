@@ -143,6 +143,8 @@ function waiting(task: Task | undefined, rest: Rest | undefined): string {
   const kinds = new Set(rest?.to ? [] : task?.waits.map((one) => one.kind));
   if (kinds.has(WaitKind.QUESTION)) return "asks a person";
   if (kinds.has(WaitKind.BUDGET)) return "waits for a budget";
+  if (kinds.has(WaitKind.SIGNAL)) return "waits for a signal";
+  if (kinds.has(WaitKind.CHILD)) return "waits for a child run";
   return kinds.has(WaitKind.SLEEP) ? "sleeps" : "waits";
 }
 

@@ -21,7 +21,7 @@ from stepwell.core.records.errors import (
     Violation,
 )
 from stepwell.core.records.model import Question, Run
-from stepwell.core.records.states import QuestionStatus
+from stepwell.core.records.states import NO_PERSON, QuestionStatus
 from stepwell.engine.executor import Executor
 from stepwell.schemas import answer_violations
 
@@ -88,12 +88,13 @@ async def open_questions(store: Store, tenant_id: str, run_id: str) -> tuple[Que
     """Return the questions of a run that wait for an answer, oldest first."""
     query = QuestionQuery(tenant_id=tenant_id, run_id=run_id)
     questions = [one.question async for one in every_row(store, query)]
-    return tuple(one for one in questions if one.status is QuestionStatus.OPEN)
+    is_open = QuestionStatus.OPEN
+    return tuple(one for one in questions if one.status is is_open and one.kind not in NO_PERSON)
 
 
 async def _read_question(store: Store, tenant_id: str, run_id: str, question_id: str) -> Question:
     rows = await store.read_questions(tenant_id, run_id, [question_id])
-    if not rows:
+    if not rows or rows[0].kind in NO_PERSON:
         raise NotFound(
             f"the run has no question {question_id!r}; list its questions to see their ids",
             reason="QUESTION_NOT_FOUND",

@@ -883,6 +883,10 @@ class WorkerPort(Protocol):
         """Notify it that one of its executions is no longer wanted."""
         ...
 
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        """Tell it the end of a call that waits while its step runs. Called after the commit."""
+        ...
+
     def replaced(self) -> None:
         """Notify it that a newer instance of the same worker has connected; it is detached."""
         ...

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from stepwell.core.port import Assignment, MessageQuery, Principal, Runtime, every_row
 from stepwell.core.records.errors import StepwellError, StoreError
+from stepwell.core.records.journal import Entry
 from stepwell.engine.executor import Executor
 from stepwell.rpc.caller import set_caller
 from stepwell.rpc.status import code_of
@@ -25,7 +26,7 @@ from stepwell.rpc.worker.outgoing import Outgoing
 from stepwell.rpc.worker.servicer import Servicer
 from stepwell.rpc.worker.stream import Stream, presence_of
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
-from stepwell.wire.leases import put_assignment
+from stepwell.wire.leases import ended_call, put_assignment
 from stepwell.wire.records import to_message
 from stepwell.wire.validate import check
 from stepwell_client import StepwellClientError, Unavailable
@@ -177,6 +178,10 @@ class _Handover(Outgoing):
         lease = worker_pb2.Lease(run_id=run_id, execution_id=execution_id)
         response.cancellations.add(lease=lease, reason=reason)
         self._receiver.accept(response)
+
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        ended = ended_call(execution_id, run_id, entry)
+        self._receiver.accept(worker_pb2.WorkResponse(ended_calls=[ended]))
 
     def acknowledge(self, receipt: Receipt) -> None:
         ack = worker_pb2.Ack()

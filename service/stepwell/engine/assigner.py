@@ -70,7 +70,7 @@ class Assigner:
         self._retry_pause_ms = retry_pause_ms
 
     def committed(self, key: RunKey, state: RunState, transition: Transition) -> Unsent:
-        """Send the assignments of a committed transition, and notify workers of revoked leases.
+        """Send the assignments of a committed transition, and notify workers of revoked leases and ended calls.
 
         `state` has the transition's commit applied.
         """
@@ -105,6 +105,10 @@ class Assigner:
             connection = self._workers.find(key[0], revoked.worker_id)
             if connection is not None:
                 connection.port.cancel(revoked.execution_id, key[1], revoked.reason)
+        for ended in transition.ended_calls:
+            connection = self._workers.find(key[0], ended.worker_id)
+            if connection is not None:
+                connection.port.ended(ended.execution_id, key[1], ended.entry)
         return Unsent(undelivered, unfilled)
 
     async def fill(self, key: RunKey, unfilled: Unfilled) -> Undelivered | None:

@@ -13,8 +13,10 @@ from stepwell.core.loop.occurrences import (
     Fork,
     NeedsAnswer,
     Occurrence,
+    Open,
     Start,
     Suspended,
+    SuspendedCall,
 )
 from stepwell.core.loop.transition import Reply
 from stepwell.core.records import limits
@@ -77,29 +79,33 @@ def reject(batch: Sequence[Posted], error: Exception) -> None:
 
 def _events(occurrence: Occurrence) -> int:
     """Estimate an occurrence's number of events; a suspension has one more for each question of its calls."""
-    if not isinstance(occurrence, Delivery) or not isinstance(occurrence.result, Suspended):
-        return _EVENTS_PER_SIGNAL
-    asked = sum(isinstance(one.wait, NeedsAnswer) for one in occurrence.result.waits)
+    asked = sum(isinstance(one.wait, NeedsAnswer) for one in _waits(occurrence))
     return _EVENTS_PER_SIGNAL + asked
+
+
+def _waits(occurrence: Occurrence) -> Sequence[SuspendedCall]:
+    if isinstance(occurrence, Open):
+        return occurrence.calls
+    if isinstance(occurrence, Delivery) and isinstance(occurrence.result, Suspended):
+        return occurrence.result.waits
+    return ()
 
 
 def _event_bytes(occurrence: Occurrence) -> int:
     """Estimate an occurrence's share of the events' size: failures and questions can be large."""
+    # A call's key is in the event's text, in the step's row and in its question.
+    size = sum(
+        3 * text_bytes(one.call)
+        + (_question_bytes(one.wait) if isinstance(one.wait, NeedsAnswer) else _REQUEST_BYTES)
+        for one in _waits(occurrence)
+    )
     if not isinstance(occurrence, Delivery):
-        return 0
-    size = 0
+        return size
     if isinstance(occurrence.result, Failed):
         # Three copies: in the execution, in its task, and in the carryover to the next attempt.
-        size = 3 * failure_bytes(occurrence.result.failure)
+        size += 3 * failure_bytes(occurrence.result.failure)
     elif isinstance(occurrence.result, NeedsAnswer):
-        size = _question_bytes(occurrence.result)
-    elif isinstance(occurrence.result, Suspended):
-        # A call's key is in the event's text, in the step's row and in its question.
-        size = sum(
-            3 * text_bytes(one.call)
-            + (_question_bytes(one.wait) if isinstance(one.wait, NeedsAnswer) else 0)
-            for one in occurrence.result.waits
-        )
+        size += _question_bytes(occurrence.result)
     return size + (len(occurrence.progress.data) if occurrence.progress is not None else 0)
 
 

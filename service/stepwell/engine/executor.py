@@ -110,7 +110,7 @@ class Executor:
         self.config = config or ExecutorConfig()
         self.replica_id = replica_id or runtime.new_id()
         self.store = store
-        self._runtime = runtime
+        self.runtime = runtime
         self._clock = StoreTime(runtime)
         self._committer = Committer(store, runtime)
         payloads = PayloadCache(store, bytes_max=self.config.payload_cache_bytes_max)
@@ -177,8 +177,8 @@ class Executor:
         """Begin to claim and to report presence; all other methods also work without."""
         self._unsubscribe = self.store.subscribe(self._hint)
         self._tasks = [
-            self._runtime.spawn(self._claims.run(), name="claim"),
-            self._runtime.spawn(self._presence.run(), name="presence"),
+            self.runtime.spawn(self._claims.run(), name="claim"),
+            self.runtime.spawn(self._presence.run(), name="presence"),
         ]
 
     def _hint(self, tenant_id: str, run_id: str, version: int) -> None:

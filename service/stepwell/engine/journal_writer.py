@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from stepwell.core.loop import budgets
-from stepwell.core.loop.occurrences import Forget
+from stepwell.core.loop.occurrences import Forget, Open, SuspendedCall
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.port import JournalAck, JournalWrite, Runtime, Store
@@ -52,7 +52,7 @@ _LATE = (
 
 
 class NewEntries(NamedTuple):
-    """Entries that the worker of a step writes, or calls that it drops."""
+    """Entries that the worker of a step writes, or calls that it drops or opens."""
 
     run_id: str
     execution_id: str
@@ -63,6 +63,10 @@ class NewEntries(NamedTuple):
     """With `forget`, a number that grows with each such message of the execution; a repetition
     drops nothing. With entries, the number of the last such message that was answered before they
     were sent."""
+    opens: Sequence[SuspendedCall] = ()
+    """Calls that wait while the step runs, instead of entries."""
+    open_number: int = 0
+    known: Sequence[str] = ()
 
 
 Answered = Callable[[JournalAnswer | Exception], None]
@@ -120,6 +124,9 @@ class JournalWriter:
         key = (tenant_id, one.run_id)
         if self._runs.hold_back(key, partial(self.write, tenant_id, one, answered)):
             return
+        if one.opens:
+            self._runtime.spawn(self._open(key, one, answered), name="open waits")
+            return
         state = self._runs.held(key)
         if one.forget or state is None or not is_leased(state, one.execution_id, one.token):
             self._runtime.spawn(self._find_and_write(key, one, answered), name="find lease")
@@ -147,8 +154,31 @@ class JournalWriter:
             else:
                 misplaced = await self._find_misplaced(key, state, one)
                 self._write(key, state, one, misplaced, answered)
-        except Exception as error:  # noqa: BLE001 - whoever asked is told
+        except Exception as error:  # noqa: BLE001 - whoever asked is known
             _answer_error(one, error, answered)
+
+    async def _open(self, key: RunKey, one: NewEntries, answered: Answered) -> None:
+        """Open calls that wait while their step runs."""
+        opens = Open(
+            execution_id=one.execution_id,
+            token=one.token,
+            number=one.open_number,
+            calls=tuple(one.opens),
+            known=tuple(one.known),
+        )
+        try:
+            reply = await self._runs.post(key, opens)
+        except NotFound:
+            reply = LEASE_LOST
+        except Exception as error:  # noqa: BLE001 - whoever asked is known
+            _answer_error(one, error, answered)
+            return
+        if reply.status is ReplyStatus.LEASE_LOST:
+            await self._answer_lost(key, answered)
+        elif reply.status is ReplyStatus.REFUSED:
+            answered(_refused(one, reply.reason, reply.message))
+        else:
+            answered(JournalAnswer(live=True))
 
     async def _find_misplaced(
         self, key: RunKey, state: RunState, one: NewEntries
@@ -268,7 +298,7 @@ class JournalWriter:
         self._stats["stale_journal_writes"] += 1
         try:
             run = await self._store.get_run(*key)
-        except Exception as error:  # noqa: BLE001 - whoever asked is told
+        except Exception as error:  # noqa: BLE001 - whoever asked is known
             answered(error)
             return
         cancelled = run is not None and run.status is RunStatus.CANCELLED
@@ -293,7 +323,7 @@ def _refused(one: NewEntries, kind: str, message: str) -> JournalAnswer:
     return JournalAnswer(
         live=True,
         entries=[failure] * len(one.entries),
-        failure=failure if one.forget else None,
+        failure=failure if one.forget or one.opens else None,
     )
 
 

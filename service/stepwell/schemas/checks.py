@@ -17,7 +17,7 @@ from typing import Any, cast
 from stepwell.core.loop.occurrences import NeedsAnswer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Payload, Question, Violation
-from stepwell.core.records.states import QuestionKind
+from stepwell.core.records.states import NO_PERSON, QuestionKind
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.json_text import InvalidJson, load
 
@@ -79,6 +79,9 @@ async def question_violations(question: NeedsAnswer) -> Violations:
     if question.kind is QuestionKind.CHOICE and not question.choices:
         description = "a choice has at least one thing to choose"
         return (Violation(field="needs_answer.choices", description=description),)
+    if question.kind in NO_PERSON:
+        description = f"a person answers no {question.kind}"
+        return (Violation(field="needs_answer.kind", description=description),)
     text = question.schema
     if not text or text in _valid:
         return ()

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from stepwell.core.loop.occurrences import Begin, BudgetSpent, Completed, Delivery, Failed, NeedsAnswer, Planned, Reconciled, Reflected, Released, Sleep, Suspended, SuspendedCall, UnknownCall
+from stepwell.core.loop.occurrences import AwaitChild, AwaitSignal, Begin, BudgetSpent, Completed, Delivery, Failed, NeedsAnswer, Planned, Reconciled, Reflected, Released, Sleep, Suspended, SuspendedCall, UnknownCall
 from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, CheckpointQuery, Claim, Claimed, Commit, CommitResult, DependencyResult, Due, EndedQuery, EndedRun, EntryAck, EntryWrite, EventPage, ExecutionQuery, FeedEntry, FeedQuery, Fence, FoundQuestion, HeldEntry, JournalAck, JournalPage, JournalQuery, JournalWrite, KeySwap, Lease, LeaseQuery, Loaded, LogQuery, LogsOfExecution, MessageQuery, OldLogs, OpenExecution, Presence, PresenceQuery, QuestionQuery, ReadyStep, Renewal, Reservation, RunQuery, StoreInfo, StoredPayload, TaskQuery, Timer, Want, WorkerLease
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growth, NamedEvent
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
@@ -50,49 +50,49 @@ OF_EndedQuery_statuses: Any = Numbers('EndedQuery.statuses', {1: RunStatus.QUEUE
 OF_EndedRun_status: Any = Numbers('EndedRun.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_Entry_effect: Any = Numbers('Entry.effect', {0: Effect.IDEMPOTENT, 1: Effect.IDEMPOTENT, 2: Effect.AT_MOST_ONCE})
 OF_Entry_mark: Any = Numbers('Entry.mark', {0: JournalMark.END, 1: JournalMark.END, 2: JournalMark.BEGIN, 3: JournalMark.TRY, 4: JournalMark.WAIT})
-OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ExecutionChange_kind: Any = Numbers('ExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ExecutionChange_status: Any = Numbers('ExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_Execution_kind: Any = Numbers('Execution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Execution_status: Any = Numbers('Execution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_LogEntry_kind: Any = Numbers('LogEntry.kind', {0: LogKind.LINE, 1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
 OF_LogsOfExecution_kind: Any = Numbers('LogsOfExecution.kind', {1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
-OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
-OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH})
+OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_NeedsAnswer_on_expiry: Any = Numbers('NeedsAnswer.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
 OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK})
 OF_Presence_kinds: Any = Numbers('Presence.kinds', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
-OF_Question_kind: Any = Numbers('Question.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH})
+OF_Question_kind: Any = Numbers('Question.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_Question_on_expiry: Any = Numbers('Question.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
 OF_Question_status: Any = Numbers('Question.status', {0: QuestionStatus.OPEN, 1: QuestionStatus.OPEN, 2: QuestionStatus.ANSWERED, 3: QuestionStatus.EXPIRED, 4: QuestionStatus.CANCELLED})
 OF_Reconciled_finding: Any = Numbers('Reconciled.finding', {1: Finding.DONE, 2: Finding.NOT_DONE, 3: Finding.UNDECIDED})
 OF_Reflected_decision: Any = Numbers('Reflected.decision', {1: Decision.FINISH, 2: Decision.CONTINUE, 3: Decision.REPLAN})
-OF_RunChange_blocked_on: Any = Numbers('RunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY})
+OF_RunChange_blocked_on: Any = Numbers('RunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
 OF_RunChange_finish_reason: Any = Numbers('RunChange.finish_reason', {1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_RunChange_pause_reason: Any = Numbers('RunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_RunChange_phase: Any = Numbers('RunChange.phase', {1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_RunChange_stages: Any = Numbers('RunChange.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_RunChange_status: Any = Numbers('RunChange.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_RunQuery_blocked_on: Any = Numbers('RunQuery.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY})
+OF_RunQuery_blocked_on: Any = Numbers('RunQuery.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
 OF_RunQuery_statuses: Any = Numbers('RunQuery.statuses', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_Run_blocked_on: Any = Numbers('Run.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY})
+OF_Run_blocked_on: Any = Numbers('Run.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
 OF_Run_finish_reason: Any = Numbers('Run.finish_reason', {0: FinishReason.NONE, 1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_Run_phase: Any = Numbers('Run.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_Run_stages: Any = Numbers('Run.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Run_status: Any = Numbers('Run.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ShownExecutionChange_kind: Any = Numbers('ShownExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecutionChange_status: Any = Numbers('ShownExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_ShownExecution_kind: Any = Numbers('ShownExecution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecution_status: Any = Numbers('ShownExecution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
-OF_ShownRunChange_blocked_on: Any = Numbers('ShownRunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY})
+OF_ShownRunChange_blocked_on: Any = Numbers('ShownRunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
 OF_ShownRunChange_finish_reason: Any = Numbers('ShownRunChange.finish_reason', {1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_ShownRunChange_pause_reason: Any = Numbers('ShownRunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_ShownRunChange_phase: Any = Numbers('ShownRunChange.phase', {1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_ShownRunChange_stages: Any = Numbers('ShownRunChange.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownRunChange_status: Any = Numbers('ShownRunChange.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownRun_blocked_on: Any = Numbers('ShownRun.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY})
+OF_ShownRun_blocked_on: Any = Numbers('ShownRun.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
 OF_ShownRun_finish_reason: Any = Numbers('ShownRun.finish_reason', {0: FinishReason.NONE, 1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_ShownRun_pause_reason: Any = Numbers('ShownRun.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_ShownRun_phase: Any = Numbers('ShownRun.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
@@ -106,7 +106,7 @@ OF_TaskPattern_kind: Any = Numbers('TaskPattern.kind', {0: StepKind.TASK, 1: Ste
 OF_TaskSpec_effect: Any = Numbers('TaskSpec.effect', {0: Effect.IDEMPOTENT, 1: Effect.IDEMPOTENT, 2: Effect.AT_MOST_ONCE})
 OF_TaskSpec_on_failure: Any = Numbers('TaskSpec.on_failure', {0: OnFailure.FAIL_RUN, 1: OnFailure.FAIL_RUN, 2: OnFailure.SKIP_DEPENDENTS, 3: OnFailure.CONTINUE})
 OF_Task_status: Any = Numbers('Task.status', {0: TaskStatus.PENDING, 1: TaskStatus.PENDING, 2: TaskStatus.READY, 3: TaskStatus.RUNNING, 4: TaskStatus.BLOCKED, 5: TaskStatus.COMPLETED, 6: TaskStatus.FAILED, 7: TaskStatus.SKIPPED, 8: TaskStatus.CANCELLED})
-OF_Wait_kind: Any = Numbers('Wait.kind', {1: WaitKind.SLEEP, 2: WaitKind.QUESTION, 3: WaitKind.BUDGET})
+OF_Wait_kind: Any = Numbers('Wait.kind', {1: WaitKind.SLEEP, 2: WaitKind.QUESTION, 3: WaitKind.BUDGET, 4: WaitKind.SIGNAL, 5: WaitKind.CHILD})
 OF_Want_kinds: Any = Numbers('Want.kinds', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_WorkerVersion_match: Any = Numbers('WorkerVersion.match', {0: VersionMatch.ANY, 1: VersionMatch.ANY, 2: VersionMatch.EXACT, 3: VersionMatch.AT_LEAST})
 PageRequest: Any = METHODS['page'].request
@@ -129,12 +129,12 @@ RenewRequest: Any = METHODS['renew'].request
 RenewResponse: Any = METHODS['renew'].response
 SwapKeysRequest: Any = METHODS['swap_keys'].request
 SwapKeysResponse: Any = METHODS['swap_keys'].response
-TO_BlockedKind: Any = {'NONE': 1, 'WORKER': 2, 'CAPACITY': 3, 'QUESTION': 4, 'BUDGET': 5, 'TIMER': 6, 'PAUSED': 7, 'UNKNOWN_OUTCOME': 8, 'KEY': 9}
+TO_BlockedKind: Any = {'NONE': 1, 'WORKER': 2, 'CAPACITY': 3, 'QUESTION': 4, 'BUDGET': 5, 'TIMER': 6, 'PAUSED': 7, 'UNKNOWN_OUTCOME': 8, 'KEY': 9, 'SIGNAL': 10, 'CHILD': 11}
 TO_Decision: Any = {'FINISH': 1, 'CONTINUE': 2, 'REPLAN': 3}
 TO_DueKind: Any = {'LEASE_EXPIRED': 1, 'ATTEMPT_TIMED_OUT': 2, 'TIMER': 3}
 TO_Durability: Any = {'VOLATILE': 1, 'PROCESS': 2, 'POWER': 3, 'NODE': 4}
 TO_Effect: Any = {'IDEMPOTENT': 1, 'AT_MOST_ONCE': 2}
-TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
+TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
 TO_ExecutionStatus: Any = {'READY': 1, 'LEASED': 2, 'COMPLETED': 3, 'FAILED': 4, 'TIMED_OUT': 5, 'LOST': 6, 'RELEASED': 7, 'CANCELLED': 8, 'NEEDS_ANSWER': 9, 'UNKNOWN_OUTCOME': 10, 'SUSPENDED': 11}
 TO_ExpiryAction: Any = {'WAIT': 1, 'DENY': 2, 'FAIL': 3, 'PAUSE': 4}
 TO_Finding: Any = {'DONE': 1, 'NOT_DONE': 2, 'UNDECIDED': 3}
@@ -145,14 +145,14 @@ TO_OnFailure: Any = {'FAIL_RUN': 1, 'SKIP_DEPENDENTS': 2, 'CONTINUE': 3}
 TO_PauseReason: Any = {'NONE': 1, 'REQUESTED': 2, 'BUDGET_EXHAUSTED': 3, 'NO_PROGRESS': 4, 'QUESTION_EXPIRED': 5}
 TO_Phase: Any = {'PLANNING': 1, 'EXECUTING': 2, 'REFLECTING': 3, 'SYNTHESIZING': 4, 'DONE': 5}
 TO_PlanTrigger: Any = {'PLANNED': 1, 'CONTINUED': 2, 'REPLANNED': 3, 'CALLER': 4, 'FORK': 5}
-TO_QuestionKind: Any = {'APPROVAL': 1, 'VALUE': 2, 'CHOICE': 3, 'AUTH': 4}
+TO_QuestionKind: Any = {'APPROVAL': 1, 'VALUE': 2, 'CHOICE': 3, 'AUTH': 4, 'SIGNAL': 5, 'CHILD': 6}
 TO_QuestionStatus: Any = {'OPEN': 1, 'ANSWERED': 2, 'EXPIRED': 3, 'CANCELLED': 4}
 TO_RunStatus: Any = {'QUEUED': 1, 'RUNNING': 2, 'WAITING': 3, 'PAUSED': 4, 'SUCCEEDED': 5, 'FAILED': 6, 'CANCELLED': 7}
 TO_StepKind: Any = {'PLAN': 1, 'TASK': 2, 'REFLECT': 3, 'SYNTHESIZE': 4, 'RECONCILE': 5}
 TO_TaskStatus: Any = {'PENDING': 1, 'READY': 2, 'RUNNING': 3, 'BLOCKED': 4, 'COMPLETED': 5, 'FAILED': 6, 'SKIPPED': 7, 'CANCELLED': 8}
 TO_Verdict: Any = {'COMMITTED': 1, 'CONFLICT': 2, 'LEASE_LOST': 3}
 TO_VersionMatch: Any = {'ANY': 1, 'EXACT': 2, 'AT_LEAST': 3}
-TO_WaitKind: Any = {'SLEEP': 1, 'QUESTION': 2, 'BUDGET': 3}
+TO_WaitKind: Any = {'SLEEP': 1, 'QUESTION': 2, 'BUDGET': 3, 'SIGNAL': 4, 'CHILD': 5}
 WriteJournalRequest: Any = METHODS['write_journal'].request
 WriteJournalResponse: Any = METHODS['write_journal'].response
 D_Assignment_previous_session: Any = default_of(Assignment, 'previous_session')
@@ -825,6 +825,8 @@ def fill_Execution(r: Execution, m: store_pb2.Execution) -> None:
     if v: m.journal_entries = v
     v = r.forget_number
     if v: m.forget_number = v
+    v = r.open_number
+    if v: m.open_number = v
     v = r.offered_us
     if v:
         t = m.offered_time
@@ -868,6 +870,7 @@ def read_Execution(m: store_pb2.Execution) -> Execution:
         unknown_call=m.unknown_call,
         journal_entries=m.journal_entries,
         forget_number=m.forget_number,
+        open_number=m.open_number,
         offered_us=(m.offered_time.seconds * 1000000 + m.offered_time.nanos // 1000),
         leased_us=(m.leased_time.seconds * 1000000 + m.leased_time.nanos // 1000),
         ended_us=(m.ended_time.seconds * 1000000 + m.ended_time.nanos // 1000),
@@ -1438,6 +1441,8 @@ def fill_ExecutionChange(r: ExecutionChange, m: store_pb2.ExecutionChange) -> No
     if v is not UNSET: m.journal_entries = v
     v = r.forget_number
     if v is not UNSET: m.forget_number = v
+    v = r.open_number
+    if v is not UNSET: m.open_number = v
     v = r.offered_us
     if v is not UNSET:
         t = m.offered_time
@@ -1484,6 +1489,7 @@ def read_ExecutionChange(m: store_pb2.ExecutionChange) -> ExecutionChange:
         unknown_call=m.unknown_call if m.HasField("unknown_call") else UNSET,
         journal_entries=m.journal_entries if m.HasField("journal_entries") else UNSET,
         forget_number=m.forget_number if m.HasField("forget_number") else UNSET,
+        open_number=m.open_number if m.HasField("open_number") else UNSET,
         offered_us=(m.offered_time.seconds * 1000000 + m.offered_time.nanos // 1000) if m.HasField("offered_time") else UNSET,
         leased_us=(m.leased_time.seconds * 1000000 + m.leased_time.nanos // 1000) if m.HasField("leased_time") else UNSET,
         ended_us=(m.ended_time.seconds * 1000000 + m.ended_time.nanos // 1000) if m.HasField("ended_time") else UNSET,
@@ -4339,11 +4345,14 @@ def fill_Suspended(r: Suspended, m: worker_pb2.Outcome.Suspended) -> None:
     if v:
         a = m.waits
         for x in v: fill_SuspendedCall(x, a.add())
+    v = r.more
+    if v: m.more = v
 
 
 def read_Suspended(m: worker_pb2.Outcome.Suspended) -> Suspended:
     return Suspended(
         waits=tuple([read_SuspendedCall(x) for x in m.waits[:]]),
+        more=m.more,
     )
 
 
@@ -4355,6 +4364,8 @@ def fill_SuspendedCall(r: SuspendedCall, m: worker_pb2.Outcome.SuspendedCall) ->
     if k is Sleep: m.sleep.SetInParent(); fill_Sleep(v, m.sleep)
     if k is NeedsAnswer: m.ask.SetInParent(); fill_NeedsAnswer(v, m.ask)
     if k is BudgetSpent: m.budget.SetInParent(); fill_BudgetSpent(v, m.budget)
+    if k is AwaitSignal: m.signal.SetInParent(); fill_AwaitSignal(v, m.signal)
+    if k is AwaitChild: m.child.SetInParent(); fill_AwaitChild(v, m.child)
     v = r.arguments
     if v: m.arguments = v
 
@@ -4362,7 +4373,7 @@ def fill_SuspendedCall(r: SuspendedCall, m: worker_pb2.Outcome.SuspendedCall) ->
 def read_SuspendedCall(m: worker_pb2.Outcome.SuspendedCall) -> SuspendedCall:
     return SuspendedCall(
         call=m.call,
-        wait=read_Sleep(m.sleep) if (a := m.WhichOneof("wait")) == "sleep" else read_NeedsAnswer(m.ask) if a == "ask" else read_BudgetSpent(m.budget) if a == "budget" else missing("SuspendedCall.wait"),
+        wait=read_Sleep(m.sleep) if (a := m.WhichOneof("wait")) == "sleep" else read_NeedsAnswer(m.ask) if a == "ask" else read_BudgetSpent(m.budget) if a == "budget" else read_AwaitSignal(m.signal) if a == "signal" else read_AwaitChild(m.child) if a == "child" else missing("SuspendedCall.wait"),
         arguments=m.arguments,
     )
 
@@ -4384,6 +4395,31 @@ def fill_BudgetSpent(r: BudgetSpent, m: worker_pb2.Outcome.BudgetSpent) -> None:
 
 def read_BudgetSpent(m: worker_pb2.Outcome.BudgetSpent) -> BudgetSpent:
     return BudgetSpent(
+    )
+
+
+def fill_AwaitSignal(r: AwaitSignal, m: worker_pb2.Outcome.AwaitSignal) -> None:
+    v = r.name
+    if v: m.name = v
+    v = r.expires_ms
+    if v != 0: put_ms(m.expires, v)
+
+
+def read_AwaitSignal(m: worker_pb2.Outcome.AwaitSignal) -> AwaitSignal:
+    return AwaitSignal(
+        name=m.name,
+        expires_ms=get_ms(m.expires) if m.HasField("expires") else 0,
+    )
+
+
+def fill_AwaitChild(r: AwaitChild, m: worker_pb2.Outcome.AwaitChild) -> None:
+    v = r.run_id
+    if v: m.run_id = v
+
+
+def read_AwaitChild(m: worker_pb2.Outcome.AwaitChild) -> AwaitChild:
+    return AwaitChild(
+        run_id=m.run_id,
     )
 
 
@@ -5070,6 +5106,8 @@ MESSAGES: dict[Any, Any] = {
     SuspendedCall: worker_pb2.Outcome.SuspendedCall,
     Sleep: worker_pb2.Outcome.Sleep,
     BudgetSpent: worker_pb2.Outcome.BudgetSpent,
+    AwaitSignal: worker_pb2.Outcome.AwaitSignal,
+    AwaitChild: worker_pb2.Outcome.AwaitChild,
     UnknownCall: worker_pb2.Outcome.UnknownCall,
 }
 FILLERS: dict[Any, Any] = {
@@ -5208,6 +5246,8 @@ FILLERS: dict[Any, Any] = {
     worker_pb2.Outcome.SuspendedCall: fill_SuspendedCall,
     worker_pb2.Outcome.Sleep: fill_Sleep,
     worker_pb2.Outcome.BudgetSpent: fill_BudgetSpent,
+    worker_pb2.Outcome.AwaitSignal: fill_AwaitSignal,
+    worker_pb2.Outcome.AwaitChild: fill_AwaitChild,
     worker_pb2.Outcome.UnknownCall: fill_UnknownCall,
     types_pb2.Run: fill_ShownRun,
     types_pb2.RunSpec: fill_ShownRunSpec,
@@ -5354,6 +5394,8 @@ READERS: dict[Any, Any] = {
     worker_pb2.Outcome.SuspendedCall: read_SuspendedCall,
     worker_pb2.Outcome.Sleep: read_Sleep,
     worker_pb2.Outcome.BudgetSpent: read_BudgetSpent,
+    worker_pb2.Outcome.AwaitSignal: read_AwaitSignal,
+    worker_pb2.Outcome.AwaitChild: read_AwaitChild,
     worker_pb2.Outcome.UnknownCall: read_UnknownCall,
 }
 
@@ -5545,7 +5587,7 @@ def check_Outcome_Failed(m: worker_pb2.Outcome.Failed, p: str, f: Faults) -> Non
 def check_Outcome_NeedsAnswer(m: worker_pb2.Outcome.NeedsAnswer, p: str, f: Faults) -> None:
     v = m.kind
     if v:
-        if v not in {1, 2, 3, 4}: f.add(p + 'kind', f'there is no value numbered {v}')
+        if v not in {1, 2, 3, 4, 5, 6}: f.add(p + 'kind', f'there is no value numbered {v}')
     v = m.prompt
     if v:
         if len(v) > 65536 and len(v.encode()) > 262144: f.add(p + 'prompt', f'{utf8_size(v)}; limit: 256 KiB')
@@ -5629,6 +5671,12 @@ def check_Outcome_SuspendedCall(m: worker_pb2.Outcome.SuspendedCall, p: str, f: 
     elif o == 'budget':
         v = m.budget
         check_Outcome_BudgetSpent(v, p + 'budget.', f)
+    elif o == 'signal':
+        v = m.signal
+        check_Outcome_AwaitSignal(v, p + 'signal.', f)
+    elif o == 'child':
+        v = m.child
+        check_Outcome_AwaitChild(v, p + 'child.', f)
     return None
 
 
@@ -5640,6 +5688,27 @@ def check_Outcome_Sleep(m: worker_pb2.Outcome.Sleep, p: str, f: Faults) -> None:
 
 
 def check_Outcome_BudgetSpent(m: worker_pb2.Outcome.BudgetSpent, p: str, f: Faults) -> None:
+    return None
+
+
+def check_Outcome_AwaitSignal(m: worker_pb2.Outcome.AwaitSignal, p: str, f: Faults) -> None:
+    v = m.name
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'name', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'name', 'absent; limit: a name of 1 to 128 characters')
+    if m.HasField('expires'):
+        v = m.expires
+        if not (0 <= v.nanos < 1000000000 and 0 <= v.seconds * 1000000000 + v.nanos <= 31622400000000000): f.add(p + 'expires', f'{seconds(v)}; limit: 0 to 366 days')
+    return None
+
+
+def check_Outcome_AwaitChild(m: worker_pb2.Outcome.AwaitChild, p: str, f: Faults) -> None:
+    v = m.run_id
+    if v:
+        if len(v) > 36 or not is_name(v): f.add(p + 'run_id', f'{quoted(v)}; limit: a name of 1 to 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'run_id', 'absent; limit: a name of 1 to 36 characters')
     return None
 
 
@@ -5820,7 +5889,7 @@ def check_ListRunsRequest(m: orchestrator_pb2.ListRunsRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'blocked_on', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
     v = m.page_size
     if v:
         if not 0 <= v <= 1000: f.add(p + 'page_size', f'{v}; limit: 0 to 1,000')
@@ -5928,7 +5997,7 @@ def check_WatchRunRequest(m: orchestrator_pb2.WatchRunRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'types', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
     v = m.task_ids
     if v:
         if len(v) > 1000: f.add(p + 'task_ids', f'{items(v)}; limit: 1,000 items, each a name of 1 to 64 characters')
@@ -7728,7 +7797,7 @@ def check_store_RunQuery(m: store_pb2.RunQuery, p: str, f: Faults) -> None:
         if len(v) > 10000: f.add(p + 'blocked_on', f'{items(v)}; limit: 10,000 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
     v = m.cursor
     if v:
         if len(v) > 4096 and len(v.encode()) > 16384 or '\0' in v: f.add(p + 'cursor', f'{utf8_size(v)}; limit: 16 KiB')
@@ -8122,6 +8191,21 @@ def check_JournalWrite(m: worker_pb2.JournalWrite, p: str, f: Faults) -> None:
     v = m.forget_number
     if v:
         if v < 0: f.add(p + 'forget_number', f'{v}; limit: 0 or more')
+    v = m.open
+    if v:
+        if len(v) > 100 or sum([one.ByteSize() for one in v]) > 1048576: f.add(p + 'open', f'{items_size(v)}; limit: 100 items, together 1 MiB')
+        else:
+            for i, v in enumerate(v[:]):
+                check_Outcome_SuspendedCall(v, f"{p}open[{i}].", f)
+    v = m.open_number
+    if v:
+        if v < 0: f.add(p + 'open_number', f'{v}; limit: 0 or more')
+    v = m.known
+    if v:
+        if len(v) > 10000: f.add(p + 'known', f'{items(v)}; limit: 10,000 items, each 1 to 512 characters')
+        else:
+            for i, v in enumerate(v[:]):
+                if not v or len(v) > 512 or not v.isprintable() and has_control(v): f.add(f"{p}known[{i}]", f'{length(v)}; limit: 1 to 512 characters, no control characters')
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwell.core.port import Assignment
+from stepwell.core.records.journal import Entry
 from stepwell.wire.records import fill
 from stepwell_client.v1 import worker_pb2 as pb
 
@@ -16,6 +17,13 @@ def put_assignment(assignment: Assignment, message: pb.Assignment) -> None:
     lease = message.lease
     lease.run_id = assignment.run.run_id
     lease.execution_id = assignment.execution.execution_id
+
+
+def ended_call(execution_id: str, run_id: str, entry: Entry) -> pb.EndedCall:
+    """Return the message that tells the worker of a step the end of one of its calls."""
+    message = pb.EndedCall(lease=pb.Lease(run_id=run_id, execution_id=execution_id))
+    fill(entry, message.entry)
+    return message
 
 
 def named(lease: pb.Lease) -> pb.Lease:

@@ -14,6 +14,7 @@ from stepwell.core.loop.occurrences import AnyCommand, AppendMessages, Begin, De
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, EntryWrite, JournalPage, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.journal_answers import JournalAnswer
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import StepKind
@@ -96,6 +97,9 @@ class StreamPort:
             self.stream.to_worker.send(
                 lambda: self._side.cancelled(execution_id, run_id), may_repeat=True
             )
+
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        """Tell nothing: a call whose end is lost on its way finds it when the step is suspended."""
 
     def replaced(self) -> None:
         stream = self.stream

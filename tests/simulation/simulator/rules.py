@@ -237,6 +237,8 @@ def _what_is_waited_for_can_come(model: RunModel, applied: Applied) -> None:
             comes = {
                 WaitKind.SLEEP: f"{WAIT_TIMER}{journal}:{wait.key}" in model.timers,
                 WaitKind.QUESTION: is_open,
+                WaitKind.SIGNAL: is_open,
+                WaitKind.CHILD: is_open,
                 WaitKind.BUDGET: True,
             }
             holds(comes[wait.kind], "L3", applied, journal, "waits for nothing:", wait)

@@ -17,6 +17,8 @@ from stepwell.core.loop.context import Context, FreeWorker, Grants, KeyFound, Ke
 from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.occurrences import (
     Answer,
+    AwaitChild,
+    AwaitSignal,
     Begin,
     BudgetSpent,
     Called,
@@ -221,7 +223,11 @@ class World:
         )
         self.state.note_recorded(execution_id, held.token, totals)
 
-    def suspend(self, execution_id: str, **waits: Sleep | NeedsAnswer | BudgetSpent) -> None:
+    def suspend(
+        self,
+        execution_id: str,
+        **waits: Sleep | NeedsAnswer | BudgetSpent | AwaitSignal | AwaitChild,
+    ) -> None:
         """Hand a step back that waits for these, by the keys of their calls."""
         calls = tuple(
             SuspendedCall(call=call, wait=wait, arguments=f"digest of {call}")

@@ -11,6 +11,7 @@ from typing import Any
 from stepwell.core.loop.occurrences import Completed, Delivery, Result, Start
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import RunStatus, StepKind
@@ -84,6 +85,7 @@ class FakeWorker:
         self.stages = stages
         self.pile: asyncio.Queue[Assignment] = asyncio.Queue()
         self.cancelled: asyncio.Queue[str] = asyncio.Queue()
+        self.ended_calls: asyncio.Queue[tuple[str, Entry]] = asyncio.Queue()
         self.was_replaced = False
         self.session: WorkerConnection | None = None
 
@@ -92,6 +94,9 @@ class FakeWorker:
 
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
         self.cancelled.put_nowait(execution_id)
+
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        self.ended_calls.put_nowait((execution_id, entry))
 
     def replaced(self) -> None:
         self.was_replaced = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -54,6 +54,14 @@ class StepServices(Protocol):
         The transport adds the lease. It repeats the journal write until it is answered, and gives it up
         only with the lease. If the answer's lease is LOST, nothing was written.
         """
+        ...
+
+    def follow(
+        self,
+        assignment: worker_pb2.Assignment,
+        ended: Callable[[types_pb2.JournalEntry], None],
+    ) -> None:
+        """Have `ended` called with the END of each call that waits, while the step runs, when the server tells it."""
         ...
 
     async def read_journal(

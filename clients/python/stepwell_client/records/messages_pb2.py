@@ -130,7 +130,7 @@ class Wait(Record):
     kind: WaitKind = WaitKind.UNSPECIFIED
     """The kind of thing."""
     question_id: str = ""
-    """The question of a QUESTION."""
+    """The question of a QUESTION, SIGNAL or CHILD."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -22,12 +22,16 @@ from stepwell_client.enums import (
     EventType,
     ExecutionStatus,
     Phase,
+    QuestionKind,
     RunStatus,
     TaskStatus,
 )
 from stepwell_client.records.messages_pb2 import Event, Execution, Question, Run, RunTask
 from stepwell_client.records.reading import readers
 from stepwell_client.v1 import types_pb2
+
+NO_PERSON = frozenset({QuestionKind.SIGNAL, QuestionKind.CHILD})
+"""Kinds of questions that are waits of calls: no person answers them."""
 
 
 class RunView:
@@ -101,4 +105,4 @@ class RunView:
                     id=execution_id, status=ExecutionStatus.READY, iteration=1, attempt=1
                 )
             self.executions[execution_id] = replace(execution, **changes)
-        self.questions |= {one.id: one for one in event.questions}
+        self.questions |= {one.id: one for one in event.questions if one.kind not in NO_PERSON}

@@ -142,6 +142,10 @@ class QuestionKind(Word):
     """One of the given choices."""
     AUTH = 4
     """Access to something, given elsewhere."""
+    SIGNAL = 5
+    """The next signal of the name that is its prompt: a call waits for it, and AnswerQuestion refuses it."""
+    CHILD = 6
+    """The end of the child run that its prompt names: a call waits for it, and AnswerQuestion refuses it."""
 
 
 class ExpiryAction(Word):
@@ -275,6 +279,10 @@ class BlockedKind(Word):
     """A caller who tells the outcome of an AT_MOST_ONCE step."""
     KEY = 9
     """The end of a task of another run (`blocked_run_id`) that has the idempotency key of a task of its own."""
+    SIGNAL = 10
+    """A signal."""
+    CHILD = 11
+    """The end of a child run."""
 
 
 class PauseReason(Word):
@@ -547,6 +555,10 @@ class EventType(Word):
     """
     JOURNAL_FORGOTTEN = 39
     """An entry was dropped from a step's journal. `execution_id`, `task_id`, `message`: its key."""
+    WAIT_OPENED = 40
+    """A call of a step waits for a signal or for a child run. `execution_id`, `task_id`, `question_id`, `message`: what for."""
+    WAIT_EXPIRED = 41
+    """No signal came in time for a call that waited. `task_id`, `question_id`, `message`: what for."""
 
 
 class VersionMatch(Word):
@@ -590,6 +602,10 @@ class WaitKind(Word):
     """A person's answer."""
     BUDGET = 3
     """A higher budget."""
+    SIGNAL = 4
+    """A signal."""
+    CHILD = 5
+    """The end of a child run."""
 
 
 class WatchEndReason(Word):

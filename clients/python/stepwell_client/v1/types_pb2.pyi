@@ -83,6 +83,8 @@ class QuestionKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUESTION_KIND_VALUE: _ClassVar[QuestionKind]
     QUESTION_KIND_CHOICE: _ClassVar[QuestionKind]
     QUESTION_KIND_AUTH: _ClassVar[QuestionKind]
+    QUESTION_KIND_SIGNAL: _ClassVar[QuestionKind]
+    QUESTION_KIND_CHILD: _ClassVar[QuestionKind]
 
 class ExpiryAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -153,6 +155,8 @@ class BlockedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BLOCKED_KIND_PAUSED: _ClassVar[BlockedKind]
     BLOCKED_KIND_UNKNOWN_OUTCOME: _ClassVar[BlockedKind]
     BLOCKED_KIND_KEY: _ClassVar[BlockedKind]
+    BLOCKED_KIND_SIGNAL: _ClassVar[BlockedKind]
+    BLOCKED_KIND_CHILD: _ClassVar[BlockedKind]
 
 class PauseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -227,6 +231,8 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_STEP_WOKEN: _ClassVar[EventType]
     EVENT_TYPE_JOURNAL_RENEWED: _ClassVar[EventType]
     EVENT_TYPE_JOURNAL_FORGOTTEN: _ClassVar[EventType]
+    EVENT_TYPE_WAIT_OPENED: _ClassVar[EventType]
+    EVENT_TYPE_WAIT_EXPIRED: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -249,6 +255,8 @@ class WaitKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_KIND_SLEEP: _ClassVar[WaitKind]
     WAIT_KIND_QUESTION: _ClassVar[WaitKind]
     WAIT_KIND_BUDGET: _ClassVar[WaitKind]
+    WAIT_KIND_SIGNAL: _ClassVar[WaitKind]
+    WAIT_KIND_CHILD: _ClassVar[WaitKind]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_QUEUED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
@@ -300,6 +308,8 @@ QUESTION_KIND_APPROVAL: QuestionKind
 QUESTION_KIND_VALUE: QuestionKind
 QUESTION_KIND_CHOICE: QuestionKind
 QUESTION_KIND_AUTH: QuestionKind
+QUESTION_KIND_SIGNAL: QuestionKind
+QUESTION_KIND_CHILD: QuestionKind
 EXPIRY_ACTION_UNSPECIFIED: ExpiryAction
 EXPIRY_ACTION_WAIT: ExpiryAction
 EXPIRY_ACTION_DENY: ExpiryAction
@@ -343,6 +353,8 @@ BLOCKED_KIND_TIMER: BlockedKind
 BLOCKED_KIND_PAUSED: BlockedKind
 BLOCKED_KIND_UNKNOWN_OUTCOME: BlockedKind
 BLOCKED_KIND_KEY: BlockedKind
+BLOCKED_KIND_SIGNAL: BlockedKind
+BLOCKED_KIND_CHILD: BlockedKind
 PAUSE_REASON_UNSPECIFIED: PauseReason
 PAUSE_REASON_NONE: PauseReason
 PAUSE_REASON_REQUESTED: PauseReason
@@ -402,6 +414,8 @@ EVENT_TYPE_STEP_SUSPENDED: EventType
 EVENT_TYPE_STEP_WOKEN: EventType
 EVENT_TYPE_JOURNAL_RENEWED: EventType
 EVENT_TYPE_JOURNAL_FORGOTTEN: EventType
+EVENT_TYPE_WAIT_OPENED: EventType
+EVENT_TYPE_WAIT_EXPIRED: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch
@@ -415,6 +429,8 @@ WAIT_KIND_UNSPECIFIED: WaitKind
 WAIT_KIND_SLEEP: WaitKind
 WAIT_KIND_QUESTION: WaitKind
 WAIT_KIND_BUDGET: WaitKind
+WAIT_KIND_SIGNAL: WaitKind
+WAIT_KIND_CHILD: WaitKind
 
 class Payload(_message.Message):
     __slots__ = ("data", "media_type")

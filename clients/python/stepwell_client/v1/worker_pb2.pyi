@@ -69,20 +69,30 @@ class WorkRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ..., draining: bool = ..., journal_writes: _Optional[_Iterable[_Union[JournalWrite, _Mapping]]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
-    __slots__ = ("welcome", "assignments", "cancellations", "acks", "end", "journal_acks")
+    __slots__ = ("welcome", "assignments", "cancellations", "acks", "end", "journal_acks", "ended_calls")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     CANCELLATIONS_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_ACKS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_CALLS_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
     cancellations: _containers.RepeatedCompositeFieldContainer[Cancellation]
     acks: _containers.RepeatedCompositeFieldContainer[Ack]
     end: WorkEnd
     journal_acks: _containers.RepeatedCompositeFieldContainer[JournalAck]
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ..., journal_acks: _Optional[_Iterable[_Union[JournalAck, _Mapping]]] = ...) -> None: ...
+    ended_calls: _containers.RepeatedCompositeFieldContainer[EndedCall]
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ..., journal_acks: _Optional[_Iterable[_Union[JournalAck, _Mapping]]] = ..., ended_calls: _Optional[_Iterable[_Union[EndedCall, _Mapping]]] = ...) -> None: ...
+
+class EndedCall(_message.Message):
+    __slots__ = ("lease", "entry")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    lease: Lease
+    entry: _types_pb2.JournalEntry
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., entry: _Optional[_Union[_types_pb2.JournalEntry, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("worker_id", "instance_id", "queues", "tasks", "kinds", "stages", "held", "version", "input_schema", "protocol_revision", "features")
@@ -328,23 +338,29 @@ class Outcome(_message.Message):
         reason: str
         def __init__(self, reason: _Optional[str] = ...) -> None: ...
     class Suspended(_message.Message):
-        __slots__ = ("waits",)
+        __slots__ = ("waits", "more")
         WAITS_FIELD_NUMBER: _ClassVar[int]
+        MORE_FIELD_NUMBER: _ClassVar[int]
         waits: _containers.RepeatedCompositeFieldContainer[Outcome.SuspendedCall]
-        def __init__(self, waits: _Optional[_Iterable[_Union[Outcome.SuspendedCall, _Mapping]]] = ...) -> None: ...
+        more: bool
+        def __init__(self, waits: _Optional[_Iterable[_Union[Outcome.SuspendedCall, _Mapping]]] = ..., more: bool = ...) -> None: ...
     class SuspendedCall(_message.Message):
-        __slots__ = ("call", "sleep", "ask", "budget", "arguments")
+        __slots__ = ("call", "sleep", "ask", "budget", "signal", "child", "arguments")
         CALL_FIELD_NUMBER: _ClassVar[int]
         SLEEP_FIELD_NUMBER: _ClassVar[int]
         ASK_FIELD_NUMBER: _ClassVar[int]
         BUDGET_FIELD_NUMBER: _ClassVar[int]
+        SIGNAL_FIELD_NUMBER: _ClassVar[int]
+        CHILD_FIELD_NUMBER: _ClassVar[int]
         ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
         call: str
         sleep: Outcome.Sleep
         ask: Outcome.NeedsAnswer
         budget: Outcome.BudgetSpent
+        signal: Outcome.AwaitSignal
+        child: Outcome.AwaitChild
         arguments: str
-        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ..., arguments: _Optional[str] = ...) -> None: ...
+        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ..., signal: _Optional[_Union[Outcome.AwaitSignal, _Mapping]] = ..., child: _Optional[_Union[Outcome.AwaitChild, _Mapping]] = ..., arguments: _Optional[str] = ...) -> None: ...
     class Sleep(_message.Message):
         __slots__ = ("remaining",)
         REMAINING_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +369,18 @@ class Outcome(_message.Message):
     class BudgetSpent(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
+    class AwaitSignal(_message.Message):
+        __slots__ = ("name", "expires")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        EXPIRES_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        expires: _duration_pb2.Duration
+        def __init__(self, name: _Optional[str] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    class AwaitChild(_message.Message):
+        __slots__ = ("run_id",)
+        RUN_ID_FIELD_NUMBER: _ClassVar[int]
+        run_id: str
+        def __init__(self, run_id: _Optional[str] = ...) -> None: ...
     class UnknownCall(_message.Message):
         __slots__ = ("call", "reason")
         CALL_FIELD_NUMBER: _ClassVar[int]
@@ -526,18 +554,24 @@ class ReadResultsResponse(_message.Message):
     def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class JournalWrite(_message.Message):
-    __slots__ = ("delivery_id", "lease", "entries", "forget", "forget_number")
+    __slots__ = ("delivery_id", "lease", "entries", "forget", "forget_number", "open", "open_number", "known")
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     FORGET_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    OPEN_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
     lease: Lease
     entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.JournalEntry]
     forget: _containers.RepeatedScalarFieldContainer[str]
     forget_number: int
-    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., forget_number: _Optional[int] = ...) -> None: ...
+    open: _containers.RepeatedCompositeFieldContainer[Outcome.SuspendedCall]
+    open_number: int
+    known: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.JournalEntry, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., forget_number: _Optional[int] = ..., open: _Optional[_Iterable[_Union[Outcome.SuspendedCall, _Mapping]]] = ..., open_number: _Optional[int] = ..., known: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EntryState(_message.Message):
     __slots__ = ("status", "failure", "remaining")

@@ -108,6 +108,15 @@ class WorkerServices:
         self._send()
         return answered
 
+    def follow(
+        self,
+        assignment: worker_pb2.Assignment,
+        ended: Callable[[types_pb2.JournalEntry], None],
+    ) -> None:
+        lease = self._lease_of(assignment)
+        if lease is not None:
+            lease.follow(ended)
+
     async def _read(
         self, lease: StepLease | None, method: Callable[..., Awaitable[Any]], request: Any
     ) -> Any:

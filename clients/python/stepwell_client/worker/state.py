@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from stepwell_client.records.limits import BATCH_BYTES_MAX, CONCURRENCY_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -26,6 +26,8 @@ class StepLease:
         "active_at",
         "begin",
         "begun_calls",
+        "ended_calls",
+        "follower",
         "idle_timeout",
         "interval",
         "kept",
@@ -57,6 +59,9 @@ class StepLease:
         """Resolves to whether the begin was accepted; None: not AT_MOST_ONCE, or not begun."""
         self.begun_calls: set[str] = set()
         """Keys of its AT_MOST_ONCE calls whose functions may be running."""
+        self.ended_calls: list[types_pb2.JournalEntry] = []
+        """ENDs of waiting calls that came before anything followed them."""
+        self.follower: Callable[[types_pb2.JournalEntry], None] | None = None
         self.abandoned = False
         """True if nobody waits for an outcome."""
         self.reported = False
@@ -101,6 +106,20 @@ class StepLease:
         if self.session is not None:
             outcome.session.CopyFrom(self.session)
         return outcome
+
+    def follow(self, ended: Callable[[types_pb2.JournalEntry], None]) -> None:
+        """Have `ended` called with the ENDs of calls that waited, those so far and those to come."""
+        self.follower = ended
+        came, self.ended_calls = self.ended_calls, []
+        for entry in came:
+            ended(entry)
+
+    def call_ended(self, entry: types_pb2.JournalEntry) -> None:
+        """Pass on the END of a call that waited."""
+        if self.follower is None:
+            self.ended_calls.append(entry)
+        else:
+            self.follower(entry)
 
     def let_go(self) -> None:
         """Have the keeper renew the lease no longer."""
@@ -237,6 +256,13 @@ class WorkerState:
             request.journal_writes.extend(writes)
             request.draining = draining
         return request
+
+    def end_calls(self, ended: Iterable[worker_pb2.EndedCall]) -> None:
+        """Pass on the ENDs of waiting calls to their steps, as far as these run here."""
+        for one in ended:
+            lease = self.running.get((one.lease.run_id, one.lease.execution_id))
+            if lease is not None:
+                lease.call_ended(one.entry)
 
     def complete_requests(self) -> list[worker_pb2.ReportOutcomesRequest]:
         """Return all unacknowledged outcomes, for calls without a stream."""

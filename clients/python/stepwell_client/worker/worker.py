@@ -357,6 +357,7 @@ class Worker:
             self._abandon(self._state.running.get(key))
         for assignment in response.assignments:
             self._start(assignment, cancelled)
+        self._state.end_calls(response.ended_calls)
         if response.acks or response.assignments:
             self._send()
         elif not response.ListFields():

@@ -160,6 +160,12 @@ def cost(amount_micros: int) -> str:
     return f"{amount_micros / 1_000_000:,.6f}".rstrip("0").rstrip(".")
 
 
+_NO_PERSON = {
+    BlockedKind.SIGNAL: "a signal has to come",
+    BlockedKind.CHILD: "a child run has to end",
+}
+
+
 def blocked(run: Run, *, exact: bool) -> str:
     """Return what the run waits for and who can help, or "".
 
@@ -181,6 +187,8 @@ def blocked(run: Run, *, exact: bool) -> str:
         return "a back-off or a start delay has to pass"
     if kind == BlockedKind.UNKNOWN_OUTCOME:
         return "a task that may run only once was lost while it ran: nobody knows what came of it"
+    if kind in _NO_PERSON:
+        return _NO_PERSON[kind]
     if kind == BlockedKind.KEY:
         return has_key(run.blocked_run_id)
     if run.status == RunStatus.PAUSED or kind == BlockedKind.BUDGET:
@@ -236,6 +244,10 @@ def task_waits(view: RunView, task: RunTask) -> str:
         return "sleeps"
     if WaitKind.BUDGET in kinds:
         return "waits for a higher budget"
+    if WaitKind.SIGNAL in kinds:
+        return "waits for a signal"
+    if WaitKind.CHILD in kinds:
+        return "waits for a child run"
     return "waits for an answer" if task.question_id or kinds else "nobody knows what came of it"
 
 

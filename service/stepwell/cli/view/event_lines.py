@@ -134,6 +134,8 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.STEP_POISONED: _with_message("is poison"),
     EventType.STEP_SUSPENDED: _with_message("waits"),
     EventType.STEP_WOKEN: _with_message("goes on"),
+    EventType.WAIT_OPENED: _with_message("waits while it runs"),
+    EventType.WAIT_EXPIRED: _with_message("no signal came in time"),
     EventType.JOURNAL_RENEWED: _with_message("its journal begins anew"),
     EventType.JOURNAL_FORGOTTEN: _with_message("forgot a call"),
     EventType.OUTCOME_UNKNOWN: _with_message("nobody knows what came of it"),

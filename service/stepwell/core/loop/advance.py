@@ -19,6 +19,7 @@ from stepwell.core.loop import (
     deliveries,
     expiries,
     leases,
+    opening,
     questions,
     resolution,
     run_commands,
@@ -40,6 +41,7 @@ from stepwell.core.loop.occurrences import (
     GrantLease,
     LeaseExpired,
     Occurrence,
+    Open,
     Pause,
     RaiseBudget,
     Resolve,
@@ -97,6 +99,8 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
             return attempts.begin(draft, occurrence)
         case Forget():
             return unknown_calls.forget(draft, occurrence)
+        case Open():
+            return opening.open_waits(draft, occurrence)
         case _:
             with draft.called_by(occurrence):
                 return _apply_called(draft, occurrence)

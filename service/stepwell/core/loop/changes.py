@@ -132,6 +132,7 @@ class ExecutionFields(ReportFields, total=False):
     unknown_us: int
     unknown_call: str
     forget_number: int
+    open_number: int
     offered_us: int
     leased_us: int
     ended_us: int

@@ -19,12 +19,13 @@ from stepwell.core.loop.occurrences import (
     Suspended,
     UnknownCall,
 )
+from stepwell.core.loop.opening import refusal
 from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
 from stepwell.core.loop.plans import accept_plan, plan_violations
 from stepwell.core.loop.questions import ask
 from stepwell.core.loop.receipts import receipt_of
 from stepwell.core.loop.resolution import reconciled
-from stepwell.core.loop.suspending import refusal, suspend
+from stepwell.core.loop.suspending import suspend
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.loop.unknown_calls import call_unknown
@@ -67,7 +68,7 @@ def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
         case StepKind.RECONCILE, Reconciled() as result:
             return reconciled(draft, execution, delivery, result)
         case _, Suspended() as result if execution.kind is not StepKind.RECONCILE:
-            if (failure := refusal(draft, execution, result)) is not None:
+            if (failure := refusal(draft, execution, result.waits)) is not None:
                 return _refuse(draft, execution, delivery, failure)
             return suspend(draft, execution, delivery, result)
         case _, UnknownCall() as result if execution.kind is not StepKind.RECONCILE:

@@ -28,6 +28,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.routing import pin_of
 from stepwell.core.records.states import (
+    NO_PERSON,
     BlockedKind,
     EventType,
     ExecutionStatus,
@@ -271,14 +272,25 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
         waited_for = draft.timers.get(BLOCKED_TIMER)
         is_over = waited_for is not None and waited_for.delay_ms < 0
         return BlockedKind.WORKER if delay_ms == 0 or is_over else BlockedKind.TIMER
-    if any(True for _ in draft.open_questions()):
+    if any(one.kind not in NO_PERSON for one in draft.open_questions()):
         return BlockedKind.QUESTION
     if any(True for _ in draft.open_executions()):
         return BlockedKind.UNKNOWN_OUTCOME
     waits = {one.kind for task_id in suspended(draft) for one in waits_of(draft, task_id)}
-    if waits:
-        return BlockedKind.BUDGET if WaitKind.BUDGET in waits else BlockedKind.TIMER
+    for wait, kind in _BLOCKED_BY:
+        if wait in waits:
+            return kind
     return BlockedKind.KEY
+
+
+_BLOCKED_BY = (
+    (WaitKind.BUDGET, BlockedKind.BUDGET),
+    (WaitKind.SLEEP, BlockedKind.TIMER),
+    (WaitKind.SIGNAL, BlockedKind.SIGNAL),
+    (WaitKind.CHILD, BlockedKind.CHILD),
+    (WaitKind.QUESTION, BlockedKind.TIMER),
+)
+"""The things that a run waits for if its suspended steps have such a wait, the first that fits; a person's question comes before."""
 
 
 def _put_blocked(draft: Draft, kind: BlockedKind, delay_ms: int) -> None:

@@ -25,7 +25,7 @@ from stepwell.core.loop.occurrences import Called
 from stepwell.core.loop.runnable import Runnable
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
-from stepwell.core.loop.transition import Reply, Revoked, Transition
+from stepwell.core.loop.transition import EndedCall, Reply, Revoked, Transition
 from stepwell.core.port import Commit, EntryWrite, Fence, Lease, OpenExecution, Timer
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.model import (
@@ -103,6 +103,7 @@ class Draft:
         self.asked_keys: dict[str, bool] = {}
         self.asked_messages: tuple[tuple[str, int], ...] = ()
         self.revoked: list[Revoked] = []
+        self.ended_calls: list[EndedCall] = []
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
         self._offered: list[str] = []
@@ -424,4 +425,5 @@ class Draft:
             asked_messages=self.asked_messages,
             offered=tuple([one.execution_id for one in self.offered()]),
             revoked=tuple(self.revoked),
+            ended_calls=tuple(self.ended_calls),
         )

@@ -199,19 +199,34 @@ class BudgetSpent(Record, tag=True, frozen=True, kw_only=True):
     """A call waits for a higher budget, because the run's is spent."""
 
 
+class AwaitSignal(Record, tag=True, frozen=True, kw_only=True):
+    """A call waits for the next signal of a name."""
+
+    name: str
+    expires_ms: int = 0
+
+
+class AwaitChild(Record, tag=True, frozen=True, kw_only=True):
+    """A call waits for the end of a child run."""
+
+    run_id: str
+
+
 class SuspendedCall(Record, frozen=True, kw_only=True):
-    """A waiting call, by its key in the step's journal. A person's answer becomes its value."""
+    """A waiting call, by its key in the step's journal. An answer, a signal, or a child's end becomes its value."""
 
     call: str
-    wait: Sleep | NeedsAnswer | BudgetSpent
+    wait: Sleep | NeedsAnswer | BudgetSpent | AwaitSignal | AwaitChild
     arguments: str = ""
-    """The digest of a question."""
+    """The digest of what it waits for, for the entry with its value."""
 
 
 class Suspended(Record, tag=True, frozen=True, kw_only=True):
     """A step is handed back because only waits are left of it; spends no attempt."""
 
     waits: tuple[SuspendedCall, ...]
+    more: bool = False
+    """More calls wait than these: the end of any that was opened wakes the step."""
 
 
 class UnknownCall(Record, tag=True, frozen=True, kw_only=True):
@@ -289,6 +304,18 @@ class Forget(Record, frozen=True, kw_only=True):
     """The calls' entries in the journal's generation, as the caller read them from the store."""
 
 
+class Open(Record, frozen=True, kw_only=True):
+    """Open calls that wait while their step runs."""
+
+    execution_id: str
+    token: str
+    number: int
+    """A number that grows with each such message of the execution; a repeated message does nothing."""
+    calls: tuple[SuspendedCall, ...]
+    known: tuple[str, ...] = ()
+    """Calls of whose ends the attempt knows."""
+
+
 class Begin(Record, frozen=True, kw_only=True):
     """Note that the worker of an AT_MOST_ONCE step is about to cause its effect."""
 
@@ -350,6 +377,7 @@ Occurrence = (
     | AppendMessages
     | Begin
     | Forget
+    | Open
     | LeaseExpired
     | TimerDue
     | GrantLease

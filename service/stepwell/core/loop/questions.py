@@ -17,20 +17,17 @@ from stepwell.core.loop.closing import close, pause_run, withdraw_ready
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
 from stepwell.core.loop.occurrences import Answer, Delivery, NeedsAnswer
+from stepwell.core.loop.opening import ask_person, end_call, question_of, wait_expired
 from stepwell.core.loop.phases import enter_phase
 from stepwell.core.loop.renewals import renew
-from stepwell.core.loop.suspending import (
-    answer_call,
-    ask_person,
-    fail_asking_step,
-    question_of,
-)
+from stepwell.core.loop.suspending import fail_asking_step
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import Reply, refused
 from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, withdraw_questions
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (
+    NO_PERSON,
     EventType,
     ExecutionStatus,
     ExpiryAction,
@@ -49,6 +46,7 @@ NOT_OPEN = "QUESTION_NOT_OPEN"
 def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsAnswer) -> Reply:
     """Create a question; its task waits for the answer."""
     question = question_of(execution, result, draft.context.now_us)
+    assert question is not None, "a person is asked"
     ask_person(draft, question)
     end_attempt(draft, execution, ExecutionStatus.NEEDS_ANSWER, delivery)
     draft.change_task(
@@ -60,7 +58,7 @@ def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsAns
 def answer(draft: Draft, command: Answer) -> Reply:
     """Answer an open question; the task that asked continues with the answer."""
     question = draft.open_question(command.question_id)
-    if question is None:
+    if question is None or question.kind in NO_PERSON:
         return refused(NOT_OPEN, f"no question {command.question_id!r} of this run is open")
     if command.replan and _is_last_iteration(draft):
         return refused(
@@ -81,7 +79,7 @@ def answer(draft: Draft, command: Answer) -> Reply:
     )
     drop_timer(draft, QUESTION_TIMER + question.question_id)
     if question.call:
-        answer_call(draft, question, command.payload)
+        end_call(draft, question, command.payload)
     else:
         draft.change_task(question.task_id, status=TaskStatus.PENDING)
     if command.replan:
@@ -142,6 +140,10 @@ def question_expired(draft: Draft, question_id: str) -> None:
     """
     question = draft.open_question(question_id)
     if question is None:
+        return
+    if question.kind in NO_PERSON:
+        wait_expired(draft, question)
+        drop_timer(draft, QUESTION_TIMER + question_id)
         return
     draft.event(EventType.QUESTION_EXPIRED, task_id=question.task_id, question_id=question_id)
     drop_timer(draft, QUESTION_TIMER + question_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from stepwell.core.port import Commit
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Record, Run, Violation
 
 
@@ -60,6 +61,15 @@ class Revoked(Record, frozen=True, kw_only=True):
     reason: str
 
 
+class EndedCall(Record, frozen=True, kw_only=True):
+    """The end of a call of a running step; the step's worker is told."""
+
+    execution_id: str
+    worker_id: str
+    entry: Entry
+    """Its END."""
+
+
 class Transition(Record, frozen=True, kw_only=True):
     """The decision on one run: what to commit, and what to do once the commit is acknowledged."""
 
@@ -77,3 +87,4 @@ class Transition(Record, frozen=True, kw_only=True):
     offered: tuple[str, ...] = ()
     """Executions that became READY and were not leased to a free worker, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()
+    ended_calls: tuple[EndedCall, ...] = ()

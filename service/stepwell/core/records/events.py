@@ -153,6 +153,7 @@ class ExecutionChange(Record, frozen=True, kw_only=True, rename=SHORT):
     unknown_call: str | UnsetType = UNSET
     journal_entries: int | UnsetType = UNSET
     forget_number: int | UnsetType = UNSET
+    open_number: int | UnsetType = UNSET
     offered_us: int | UnsetType = UNSET
     leased_us: int | UnsetType = UNSET
     ended_us: int | UnsetType = UNSET

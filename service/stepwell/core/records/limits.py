@@ -36,6 +36,8 @@ CALL_TRIES_MAX = 1_000_000
 DIGEST_CHARS_MAX = 64
 WAITS_MAX = 100
 """Waits of a suspended step."""
+OPEN_CALLS_MAX = 10_000
+"""Calls of one step that wait for signals or child runs."""
 FORGOTTEN_CALLS_MAX = 100
 """Calls that one journal write drops from a journal."""
 PLAN_TASKS_MAX = 10_000

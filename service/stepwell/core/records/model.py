@@ -402,13 +402,15 @@ class Execution(StoredRecord, frozen=True, kw_only=True):
     forget_number: int = 0
     """The number of its worker's last message that dropped calls from the journal; it only grows. A
     repetition of that message does nothing, and neither do entries that were sent before it."""
+    open_number: int = 0
+    """The number of its worker's last message that opened calls; a repetition of that message does nothing."""
     offered_us: int = 0
     leased_us: int = 0
     ended_us: int = 0
 
 
 class Question(StoredRecord, frozen=True, kw_only=True):
-    """A question to a person."""
+    """A question to a person; or what a call waits for instead, of the kinds SIGNAL and CHILD."""
 
     question_id: str
     task_id: str

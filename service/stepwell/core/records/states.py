@@ -109,6 +109,10 @@ class QuestionKind(StrEnum):
     VALUE = "VALUE"
     CHOICE = "CHOICE"
     AUTH = "AUTH"
+    SIGNAL = "SIGNAL"
+    """The next signal of the name that is its prompt; no person answers it."""
+    CHILD = "CHILD"
+    """The end of the child run that its prompt names; no person answers it."""
 
 
 class ExpiryAction(StrEnum):
@@ -203,6 +207,8 @@ class BlockedKind(StrEnum):
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
     KEY = "KEY"
     """Another run has the idempotency key of every task that could run."""
+    SIGNAL = "SIGNAL"
+    CHILD = "CHILD"
 
 
 class PauseReason(StrEnum):
@@ -234,6 +240,8 @@ class WaitKind(StrEnum):
     SLEEP = "SLEEP"
     QUESTION = "QUESTION"
     BUDGET = "BUDGET"
+    SIGNAL = "SIGNAL"
+    CHILD = "CHILD"
 
 
 class FinishReason(StrEnum):
@@ -308,6 +316,8 @@ class EventType(StrEnum):
     STEP_WOKEN = "STEP_WOKEN"
     JOURNAL_RENEWED = "JOURNAL_RENEWED"
     JOURNAL_FORGOTTEN = "JOURNAL_FORGOTTEN"
+    WAIT_OPENED = "WAIT_OPENED"
+    WAIT_EXPIRED = "WAIT_EXPIRED"
     REFLECTION_ACCEPTED = "REFLECTION_ACCEPTED"
     ITERATION_COMPLETED = "ITERATION_COMPLETED"
     QUESTION_ASKED = "QUESTION_ASKED"
@@ -324,6 +334,9 @@ class EventType(StrEnum):
     RUN_FAILED = "RUN_FAILED"
     RUN_CANCELLED = "RUN_CANCELLED"
 
+
+NO_PERSON = frozenset({QuestionKind.SIGNAL, QuestionKind.CHILD})
+"""Kinds of questions that are waits of calls, and are never shown where people answer."""
 
 ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
 """Statuses of runs that have ended."""

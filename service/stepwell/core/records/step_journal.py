@@ -45,7 +45,7 @@ class Wait(Record, frozen=True, kw_only=True):
     """The waiting call."""
     kind: WaitKind
     question_id: str = ""
-    """The question of a QUESTION wait."""
+    """The question of a QUESTION, SIGNAL or CHILD wait."""
 
 
 def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> str:

@@ -7,6 +7,7 @@ from stepwell.app.questions import give_answer
 from stepwell.app.runs import read_run
 from stepwell.core.loop.occurrences import Answer
 from stepwell.core.port import FoundQuestion, QuestionQuery
+from stepwell.core.records.states import NO_PERSON
 from stepwell.rpc.allowance import Allowance
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.dependencies import Dependencies
@@ -28,7 +29,9 @@ async def list_questions(
 
     query = QuestionQuery(tenant_id=tenant_id, run_id=request.run_id, cursor=cursor)
 
-    async def show(one: FoundQuestion) -> pb.RunQuestion:
+    async def show(one: FoundQuestion) -> pb.RunQuestion | None:
+        if one.question.kind in NO_PERSON:
+            return None
         message = pb.RunQuestion(run_id=one.run_id)
         fill(one.question, message.question)
         return message

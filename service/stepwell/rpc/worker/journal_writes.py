@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from stepwell.core.loop.occurrences import NeedsAnswer, SuspendedCall
 from stepwell.core.port import JournalPage
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, StepwellError, StoreUnavailable, Violation
@@ -19,6 +20,7 @@ from stepwell.engine.journal_writer import NewEntries
 from stepwell.engine.journals import JournalAsked
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.worker.worker_dependencies import WorkerDependencies
+from stepwell.schemas import question_violations
 from stepwell.wire.faults import Faults
 from stepwell.wire.journal_writes import (
     failure_of,
@@ -28,6 +30,7 @@ from stepwell.wire.journal_writes import (
     read_entries,
 )
 from stepwell.wire.leases import named
+from stepwell.wire.records import to_record
 from stepwell.wire.validate import violations
 from stepwell_client.v1 import worker_pb2 as pb
 
@@ -60,10 +63,21 @@ def write_one(
     if item.forget and item.entries:
         # A repetition would drop what it wrote the first time.
         faults.add("forget", "is there beside entries; limit: a journal write has one of the two")
+    if item.open and (item.entries or item.forget):
+        faults.add("open", "is there beside others; limit: a journal write has one of the three")
+    if item.open and not item.open_number:
+        faults.add("open_number", "is 0; limit: 1 or more with open")
+    for at, each in enumerate(item.open):
+        if each.WhichOneof("wait") in ("sleep", "budget"):
+            what = "is no wait for a person, a signal or a child run: those alone are opened"
+            faults.add(f"open[{at}]", what)
     if item.forget and not item.forget_number:
         faults.add("forget_number", "is 0; limit: 1 or more with forget")
     if faults:
         asyncio.get_running_loop().call_soon(answered, _refused(item, faults))
+        return
+    if item.open:
+        executor.runtime.spawn(_open(executor, tenant_id, item, answered), name="open waits")
         return
     entries, refused = read_entries(item.entries)
     new = NewEntries(
@@ -75,6 +89,35 @@ def write_one(
         item.forget_number,
     )
     executor.write_journal(tenant_id, new, partial(_answer, item, refused, answered))
+
+
+async def _open(
+    executor: Executor, tenant_id: str, item: pb.JournalWrite, answered: Answered
+) -> None:
+    """Open calls that wait while their step runs, or refuse all of them if a question is invalid."""
+    calls: list[SuspendedCall] = [to_record(each) for each in item.open]
+    faults = Faults()
+    try:
+        for at, call in enumerate(calls):
+            if isinstance(call.wait, NeedsAnswer):
+                for one in await question_violations(call.wait):
+                    faults.add(f"open[{at}].{one.field}", one.description)
+    except Exception as error:  # noqa: BLE001 - the worker waits for an answer
+        answered(error)
+        return
+    if faults:
+        answered(_refused(item, faults))
+        return
+    new = NewEntries(
+        item.lease.run_id,
+        item.lease.execution_id,
+        item.lease.token,
+        (),
+        opens=calls,
+        open_number=item.open_number,
+        known=tuple(item.known),
+    )
+    executor.write_journal(tenant_id, new, partial(_answer, item, {}, answered))
 
 
 def _answer(
@@ -103,7 +146,7 @@ def _refused(item: pb.JournalWrite, faults: Faults) -> pb.JournalAck:
     failure = failure_of(faults)
     for _ in range(min(len(item.entries), limits.ITEMS_PER_MESSAGE_MAX)):
         fill_state(failure, recorded.entries.add())
-    if item.forget:
+    if item.forget or item.open:
         fill_failure(failure, recorded.failure)
     return recorded
 

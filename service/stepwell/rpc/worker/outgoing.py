@@ -12,9 +12,10 @@ from collections import deque
 
 from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.cuts import failure_bytes
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.states import StepKind
 from stepwell.rpc.worker.intake import ACK_FAILURE_BYTES_MAX, Receipt
-from stepwell.wire.leases import put_assignment
+from stepwell.wire.leases import ended_call, put_assignment
 from stepwell_client.v1 import worker_pb2 as pb
 
 ITEMS_PER_MESSAGE_MAX = 1_000
@@ -42,6 +43,7 @@ class Outgoing:
         self._bytes_max = message_bytes_max
         self._assignments: deque[Assignment] = deque()
         self._cancellations: deque[pb.Cancellation] = deque()
+        self._ended_calls: deque[pb.EndedCall] = deque()
         self._receipts: deque[Receipt] = deque()
         self._journal_acks: deque[pb.JournalAck] = deque()
         self._changed = asyncio.Event()
@@ -62,6 +64,11 @@ class Outgoing:
         self._cancellations.append(
             pb.Cancellation(lease=pb.Lease(run_id=run_id, execution_id=execution_id), reason=reason)
         )
+        self._changed.set()
+
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        """Tell the end of a call that waits while its step runs. Called after the commit."""
+        self._ended_calls.append(ended_call(execution_id, run_id, entry))
         self._changed.set()
 
     def replaced(self) -> None:
@@ -112,7 +119,13 @@ class Outgoing:
             if self._is_ending:
                 # A closing stream drops unsent assignments; their leases expire and are retried.
                 self._assignments.clear()
-            if self._receipts or self._journal_acks or self._assignments or self._cancellations:
+            if (
+                self._receipts
+                or self._journal_acks
+                or self._ended_calls
+                or self._assignments
+                or self._cancellations
+            ):
                 return self._pack()
             if self._error is not None:
                 raise self._error
@@ -151,6 +164,12 @@ class Outgoing:
             cancellation = self._cancellations.popleft()
             message.cancellations.append(cancellation)
             room -= _ITEM_BYTES + cancellation.ByteSize()
+            count -= 1
+        while self._ended_calls and count and room > 0:
+            # One has 1 MiB at the most, so it fits beside what is within the soft size.
+            ended = self._ended_calls.popleft()
+            message.ended_calls.append(ended)
+            room -= _ITEM_BYTES + ended.ByteSize()
             count -= 1
         while self._assignments and count and room > 0:
             added = message.assignments.add()

@@ -7,6 +7,7 @@ acknowledged it.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -24,8 +25,15 @@ END = types_pb2.JOURNAL_MARK_END
 BEGIN = types_pb2.JOURNAL_MARK_BEGIN
 TRY = types_pb2.JOURNAL_MARK_TRY
 WAIT = types_pb2.JOURNAL_MARK_WAIT
+WAITS_MAX = 100
+"""The most waits in one suspension or one journal write."""
+WAITS_BYTES_MAX = 1024 * 1024
+"""The most bytes of all these waits together; the commit has each question twice."""
 FULL_SHARE = 0.75
 """The share of a journal's limits from which the run's log has a warning, once in an attempt."""
+
+
+_Opening = tuple[worker_pb2.Outcome.SuspendedCall, asyncio.Future[worker_pb2.JournalAck]]
 
 
 class HeldCall:
@@ -103,6 +111,16 @@ class Journal:
         self._unsettled: set[asyncio.Future[worker_pb2.JournalAck]] = set()
         self._forgets = 0
         """The number of calls dropped in this attempt, which is the number of the last such journal write."""
+        self.on_end: Callable[[str], None] = lambda _: None
+        """Called with a waiting call's key when the server tells its end."""
+        self._opens = 0
+        """The number of journal writes of this attempt that opened calls."""
+        self._to_open: deque[_Opening] = deque()
+        self._opening = False
+        """True until such a journal write is answered."""
+        self._known: list[str] = []
+        """Calls of whose ends the server has known since the last one."""
+        self._follows = False
         self._forgetting = asyncio.Lock()
         """Held until such a journal write is answered, so that it and entries are never in flight together."""
         self._take(assignment.journal)
@@ -229,6 +247,56 @@ class Journal:
         if recorded.HasField("failure"):
             raise NonRetryable(recorded.failure.message, kind=recorded.failure.kind)
 
+    def follow(self) -> None:
+        """Take over ends of waiting calls that the server tells, from now on and those that it has known."""
+        if not self._follows:
+            self._follows = True
+            self._services.follow(self._assignment, self._call_ended)
+
+    def _call_ended(self, entry: types_pb2.JournalEntry) -> None:
+        self._known.append(entry.key)
+        if self.find(entry.key).end is None:
+            self._keep(entry)
+        self.on_end(entry.key)
+
+    async def open(self, call: worker_pb2.Outcome.SuspendedCall) -> None:
+        """Have the server open a call that waits. Calls that come meanwhile go into one message.
+
+        Raises:
+            NonRetryable: the server refused it, or one that went with it.
+            LeaseLost: another worker has the step.
+        """
+        opened: asyncio.Future[worker_pb2.JournalAck] = asyncio.get_running_loop().create_future()
+        self._to_open.append((call, opened))
+        asyncio.get_running_loop().call_soon(self._open_next)
+        recorded = self._live(await opened)
+        if recorded.HasField("failure"):
+            raise NonRetryable(recorded.failure.message, kind=recorded.failure.kind)
+
+    def _open_next(self) -> None:
+        if self._opening or not self._to_open:
+            return
+        self._opening, size = True, 0
+        batch: list[_Opening] = []
+        while self._to_open and len(batch) < WAITS_MAX:
+            size += self._to_open[0][0].ByteSize() + 8
+            if batch and size > WAITS_BYTES_MAX:
+                break
+            batch.append(self._to_open.popleft())
+        known, self._known = self._known[:JOURNAL_ENTRIES_MAX], []
+        self._opens += 1
+        write = worker_pb2.JournalWrite(
+            open=[call for call, _ in batch], open_number=self._opens, known=known
+        )
+        self._send(write).add_done_callback(partial(self._opened, batch))
+
+    def _opened(self, batch: list[_Opening], answer: asyncio.Future[worker_pb2.JournalAck]) -> None:
+        self._opening = False
+        for _, opened in batch:
+            if not opened.done():
+                opened.set_result(answer.result())
+        self._open_next()
+
     async def settled(self) -> None:
         """Wait until everything sent is answered, also what nobody waits for any more."""
         if self._unsettled:
@@ -282,6 +350,8 @@ class Journal:
     def _take_answer(self, write: worker_pb2.JournalWrite, recorded: worker_pb2.JournalAck) -> None:
         if recorded.lease.status == worker_pb2.LEASE_STATUS_LOST:
             self.record.cancelled = True
+            return
+        if write.open:
             return
         if not recorded.HasField("failure"):
             for key in write.forget:

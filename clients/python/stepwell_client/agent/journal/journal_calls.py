@@ -59,6 +59,7 @@ class Calls:
         self.activities = Activities()
         self.waits = Waits(record, self.activities, runtime)
         self.journal.on_budget = self.waits.budget_raised
+        self.journal.on_end = self.waits.call_ended
         self.execution_id = assignment.execution.execution_id
         self._outermost = Frame(record, "", CodeRun())
 
@@ -146,11 +147,47 @@ class Calls:
         await self._read(frame)
         held = self.journal.find(key)
         held.check(key, digest)
-        if held.end is None:
+        end = held.end
+        if end is None:
             self._check_wait(frame, "ask")
-            await self.waits.wait(Wait(key, ask=message, arguments=digest), frame.activity)
-            raise Suspended  # The answer comes with a later attempt.
-        return value_of(held.end, returns)
+            call = worker_pb2.Outcome.SuspendedCall(call=key, ask=message, arguments=digest)
+            end = await self._end_of(Wait(key, opens=call), frame)
+        return value_of(end, returns)
+
+    async def await_end(
+        self, name: str, digest: str, key: str | None, wait: worker_pb2.Outcome.SuspendedCall
+    ) -> types_pb2.JournalEntry:
+        """Return the END of a call that waits for a signal or a child run, or for a person; it is opened at once.
+
+        `name` and `digest` identify the call as they do others; `wait` says what it waits for. Raises Suspended if the
+        step is handed back meanwhile; the END then comes with a later attempt.
+        """
+        frame = self.frame()
+        wait.call, wait.arguments = self._key(frame, name, digest, key), digest
+        await self._read(frame)
+        held = self.journal.find(wait.call)
+        held.check(wait.call, digest)
+        if held.end is not None:
+            return held.end
+        self._check_wait(frame, name)
+        opened = Wait(wait.call, opens=wait)
+        with self._working(frame):
+            await self.journal.open(wait)
+            opened.was_opened = True
+        return await self._end_of(opened, frame)
+
+    async def _end_of(self, wait: Wait, frame: Frame) -> types_pb2.JournalEntry:
+        """Return the END of a call that waits for something from outside.
+
+        Raises Suspended if the step is handed back meanwhile; the END then comes with a later attempt.
+        """
+        self.journal.follow()
+        if (end := self.journal.find(wait.key).end) is None:
+            await self.waits.wait(wait, frame.activity)
+            end = self.journal.find(wait.key).end
+        if end is None:
+            raise Suspended
+        return end
 
     async def forget(self, key: str) -> None:
         """Drop a call from the journal."""

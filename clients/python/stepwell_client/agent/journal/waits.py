@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 
 from stepwell_client.agent.activities import Activities, Activity
 from stepwell_client.agent.failures import find_in
+from stepwell_client.agent.journal.journal import WAITS_BYTES_MAX, WAITS_MAX
 from stepwell_client.agent.step_output import AttemptRecord
 from stepwell_client.errors import JournalError, LeaseLost, Suspended
 from stepwell_client.link.runtime import Runtime
@@ -24,11 +25,6 @@ SHORT_SECONDS = 2.0
 """The longest sleep that is waited for in place."""
 QUIET_SECONDS = 0.1
 """The time without beginnings and ends before a step is suspended."""
-WAITS_MAX = 100
-"""The most waits in one suspension; a later attempt begins the others."""
-WAITS_BYTES_MAX = 1024 * 1024
-"""The most bytes of all waits together; the commit has each question twice."""
-
 
 _log = logging.getLogger("stepwell_client.execution")
 
@@ -36,34 +32,34 @@ _log = logging.getLogger("stepwell_client.execution")
 class Wait:
     """One long wait of a step."""
 
-    __slots__ = ("arguments", "ask", "future", "is_pause", "key", "until")
+    __slots__ = ("future", "is_pause", "key", "opens", "until", "was_opened")
 
     def __init__(
         self,
         key: str,
         *,
         until: float = math.inf,
-        ask: worker_pb2.Outcome.NeedsAnswer | None = None,
-        arguments: str = "",
+        opens: worker_pb2.Outcome.SuspendedCall | None = None,
         is_pause: bool = False,
     ) -> None:
         self.key = key
         self.until = until
         """The end of a sleep, by the runtime's clock; infinite if it isn't a sleep."""
-        self.ask = ask
-        """The question. A wait without a question and without an end is for the budget."""
-        self.arguments = arguments
-        """The digest of the question."""
+        self.opens = opens
+        """The thing that it waits for from outside: an answer, a signal, a child run. A wait without this and without an end is
+        for the budget."""
+        self.was_opened = False
+        """True if the server has been told of it, and tells its end."""
         self.is_pause = is_pause
         """True for the pause before a call's next try: for pauses alone the step keeps its worker."""
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def message(self, now: float) -> worker_pb2.Outcome.SuspendedCall:
         """Return the wait as a part of an outcome."""
-        call = worker_pb2.Outcome.SuspendedCall(call=self.key, arguments=self.arguments)
-        if self.ask is not None:
-            call.ask.CopyFrom(self.ask)
-        elif math.isinf(self.until):
+        if self.opens is not None:
+            return self.opens
+        call = worker_pb2.Outcome.SuspendedCall(call=self.key)
+        if math.isinf(self.until):
             call.budget.SetInParent()
         else:
             call.sleep.remaining.FromMilliseconds(math.ceil(max(0.0, self.until - now) * 1_000))
@@ -118,7 +114,7 @@ class Waits:
         self.check()
 
     async def wait(self, wait: Wait, within: Activity | None) -> None:
-        """Return when the wait is over while the step still runs, which only a sleep or the budget can be.
+        """Return when the wait is over while the step still runs.
 
         Raises Suspended if the step is handed back meanwhile.
         """
@@ -150,8 +146,14 @@ class Waits:
     def budget_raised(self) -> None:
         """Continue the calls that wait for a budget."""
         for wait, _ in self._open.values():
-            if wait.ask is None and math.isinf(wait.until) and not wait.future.done():
+            if wait.opens is None and math.isinf(wait.until) and not wait.future.done():
                 wait.future.set_result(None)
+
+    def call_ended(self, key: str) -> None:
+        """Continue a call that waits for something from outside: its end is in the journal."""
+        wait, _ = self._open.get(key, (None, None))
+        if wait is not None and wait.opens is not None and not wait.future.done():
+            wait.future.set_result(None)
 
     def begin(self) -> None:
         """Continue the calls that wait for a budget, because the step begins and can no longer be handed back.
@@ -159,7 +161,7 @@ class Waits:
         Raises JournalError if a branch waits for something else.
         """
         for wait, _ in self._open.values():
-            if not wait.is_pause and (wait.ask is not None or wait.until < math.inf):
+            if not wait.is_pause and (wait.opens is not None or wait.until < math.inf):
                 raise JournalError(
                     f"ctx.begin while another branch of the task waits at {wait.key!r}: the task would be "
                     "handed back while nobody knows what became of it. Begin after that"
@@ -198,7 +200,9 @@ class Waits:
         now = self._runtime.monotonic()
         waits = [wait for wait, _ in self._open.values()]
         if min(wait.until for wait in waits) - now > SHORT_SECONDS:
-            self.suspension = worker_pb2.Outcome.Suspended(waits=_with_room(waits, now))
+            listed = _with_room(waits, now)
+            more = len(listed) < len(waits)
+            self.suspension = worker_pb2.Outcome.Suspended(waits=listed, more=more)
             self._record.suspended = True
             self._raise(Suspended)
 
@@ -214,12 +218,14 @@ def _with_room(waits: Collection[Wait], now: float) -> list[worker_pb2.Outcome.S
     """Return the waits that fit into a suspension, as parts of its outcome.
 
     The sleep that ends first comes first, as it wakes the step for all sleeps, and one budget wait,
-    as it stands for all. Questions follow in the order of their keys, so that a later attempt
-    doesn't leave out an open one.
+    as it stands for all. What the server doesn't know of follows in the order of keys, so that a later attempt
+    doesn't leave out an open question; then what it has opened, as its end wakes the step in any case.
     """
     sleeps = sorted((one for one in waits if one.until < math.inf), key=lambda one: one.until)
-    questions = sorted((one for one in waits if one.ask is not None), key=lambda one: one.key)
-    budgets = [one for one in waits if one.ask is None and one.until == math.inf]
+    questions = sorted(
+        (one for one in waits if one.opens is not None), key=lambda one: (one.was_opened, one.key)
+    )
+    budgets = [one for one in waits if one.opens is None and one.until == math.inf]
     ordered = [*sleeps[:1], *budgets[:1], *questions, *sleeps[1:], *budgets[1:]]
     found: list[worker_pb2.Outcome.SuspendedCall] = []
     size = 0

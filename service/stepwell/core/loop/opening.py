@@ -1,0 +1,245 @@
+"""Opens the waits of calls, while their step runs or as it is suspended, and ends them.
+
+What a call waits for from outside (a person's answer, a signal, the end of a child run) is a question with the
+call's key. Its end is written into the step's journal by the commit that decides it, whether or not the step is
+suspended at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.attempts import leased_by
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.journals import journal_at, kind_of, put_journal, write_end
+from stepwell.core.loop.occurrences import (
+    AwaitChild,
+    AwaitSignal,
+    NeedsAnswer,
+    Open,
+    SuspendedCall,
+)
+from stepwell.core.loop.question_tokens import token_id, token_refusal
+from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, EndedCall, Reply, refused
+from stepwell.core.loop.waits import QUESTION_TIMER, waits_of, wake
+from stepwell.core.port import Timer
+from stepwell.core.records import limits
+from stepwell.core.records.errors import INVALID_OUTCOME
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Execution, Failure, Payload, Question
+from stepwell.core.records.states import (
+    NO_PERSON,
+    EventType,
+    ExecutionStatus,
+    ExpiryAction,
+    QuestionKind,
+    QuestionStatus,
+)
+
+TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
+NAMES = {QuestionKind.SIGNAL: "receive", QuestionKind.CHILD: "child"}
+"""The name, for people, of the entry with a call's end, by kind of question; of a person's answer it is `ask`."""
+NO_FAILURE = Failure()
+
+
+def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) -> Failure | None:
+    """Return why these calls of an attempt may not wait, or None."""
+    if execution.begun:
+        return Failure(
+            kind=INVALID_OUTCOME,
+            message="an AT_MOST_ONCE task that has begun can't be suspended: it would run again from its beginning",
+            retryable=False,
+        )
+    calls = tuple(calls)
+    if (failure := token_refusal(draft, execution.task_id, calls)) is not None:
+        return failure
+    asked, others = set[str](), set[str]()
+    for one in calls:
+        if isinstance(one.wait, NeedsAnswer):
+            asked.add(one.call)
+        elif isinstance(one.wait, AwaitSignal | AwaitChild):
+            others.add(one.call)
+    for question in draft.open_questions():
+        if question.call and question.task_id == execution.task_id:
+            (others if question.kind in NO_PERSON else asked).add(question.call)
+    if len(asked) > limits.WAITS_MAX:
+        what = f"{len(asked)} open questions, more than {limits.WAITS_MAX}"
+    elif len(others) > limits.OPEN_CALLS_MAX:
+        what = f"{len(others)} open waits, more than {limits.OPEN_CALLS_MAX}"
+    else:
+        return None
+    message = f"calls of the step would have {what}"
+    return Failure(kind=TOO_MANY_QUESTIONS, message=message, retryable=False)
+
+
+def open_waits(draft: Draft, one: Open) -> Reply:
+    """Open calls of a running step, once; a call that is open already, or has ended, stays as it is."""
+    execution = leased_by(draft, one.execution_id, one.token)
+    if execution is None or execution.status is not ExecutionStatus.LEASED:
+        return LEASE_LOST
+    if one.number <= execution.open_number:
+        return UNCHANGED
+    if (failure := refusal(draft, execution, one.calls)) is not None:
+        return refused(failure.kind, failure.message)
+    task_id = execution.task_id
+    journal = journal_at(draft, task_id)
+    # An end that the attempt doesn't know is on its way to it, or found when the step is suspended.
+    calls = [call for call in one.calls if call.call not in journal.answered]
+    what = ", ".join(sorted({_described(call) for call in calls}))
+    draft.event(EventType.WAIT_OPENED, task_id=task_id, execution_id=one.execution_id, message=what)
+    draft.change_execution(execution, open_number=one.number)
+    answered = tuple(call for call in journal.answered if call not in one.known)
+    if answered != journal.answered:
+        put_journal(draft, task_id, replace(journal, answered=answered))
+    open_calls(draft, execution, calls, prefix=f"{one.number}.")
+    return Reply()
+
+
+def _described(call: SuspendedCall) -> str:
+    match call.wait:
+        case AwaitSignal(name=name):
+            return f"signal {name}"
+        case AwaitChild(run_id=run_id):
+            return f"child {run_id}"
+        case _:
+            return "question"
+
+
+def open_calls(
+    draft: Draft, execution: Execution, calls: Iterable[SuspendedCall], *, prefix: str = ""
+) -> dict[str, str]:
+    """Open what calls wait for, within the current event, or for a person with an own one; return each call's question.
+
+    Those that are open already are kept. The ids of new ones have the `prefix` before their number.
+    """
+    opened = open_of(draft, execution.task_id)
+    asked: list[Question] = []
+    for number, call in enumerate(calls, 1):
+        if call.call in opened:
+            continue
+        question = question_of(execution, call.wait, draft.context.now_us)
+        if question is None:
+            continue
+        question_id = token_id(call.wait) or f"{question.question_id}.{prefix}{number}"
+        opened[call.call] = question_id
+        question = replace(
+            question, question_id=question_id, call=call.call, arguments=call.arguments
+        )
+        if question.kind in NO_PERSON:
+            put_open(draft, question)
+        else:
+            asked.append(question)
+    for question in asked:
+        ask_person(draft, question)
+    return opened
+
+
+def open_of(draft: Draft, task_id: str) -> dict[str, str]:
+    """Return the open questions of a step's calls, by call."""
+    return {
+        one.call: one.question_id
+        for one in draft.open_questions()
+        if one.call and one.task_id == task_id
+    }
+
+
+def question_of(execution: Execution, wait: object, now_us: int) -> Question | None:
+    """Return what an attempt waits for as a question, open from now on; None for a sleep or a budget."""
+    question = Question(
+        question_id=f"question:{execution.execution_id}",
+        task_id=execution.task_id,
+        execution_id=execution.execution_id,
+        created_us=now_us,
+        status=QuestionStatus.OPEN,
+    )
+    match wait:
+        case NeedsAnswer():
+            return replace(
+                question,
+                kind=wait.kind,
+                prompt=wait.prompt,
+                schema=wait.schema,
+                choices=wait.choices,
+                expires_ms=wait.expires_ms,
+                on_expiry=wait.on_expiry,
+            )
+        case AwaitSignal(name=name, expires_ms=expires_ms):
+            kind = QuestionKind.SIGNAL
+            return replace(question, kind=kind, prompt=name, expires_ms=expires_ms)
+        case AwaitChild(run_id=run_id):
+            return replace(question, kind=QuestionKind.CHILD, prompt=run_id)
+        case _:
+            return None
+
+
+def ask_person(draft: Draft, question: Question) -> None:
+    """Write a new question with its own event, and the timer of its expiry."""
+    draft.event(
+        EventType.QUESTION_ASKED,
+        task_id=question.task_id,
+        execution_id=question.execution_id,
+        question_id=question.question_id,
+        message=question.prompt,
+    )
+    put_open(draft, question)
+
+
+def put_open(draft: Draft, question: Question) -> None:
+    """Write a new question within the current event, and the timer of its expiry."""
+    draft.put_question(question)
+    if question.expires_ms:
+        name = QUESTION_TIMER + question.question_id
+        draft.timers[name] = Timer(name=name, delay_ms=question.expires_ms)
+
+
+def end_call(
+    draft: Draft, question: Question, value: Payload | None, failure: Failure = NO_FAILURE
+) -> None:
+    """End the call of a question, within the current event, which has changed the question.
+
+    Its END has the value, or the failure if it ended without one. A step that waits for it is woken; the worker of a
+    running step is known.
+    """
+    task_id, call = question.task_id, question.call
+    name = NAMES.get(question.kind, "ask")
+    entry = Entry(key=call, name=name, arguments=question.arguments, value=value, failure=failure)
+    write_end(draft, task_id, entry)
+    waits = waits_of(draft, task_id)
+    if any(one.key == call for one in waits) or (waits and question.kind in NO_PERSON):
+        # Of the waits for signals and children a suspension lists only as many as there is room for.
+        wake(draft, task_id, call)
+    elif (leased := _leased(draft, task_id)) is not None:
+        journal = journal_at(draft, task_id)
+        put_journal(draft, task_id, replace(journal, answered=(*journal.answered, call)))
+        draft.ended_calls.append(
+            EndedCall(execution_id=leased.execution_id, worker_id=leased.worker_id, entry=entry)
+        )
+
+
+def _leased(draft: Draft, task_id: str) -> Execution | None:
+    """Return the attempt at a step that a worker has, or None."""
+    kind, leased = kind_of(draft.run, task_id), ExecutionStatus.LEASED
+    for one in draft.open_executions():
+        if one.status is leased and one.kind is kind and one.task_id == task_id:
+            return one
+    return None
+
+
+def wait_expired(draft: Draft, question: Question) -> None:
+    """End a call for which no signal came in time; that is no failure of its step."""
+    draft.event(
+        EventType.WAIT_EXPIRED,
+        task_id=question.task_id,
+        question_id=question.question_id,
+        message=question.prompt,
+    )
+    now_us = draft.context.now_us
+    draft.put_question(
+        replace(
+            question, status=QuestionStatus.EXPIRED, on_expiry=ExpiryAction.WAIT, ended_us=now_us
+        )
+    )
+    message = f"no signal {question.prompt!r} came within {question.expires_ms / 1_000:g} s"
+    end_call(draft, question, None, Failure(kind="TIMEOUT", message=message, retryable=False))
