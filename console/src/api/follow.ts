@@ -48,6 +48,8 @@ async function run<M>(source: Source<M>, stopped: AbortSignal): Promise<void> {
 type Read = "end" | "later" | "began" | "broken" | "over";
 
 async function readOnce<M>(source: Source<M>, over: AbortController): Promise<Read> {
+  // The page may have been hidden while this waited for its turn.
+  if (document.visibilityState !== "visible") return "over";
   const key = session.get()?.key;
   const close = () => over.abort();
   document.addEventListener("visibilitychange", close);
