@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator
@@ -18,6 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
+from stepwell.cli.mcp.http import Listen, bound
 from tests.frameworks.conftest import READER, Served, listening
 from tests.service.cli.world import Terminal, end, read_until
 
@@ -318,3 +320,10 @@ def test_interrupted_it_ends_in_order(served: Served) -> None:
     read_until(process.stdout, "listens on")
     answer = end(process, signal.SIGINT)
     assert (answer.code, answer.out) == (0, "stopped\n"), answer
+
+
+def test_answers_by_http_on_a_kept_connection_wait_for_no_acknowledgement() -> None:
+    with bound(Listen("127.0.0.1", 0)) as taken, socket.create_connection(taken.getsockname()):
+        accepted, _ = taken.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -28,6 +28,7 @@ from stepwell.console.local import LocalBackend
 from stepwell.console.pages import HEADERS
 from stepwell.console.pulse import Look, Pulse
 from stepwell.console.sessions import Sessions
+from stepwell.console.sockets import listening
 from stepwell.core.port import Runtime
 from stepwell.rpc.admission import GateLimits
 from stepwell.rpc.auth import TokenAuthenticator, mint
@@ -91,17 +92,12 @@ class Place(NamedTuple):
 
 def _bound(settings: ConsoleSettings, host: str) -> socket.socket:
     is_named = "port" in settings.model_fields_set
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # As gRPC does. Otherwise clients by IPv4 would be left out.
     is_dual = host == "::" and socket.has_dualstack_ipv6()
     last = settings.port + (0 if is_named else _NEXT_PORTS)
     for port in range(settings.port, last + 1):
         try:
-            bound = socket.create_server((host, port), family=family, dualstack_ipv6=is_dual)
-            # asyncio leaves this out for such a socket, and each answer on a kept connection would wait 40 ms for an
-            # acknowledgement. Connections inherit it.
-            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return bound
+            return listening(host, port, is_dual=is_dual)
         except OSError as error:
             if port == last or error.errno != errno.EADDRINUSE:
                 raise SettingsRefused(

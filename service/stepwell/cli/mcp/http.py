@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepwell.cli.exits import CliError
 from stepwell.cli.process import signals
+from stepwell.console.sockets import listening
 from stepwell.core.records.errors import Unauthenticated
 from stepwell.rpc.auth import bearer_token, texts_of
 from stepwell_client.internal import is_local
@@ -132,7 +133,7 @@ async def serve(server: MCPServer[Any], listen: Listen) -> None:
         config.load()
     except (OSError, ssl.SSLError) as error:
         raise CliError(f"--http-cert and --http-key can't be used: {error}") from error
-    with signals.stopping() as stop, _bound(listen) as taken:
+    with signals.stopping() as stop, bound(listen) as taken:
         port = taken.getsockname()[1]
         scheme = "https" if listen.cert else "http"
         url = f"{scheme}://{_bracketed(listen.host)}:{port}{PATH}"
@@ -155,9 +156,13 @@ class _Server(uvicorn.Server):
         print(f"stepwell mcp listens on {self._url}", flush=True)
 
 
-def _bound(listen: Listen) -> socket.socket:
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+def bound(listen: Listen) -> socket.socket:
+    """Return the socket that listens there.
+
+    Raises:
+        CliError: the address can't be bound.
+    """
     try:
-        return socket.create_server((listen.host, listen.port), family=family)
+        return listening(listen.host, listen.port)
     except OSError as error:
         raise CliError(f"can't listen on {listen.host}:{listen.port}: {error.strerror}") from error
