@@ -44,7 +44,7 @@ BUDGET = {
     "testkit/stepwell_testkit/environment": 471,
     "tests": 24,
     "tests/bench": 222,
-    "tests/chaos": 7_910,
+    "tests/chaos": 7_878,
     "tests/contract": 6_405,
     "tests/docs": 1_966,
     "tests/frameworks": 4_034,
