@@ -43,6 +43,7 @@ async def test_a_deletion_is_checked_alone_or_expects_a_version(client: Client) 
         ("PauseRun", {}),
         ("CancelRun", {}),
         ("StopRun", {}),
+        ("SendSignal", {"name": "note"}),
         ("SkipTask", {"task_id": "a"}),
         ("RaiseBudget", {"budget": types_pb2.Budget(tasks=9)}),
     ],

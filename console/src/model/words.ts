@@ -207,6 +207,8 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.JOURNAL_FORGOTTEN]: "forgot a call",
   [EventType.WAIT_OPENED]: "waits while it runs",
   [EventType.WAIT_EXPIRED]: "no signal came in time",
+  [EventType.SIGNAL_RECEIVED]: "has a signal",
+  [EventType.SIGNAL_TAKEN]: "took a signal",
 };
 
 const OF_THE_RUN: ReadonlySet<EventType> = new Set([

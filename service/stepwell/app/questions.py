@@ -34,7 +34,7 @@ class _Closed(NamedTuple):
 
 
 _CLOSED = {
-    QuestionStatus.ANSWERED: _Closed(reason=QUESTION_ANSWERED, message="was answered already"),
+    QuestionStatus.ANSWERED: _Closed(reason="QUESTION_ANSWERED", message="was answered already"),
     QuestionStatus.EXPIRED: _Closed(
         reason="QUESTION_EXPIRED", message="was not answered in time, and its task has failed"
     ),

@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "questions": "List what runs ask of people, oldest first.",
     "answer": "Answer what a run asks.",
     "stop": "End a run after the iteration in progress.",
+    "signal": "Send a run a signal.",
     "cancel": "Cancel a run for good.",
     "resolve": "Tell the outcome of a task whose outcome is unknown.",
     "retry": "Run a task again that failed or was skipped.",
@@ -62,7 +63,7 @@ COMMANDS: dict[str, str] = {
 _MODULES: dict[str, tuple[str, ...]] = {
     "server": ("serve", "store", "migrate"),
     "start": ("run", "resume", "watch"),
-    "control": ("pause", "cancel", "stop", "retry", "skip", "resolve", "rm", "purge"),
+    "control": ("pause", "cancel", "stop", "signal", "retry", "skip", "resolve", "rm", "purge"),
     "questions": ("questions", "answer"),
     "history": ("plans", "checkpoints"),
     "output": ("logs", "messages"),

@@ -270,6 +270,7 @@ class Runs:
             or transition.commit is None
             or transition.asked_keys
             or transition.asked_messages
+            or transition.asks_signals
         ):
             self._runtime.spawn(self._read_and_turn(key, hot, batch), name=f"run {key[1]}")
             return

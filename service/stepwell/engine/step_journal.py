@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from stepwell.core.loop.journals import name_of
+from stepwell.core.loop.signals import SIGNALS
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import (
     EntryWrite,
@@ -220,3 +221,14 @@ async def messages_of(
         names_only=True,
     )
     return tuple([each async for one in every_row(store, query) for each in one.entry.messages])
+
+
+async def signals_of(store: Store, key: RunKey) -> tuple[EntryWrite, ...]:
+    """Return the signals that a run keeps, oldest first."""
+    query = JournalQuery(tenant_id=key[0], run_id=key[1], journal=SIGNALS, generation=1)
+    return tuple(
+        [
+            EntryWrite(journal=one.journal, generation=one.generation, entry=one.entry)
+            async for one in every_row(store, query)
+        ]
+    )

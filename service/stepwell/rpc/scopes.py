@@ -48,6 +48,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "RetryTask": RUN_WRITE,
     "SkipTask": RUN_WRITE,
     "StopRun": RUN_WRITE,
+    "SendSignal": RUN_WRITE,
     "WatchLogs": RUN_READ,
     "ListMessages": RUN_READ,
     "ReadTranscript": RUN_READ,

@@ -18,7 +18,7 @@ from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growt
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.journal import Entry, StoredEntry, Totals
-from stepwell.core.records.model import Budget, Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
+from stepwell.core.records.model import Budget, Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Signals, Task, TaskSpec, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import BlockedKind, Decision, DueKind, Durability, Effect, EventType, ExecutionStatus, ExpiryAction, Finding, FinishReason, JournalMark, LogKind, OnFailure, PauseReason, Phase, PlanTrigger, QuestionKind, QuestionStatus, RunStatus, StepKind, TaskStatus, Verdict, VersionMatch, WaitKind
 from stepwell.core.records.step_journal import Journal, Source, Wait
@@ -50,14 +50,14 @@ OF_EndedQuery_statuses: Any = Numbers('EndedQuery.statuses', {1: RunStatus.QUEUE
 OF_EndedRun_status: Any = Numbers('EndedRun.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_Entry_effect: Any = Numbers('Entry.effect', {0: Effect.IDEMPOTENT, 1: Effect.IDEMPOTENT, 2: Effect.AT_MOST_ONCE})
 OF_Entry_mark: Any = Numbers('Entry.mark', {0: JournalMark.END, 1: JournalMark.END, 2: JournalMark.BEGIN, 3: JournalMark.TRY, 4: JournalMark.WAIT})
-OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ExecutionChange_kind: Any = Numbers('ExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ExecutionChange_status: Any = Numbers('ExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_Execution_kind: Any = Numbers('Execution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Execution_status: Any = Numbers('Execution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_LogEntry_kind: Any = Numbers('LogEntry.kind', {0: LogKind.LINE, 1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
 OF_LogsOfExecution_kind: Any = Numbers('LogsOfExecution.kind', {1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
-OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_NeedsAnswer_on_expiry: Any = Numbers('NeedsAnswer.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
 OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK})
@@ -81,7 +81,7 @@ OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: 
 OF_Run_phase: Any = Numbers('Run.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_Run_stages: Any = Numbers('Run.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Run_status: Any = Numbers('Run.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ShownExecutionChange_kind: Any = Numbers('ShownExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecutionChange_status: Any = Numbers('ShownExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_ShownExecution_kind: Any = Numbers('ShownExecution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
@@ -134,7 +134,7 @@ TO_Decision: Any = {'FINISH': 1, 'CONTINUE': 2, 'REPLAN': 3}
 TO_DueKind: Any = {'LEASE_EXPIRED': 1, 'ATTEMPT_TIMED_OUT': 2, 'TIMER': 3}
 TO_Durability: Any = {'VOLATILE': 1, 'PROCESS': 2, 'POWER': 3, 'NODE': 4}
 TO_Effect: Any = {'IDEMPOTENT': 1, 'AT_MOST_ONCE': 2}
-TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
+TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
 TO_ExecutionStatus: Any = {'READY': 1, 'LEASED': 2, 'COMPLETED': 3, 'FAILED': 4, 'TIMED_OUT': 5, 'LOST': 6, 'RELEASED': 7, 'CANCELLED': 8, 'NEEDS_ANSWER': 9, 'UNKNOWN_OUTCOME': 10, 'SUSPENDED': 11}
 TO_ExpiryAction: Any = {'WAIT': 1, 'DENY': 2, 'FAIL': 3, 'PAUSE': 4}
 TO_Finding: Any = {'DONE': 1, 'NOT_DONE': 2, 'UNDECIDED': 3}
@@ -186,6 +186,7 @@ D_Run_budget: Any = default_of(Run, 'budget')
 D_Run_counts: Any = default_of(Run, 'counts')
 D_Run_failure: Any = default_of(Run, 'failure')
 D_Run_previous: Any = default_of(Run, 'previous')
+D_Run_signals: Any = default_of(Run, 'signals')
 D_Run_step_journal: Any = default_of(Run, 'step_journal')
 D_Run_step_losses: Any = default_of(Run, 'step_losses')
 D_Run_tally: Any = default_of(Run, 'tally')
@@ -515,6 +516,23 @@ def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
     )
 
 
+def fill_Signals(r: Signals, m: store_pb2.Signals) -> None:
+    v = r.kept
+    if v: m.kept = v
+    v = r.bytes
+    if v: m.bytes = v
+    v = r.last
+    if v: m.last = v
+
+
+def read_Signals(m: store_pb2.Signals) -> Signals:
+    return Signals(
+        kept=m.kept,
+        bytes=m.bytes,
+        last=m.last,
+    )
+
+
 def fill_Run(r: Run, m: store_pb2.Run) -> None:
     v = r.spec
     c = m.spec
@@ -587,6 +605,11 @@ def fill_Run(r: Run, m: store_pb2.Run) -> None:
     if v:
         a = m.step_waits
         for x in v: fill_Wait(x, a.add())
+    v = r.signals
+    if v is not D_Run_signals and v != D_Run_signals:
+        c = m.signals
+        c.SetInParent()
+        fill_Signals(v, c)
     v = r.actor
     if v: m.actor = v
     v = r.on_behalf_of
@@ -651,6 +674,7 @@ def read_Run(m: store_pb2.Run) -> Run:
         previous=read_Previous(m.previous) if m.HasField("previous") else D_Run_previous,
         step_journal=read_Journal(m.step_journal) if m.HasField("step_journal") else D_Run_step_journal,
         step_waits=tuple([read_Wait(x) for x in m.step_waits[:]]),
+        signals=read_Signals(m.signals) if m.HasField("signals") else D_Run_signals,
         actor=m.actor,
         on_behalf_of=m.on_behalf_of,
         blocked_on=OF_Run_blocked_on[m.blocked_on],
@@ -1192,6 +1216,11 @@ def fill_RunChange(r: RunChange, m: store_pb2.RunChange) -> None:
         m.step_waits.SetInParent()
         a = m.step_waits.waits
         for x in v: fill_Wait(x, a.add())
+    v = r.signals
+    if v is not UNSET:
+        c = m.signals
+        c.SetInParent()
+        fill_Signals(v, c)
     v = r.actor
     if v is not UNSET: m.actor = v
     v = r.on_behalf_of
@@ -1260,6 +1289,7 @@ def read_RunChange(m: store_pb2.RunChange) -> RunChange:
         previous=read_Previous(m.previous) if m.HasField("previous") else UNSET,
         step_journal=read_Journal(m.step_journal) if m.HasField("step_journal") else UNSET,
         step_waits=tuple([read_Wait(x) for x in m.step_waits.waits[:]]) if m.HasField("step_waits") else UNSET,
+        signals=read_Signals(m.signals) if m.HasField("signals") else UNSET,
         actor=m.actor if m.HasField("actor") else UNSET,
         on_behalf_of=m.on_behalf_of if m.HasField("on_behalf_of") else UNSET,
         blocked_on=OF_RunChange_blocked_on[m.blocked_on] if m.HasField("blocked_on") else UNSET,
@@ -4982,6 +5012,7 @@ MESSAGES: dict[Any, Any] = {
     Previous: store_pb2.Previous,
     Plan: types_pb2.Plan,
     RunSpec: types_pb2.RunSpec,
+    Signals: store_pb2.Signals,
     Run: types_pb2.Run,
     Task: types_pb2.Task,
     Execution: types_pb2.Execution,
@@ -5122,6 +5153,7 @@ FILLERS: dict[Any, Any] = {
     store_pb2.Previous: fill_Previous,
     types_pb2.Plan: fill_Plan,
     store_pb2.RunSpec: fill_RunSpec,
+    store_pb2.Signals: fill_Signals,
     store_pb2.Run: fill_Run,
     store_pb2.Task: fill_Task,
     store_pb2.Execution: fill_Execution,
@@ -5270,6 +5302,7 @@ READERS: dict[Any, Any] = {
     store_pb2.Previous: read_Previous,
     types_pb2.Plan: read_Plan,
     store_pb2.RunSpec: read_RunSpec,
+    store_pb2.Signals: read_Signals,
     store_pb2.Run: read_Run,
     store_pb2.Task: read_Task,
     store_pb2.Execution: read_Execution,
@@ -5997,7 +6030,7 @@ def check_WatchRunRequest(m: orchestrator_pb2.WatchRunRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'types', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
     v = m.task_ids
     if v:
         if len(v) > 1000: f.add(p + 'task_ids', f'{items(v)}; limit: 1,000 items, each a name of 1 to 64 characters')
@@ -6392,6 +6425,35 @@ def check_StopRunRequest(m: orchestrator_pb2.StopRunRequest, p: str, f: Faults) 
         if len(v) > 36 or not is_name(v): f.add(p + 'run_id', f'{quoted(v)}; limit: a name of 1 to 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     else:
         f.add(p + 'run_id', 'absent; limit: a name of 1 to 36 characters')
+    v = m.reason
+    if v:
+        if len(v) > 1024 and len(v.encode()) > 4096 or '\0' in v: f.add(p + 'reason', f'{utf8_size(v)}; limit: 4 KiB')
+    v = m.request_id
+    if v:
+        if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'request_id', f'{length(v)}; limit: 128 characters, no control characters')
+    v = m.on_behalf_of
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'on_behalf_of', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.expected_version
+    if v:
+        if v < 0: f.add(p + 'expected_version', f'{v}; limit: 0 or more')
+    return None
+
+
+def check_SendSignalRequest(m: orchestrator_pb2.SendSignalRequest, p: str, f: Faults) -> None:
+    v = m.run_id
+    if v:
+        if len(v) > 36 or not is_name(v): f.add(p + 'run_id', f'{quoted(v)}; limit: a name of 1 to 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'run_id', 'absent; limit: a name of 1 to 36 characters')
+    v = m.name
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'name', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'name', 'absent; limit: a name of 1 to 128 characters')
+    if m.HasField('value'):
+        v = m.value
+        check_Payload(v, p + 'value.', f)
     v = m.reason
     if v:
         if len(v) > 1024 and len(v.encode()) > 4096 or '\0' in v: f.add(p + 'reason', f'{utf8_size(v)}; limit: 4 KiB')
@@ -6873,6 +6935,9 @@ def check_store_Run_record(m: store_pb2.Run, p: str, f: Faults) -> None:
         check_store_Journal_record(v, p + 'step_journal' + '.', f)
     for i, v in enumerate(m.step_waits[:]):
         check_Wait_record(v, f"{p}step_waits[{i}]" + '.', f)
+    if m.HasField('signals'):
+        v = m.signals
+        check_store_Signals_record(v, p + 'signals' + '.', f)
     return None
 
 
@@ -7028,6 +7093,10 @@ def check_Wait_record(m: types_pb2.Wait, p: str, f: Faults) -> None:
     if '\0' in v: f.add(p + 'call', f'{utf8_size(v)}; limit: any text')
     v = m.question_id
     if '\0' in v: f.add(p + 'question_id', f'{utf8_size(v)}; limit: any text')
+    return None
+
+
+def check_store_Signals_record(m: store_pb2.Signals, p: str, f: Faults) -> None:
     return None
 
 
@@ -7266,6 +7335,9 @@ def check_store_RunChange_record(m: store_pb2.RunChange, p: str, f: Faults) -> N
     if m.HasField('step_waits'):
         v = m.step_waits
         check_Waits_record(v, p + 'step_waits' + '.', f)
+    if m.HasField('signals'):
+        v = m.signals
+        check_store_Signals_record(v, p + 'signals' + '.', f)
     return None
 
 
@@ -8339,6 +8411,7 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     orchestrator_pb2.RetryTaskRequest: check_RetryTaskRequest,
     orchestrator_pb2.SkipTaskRequest: check_SkipTaskRequest,
     orchestrator_pb2.StopRunRequest: check_StopRunRequest,
+    orchestrator_pb2.SendSignalRequest: check_SendSignalRequest,
     orchestrator_pb2.WatchLogsRequest: check_WatchLogsRequest,
     orchestrator_pb2.ListMessagesRequest: check_ListMessagesRequest,
     orchestrator_pb2.ListJournalRequest: check_ListJournalRequest,

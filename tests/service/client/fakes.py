@@ -97,9 +97,9 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         RaiseBudget
     ) = answer
     ListWorkers = ListQueues = answer
-    ResolveExecution = RetryTask = SkipTask = StopRun = ListMessages = ReadTranscript = (
-        ListJournal
-    ) = answer
+    ResolveExecution = RetryTask = SkipTask = StopRun = SendSignal = ListMessages = (
+        ReadTranscript
+    ) = ListJournal = answer
     PurgeRuns = answer
     WatchRun = WatchRuns = WatchLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 

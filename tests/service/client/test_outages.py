@@ -103,6 +103,7 @@ COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "PauseRun": lambda client: client.run(RUN_ID).pause(),
     "CancelRun": lambda client: client.run(RUN_ID).cancel(),
     "StopRun": lambda client: client.run(RUN_ID).stop(),
+    "SendSignal": lambda client: client.run(RUN_ID).signal("note", 1),
     "RetryTask": lambda client: client.run(RUN_ID).retry_task("a"),
     "SkipTask": lambda client: client.run(RUN_ID).skip_task("a"),
     "RaiseBudget": lambda client: client.run(RUN_ID).raise_budget(Budget(tasks=5)),

@@ -147,6 +147,7 @@ PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
     "Orchestrator/PauseRun": start,
     "Orchestrator/SkipTask": start,
     "Orchestrator/StopRun": start,
+    "Orchestrator/SendSignal": start,
     "Orchestrator/ResumeRun": _paused,
     "Orchestrator/CancelRun": _of_leased,
     "Orchestrator/DeleteRun": _cancelled,

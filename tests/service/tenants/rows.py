@@ -147,6 +147,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ForkRun": lambda n: opb.ForkRunRequest(run_id=n.run_id, version=1, queue="own"),
     "Orchestrator/PauseRun": lambda n: opb.PauseRunRequest(run_id=n.run_id),
     "Orchestrator/ResumeRun": lambda n: opb.ResumeRunRequest(run_id=n.run_id),
+    "Orchestrator/SendSignal": lambda n: opb.SendSignalRequest(run_id=n.run_id, name="note"),
     "Orchestrator/StopRun": lambda n: opb.StopRunRequest(run_id=n.run_id),
     "Orchestrator/CancelRun": lambda n: opb.CancelRunRequest(run_id=n.run_id),
     "Orchestrator/DeleteRun": lambda n: opb.DeleteRunRequest(run_id=n.run_id),

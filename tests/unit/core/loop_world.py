@@ -38,9 +38,10 @@ from stepwell.core.loop.occurrences import (
     SuspendedCall,
     TimerDue,
 )
+from stepwell.core.loop.signals import SIGNALS
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
-from stepwell.core.port import Commit, OpenExecution
+from stepwell.core.port import Commit, EntryWrite, OpenExecution
 from stepwell.core.records.checkpoints import run_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
@@ -105,12 +106,17 @@ class World:
         )
         before = _picture(self.state)
         transition = advance(self.state, occurrences, context)
-        while transition.asked_keys or transition.asked_messages:
+        while transition.asked_keys or transition.asked_messages or transition.asks_signals:
             found = {
                 key: self._found(key, reserve) for key, reserve in transition.asked_keys.items()
             }
             said = {one: tuple(self.said[one[0]]) for one in transition.asked_messages}
-            context = replace(context, keys=context.keys | found, messages=context.messages | said)
+            context = replace(
+                context,
+                keys=context.keys | found,
+                messages=context.messages | said,
+                signals=self.kept_signals if transition.asks_signals else context.signals,
+            )
             transition = advance(self.state, occurrences, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"
         assert advance(self.state, occurrences, context) == transition, "advance is not a function"
@@ -265,6 +271,16 @@ class World:
     @property
     def commits(self) -> list[Commit]:
         return [applied.commit for applied in self._model.applied]
+
+    @property
+    def kept_signals(self) -> tuple[EntryWrite, ...]:
+        """The signals that the run keeps, as its store has them."""
+        found: dict[str, EntryWrite] = {}
+        for commit in self.commits:
+            for one in commit.forgotten:
+                found.pop(one.entry.key, None)
+            found |= {one.entry.key: one for one in commit.entries if one.journal == SIGNALS}
+        return tuple(found.values())
 
     @property
     def plans(self) -> dict[int, Plan]:

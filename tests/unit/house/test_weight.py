@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 8_978,
+    "clients/python/stepwell_client": 9_009,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -29,12 +29,12 @@ BUDGET = {
     "scripts": 2_259,
     "service/stepwell": 306,
     "service/stepwell/app": 695,
-    "service/stepwell/cli": 5_695,
+    "service/stepwell/cli": 5_715,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 6_557,
+    "service/stepwell/core": 6_677,
     "service/stepwell/embedded": 1_730,
-    "service/stepwell/engine": 3_788,
-    "service/stepwell/rpc": 4_263,
+    "service/stepwell/engine": 3_803,
+    "service/stepwell/rpc": 4_275,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
     "service/stepwell/watch": 574,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_966,
     "tests/frameworks": 4_034,
     "tests/mutants": 1_070,
-    "tests/service": 12_705,
+    "tests/service": 12_791,
     "tests/simulation": 5_009,
     "tests/support": 2_928,
-    "tests/unit": 16_006,
+    "tests/unit": 16_104,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

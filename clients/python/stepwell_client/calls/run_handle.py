@@ -401,6 +401,17 @@ class RunHandle:
         return await self._command("StopRun", pb.StopRunRequest(), options)
 
     @takes(CommandOptions)
+    async def signal(
+        self, name: str, value: object = None, **options: Unpack[CommandOptions]
+    ) -> Run:
+        """Send the run a signal: `ctx.receive(name)` of a step takes it, once, now or later.
+
+        Raises FailedPrecondition if the run has ended, or keeps 1,000 signals or 16 MiB (SIGNALS_FULL).
+        """
+        request = pb.SendSignalRequest(name=name, value=answer_payload(value))
+        return await self._command("SendSignal", request, options)
+
+    @takes(CommandOptions)
     async def retry_task(
         self, task_id: str, *, fresh: bool = False, **options: Unpack[CommandOptions]
     ) -> Run:

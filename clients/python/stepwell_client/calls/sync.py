@@ -121,6 +121,7 @@ class SyncRunHandle:
     pause = blocking(RunHandle.pause)
     cancel = blocking(RunHandle.cancel)
     stop = blocking(RunHandle.stop)
+    signal = blocking(RunHandle.signal)
     answer = blocking(RunHandle.answer)
     resolve = blocking(RunHandle.resolve)
     retry_task = blocking(RunHandle.retry_task)

@@ -559,6 +559,12 @@ class EventType(Word):
     """A call of a step waits for a signal or for a child run. `execution_id`, `task_id`, `question_id`, `message`: what for."""
     WAIT_EXPIRED = 41
     """No signal came in time for a call that waited. `task_id`, `question_id`, `message`: what for."""
+    SIGNAL_RECEIVED = 42
+    """A signal came; its value is in no event. `message`: its name. `actor`, `on_behalf_of`: who sent it. `question_id`,
+    `task_id`: the wait of the call that took it at once; empty: it is kept.
+    """
+    SIGNAL_TAKEN = 43
+    """A call took a signal that was kept. `message`: its name. `execution_id`, `task_id`: of the call."""
 
 
 class VersionMatch(Word):

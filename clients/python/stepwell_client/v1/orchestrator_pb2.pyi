@@ -844,6 +844,34 @@ class StopRunResponse(_message.Message):
     changed: bool
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
+class SendSignalRequest(_message.Message):
+    __slots__ = ("run_id", "name", "value", "reason", "request_id", "on_behalf_of", "expected_version", "validate_only")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    name: str
+    value: _types_pb2.Payload
+    reason: str
+    request_id: str
+    on_behalf_of: str
+    expected_version: int
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., expected_version: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+
+class SendSignalResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
 class WatchLogsRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "task_id", "resume_token", "follow", "kinds", "progress_interval")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -163,6 +163,11 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.FromString,
                 _registered_method=True)
+        self.SendSignal = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/SendSignal',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalResponse.FromString,
+                _registered_method=True)
         self.WatchLogs = channel.unary_stream(
                 '/stepwell.v1.Orchestrator/WatchLogs',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsRequest.SerializeToString,
@@ -489,6 +494,17 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SendSignal(self, request, context):
+        """Sends a run a signal: a name and a value. A call of a step that waits for the name takes it, once; else it is kept
+        for the next one that does, in order. A run keeps up to 1,000 signals and 16 MiB of their values.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; SIGNALS_FULL; VERSION_CHANGED), INVALID_ARGUMENT,
+        ABORTED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchLogs(self, request, context):
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
         for. Chunks stay with the lines when their execution has ended.
@@ -692,6 +708,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.StopRun,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.SerializeToString,
+            ),
+            'SendSignal': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendSignal,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalResponse.SerializeToString,
             ),
             'WatchLogs': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchLogs,
@@ -1391,6 +1412,33 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/StopRun',
             stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendSignal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/SendSignal',
+            stepwell_dot_v1_dot_orchestrator__pb2.SendSignalRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.SendSignalResponse.FromString,
             options,
             channel_credentials,
             insecure,

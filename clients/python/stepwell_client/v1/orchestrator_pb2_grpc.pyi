@@ -218,6 +218,13 @@ class OrchestratorStub:
     (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
     """
+    SendSignal: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.SendSignalRequest, _orchestrator_pb2.SendSignalResponse]
+    """Sends a run a signal: a name and a value. A call of a step that waits for the name takes it, once; else it is kept
+    for the next one that does, in order. A run keeps up to 1,000 signals and 16 MiB of their values.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; SIGNALS_FULL; VERSION_CHANGED), INVALID_ARGUMENT,
+    ABORTED.
+    """
     WatchLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
     for. Chunks stay with the lines when their execution has ended.
@@ -457,6 +464,13 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
     (REQUEST_ID_REUSED),
     ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+    """
+    SendSignal: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.SendSignalRequest, _orchestrator_pb2.SendSignalResponse]  # type: ignore[assignment]
+    """Sends a run a signal: a name and a value. A call of a step that waits for the name takes it, once; else it is kept
+    for the next one that does, in order. A run keeps up to 1,000 signals and 16 MiB of their values.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; SIGNALS_FULL; VERSION_CHANGED), INVALID_ARGUMENT,
+    ABORTED.
     """
     WatchLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]  # type: ignore[assignment]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
@@ -838,6 +852,19 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
         (REQUEST_ID_REUSED),
         ABORTED (VERSION_CHANGED: it is not at `expected_version`).
+        """
+
+    @_abc_1.abstractmethod
+    def SendSignal(
+        self,
+        request: _orchestrator_pb2.SendSignalRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.SendSignalResponse, _abc.Awaitable[_orchestrator_pb2.SendSignalResponse]]:
+        """Sends a run a signal: a name and a value. A call of a step that waits for the name takes it, once; else it is kept
+        for the next one that does, in order. A run keeps up to 1,000 signals and 16 MiB of their values.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; SIGNALS_FULL; VERSION_CHANGED), INVALID_ARGUMENT,
+        ABORTED.
         """
 
     @_abc_1.abstractmethod

@@ -233,6 +233,8 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_JOURNAL_FORGOTTEN: _ClassVar[EventType]
     EVENT_TYPE_WAIT_OPENED: _ClassVar[EventType]
     EVENT_TYPE_WAIT_EXPIRED: _ClassVar[EventType]
+    EVENT_TYPE_SIGNAL_RECEIVED: _ClassVar[EventType]
+    EVENT_TYPE_SIGNAL_TAKEN: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -416,6 +418,8 @@ EVENT_TYPE_JOURNAL_RENEWED: EventType
 EVENT_TYPE_JOURNAL_FORGOTTEN: EventType
 EVENT_TYPE_WAIT_OPENED: EventType
 EVENT_TYPE_WAIT_EXPIRED: EventType
+EVENT_TYPE_SIGNAL_RECEIVED: EventType
+EVENT_TYPE_SIGNAL_TAKEN: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch

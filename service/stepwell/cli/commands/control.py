@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_lib
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, cast
@@ -30,6 +31,7 @@ EXAMPLES = {
     "pause": "stepwell pause 3f2a9c1e --reason 'wait for the new model'",
     "cancel": "stepwell cancel 3f2a9c1e --reason 'wrong input'",
     "stop": "stepwell stop 3f2a9c1e --reason 'good enough'",
+    "signal": "stepwell signal 3f2a9c1e note '\"look at the prices, too\"'",
     "retry": "stepwell retry 3f2a9c1e fetch-3",
     "skip": "stepwell skip 3f2a9c1e fetch-3 --dependents --reason 'the page is gone'",
     "resolve": "stepwell resolve 3f2a9c1e task:charge#1 --done --result '\"paid\"'",
@@ -110,6 +112,27 @@ def stop(
     state = "ends" if run.changed else "was to end already"
     name, iteration = short_id(run.id), now.iteration
     return f"run {name} {state} after iteration {iteration}"
+
+
+@steering
+def signal(
+    run: SyncRunHandle,
+    said: CommandOptions,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
+    value: Annotated[
+        str, typer.Argument(metavar="[JSON]", help="Its value: JSON, or else a text.")
+    ] = "null",
+) -> str:
+    """Send a run a signal.
+
+    A step that waits for the name takes it. Otherwise the run keeps it for the next step that does.
+    """
+    try:
+        given = json_lib.loads(value)
+    except ValueError:
+        given = value
+    run.signal(name, given, **said)
+    return f"run {short_id(run.id)} has the signal {name}"
 
 
 @steering

@@ -136,6 +136,8 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.STEP_WOKEN: _with_message("goes on"),
     EventType.WAIT_OPENED: _with_message("waits while it runs"),
     EventType.WAIT_EXPIRED: _with_message("no signal came in time"),
+    EventType.SIGNAL_RECEIVED: _with_message("has a signal"),
+    EventType.SIGNAL_TAKEN: _with_message("took a signal"),
     EventType.JOURNAL_RENEWED: _with_message("its journal begins anew"),
     EventType.JOURNAL_FORGOTTEN: _with_message("forgot a call"),
     EventType.OUTCOME_UNKNOWN: _with_message("nobody knows what came of it"),

@@ -23,6 +23,7 @@ from stepwell.core.loop import (
     questions,
     resolution,
     run_commands,
+    signals,
     task_commands,
     unknown_calls,
 )
@@ -47,6 +48,7 @@ from stepwell.core.loop.occurrences import (
     Resolve,
     Resume,
     RetryTask,
+    SendSignal,
     SkipTask,
     Start,
     Stop,
@@ -135,6 +137,8 @@ def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
             return run_commands.resume(draft, command)
         case Stop():
             return run_commands.stop(draft, command)
+        case SendSignal():
+            return signals.send_signal(draft, command)
         case RaiseBudget():
             return run_commands.raise_budget(draft, command)
         case RetryTask():

@@ -21,6 +21,7 @@ from stepwell.core.records.model import (
     Previous,
     Question,
     Session,
+    Signals,
     Tally,
     Usage,
 )
@@ -60,6 +61,7 @@ class RunFields(TypedDict, total=False):
     previous: Previous
     step_journal: Journal
     step_waits: tuple[Wait, ...]
+    signals: Signals
     actor: str
     on_behalf_of: str
     blocked_on: BlockedKind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from stepwell.core.port import EntryWrite
 from stepwell.core.records.model import Message, Payload, Record
 from stepwell.core.records.routing import TaskPattern, does, fits
 from stepwell.core.records.states import StepKind
@@ -87,4 +88,6 @@ class Context(Record, frozen=True, kw_only=True):
     messages: dict[tuple[str, int], tuple[Message, ...]] = {}
     """Messages of journal entries, by the execution that recorded them and the number of entries
     known when they were read; `Transition.asked_messages` has missing ones."""
+    signals: tuple[EntryWrite, ...] | None = None
+    """The signals that the run keeps, oldest first; None: not read. `Transition.asks_signals` asks for them."""
     grants: Grants = Grants()

@@ -102,6 +102,9 @@ class Draft:
         """Tasks that are suspended."""
         self.asked_keys: dict[str, bool] = {}
         self.asked_messages: tuple[tuple[str, int], ...] = ()
+        self.signals = context.signals
+        """The kept signals that no call has taken, as far as they were read."""
+        self.asks_signals = False
         self.revoked: list[Revoked] = []
         self.ended_calls: list[EndedCall] = []
         self.tasks: dict[str, Task] = {}
@@ -423,6 +426,7 @@ class Draft:
             replies=replies,
             asked_keys=self.asked_keys,
             asked_messages=self.asked_messages,
+            asks_signals=self.asks_signals,
             offered=tuple([one.execution_id for one in self.offered()]),
             revoked=tuple(self.revoked),
             ended_calls=tuple(self.ended_calls),

@@ -100,6 +100,13 @@ class Stop(Command, frozen=True, kw_only=True):
     """End the run after the iteration in progress, as if it were the last."""
 
 
+class SendSignal(Command, frozen=True, kw_only=True):
+    """Send the run a signal, for a call that waits for its name, or will."""
+
+    name: str
+    value: Payload | None = None
+
+
 class RaiseBudget(Command, frozen=True, kw_only=True):
     """Raise the limits of the run's budget."""
 
@@ -368,7 +375,18 @@ class GrantLease(Record, frozen=True, kw_only=True):
     """Connected worker instances, as with a lost lease: the step is not suspected because of them."""
 
 
-AnyCommand = Cancel | Pause | Resume | Answer | Stop | RaiseBudget | RetryTask | SkipTask | Resolve
+AnyCommand = (
+    Cancel
+    | Pause
+    | Resume
+    | Answer
+    | Stop
+    | SendSignal
+    | RaiseBudget
+    | RetryTask
+    | SkipTask
+    | Resolve
+)
 Occurrence = (
     Start
     | Fork

@@ -27,7 +27,7 @@ from stepwell.core.loop.waits import QUESTION_TIMER, waits_of, wake
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.errors import INVALID_OUTCOME
-from stepwell.core.records.journal import Entry
+from stepwell.core.records.journal import Entry, value_bytes
 from stepwell.core.records.model import Execution, Failure, Payload, Question
 from stepwell.core.records.states import (
     NO_PERSON,
@@ -112,7 +112,7 @@ def open_calls(
 ) -> dict[str, str]:
     """Open what calls wait for, within the current event, or for a person with an own one; return each call's question.
 
-    Those that are open already are kept. The ids of new ones have the `prefix` before their number.
+    Those that are open already are kept; one for which a signal is kept ends at once, and has none. The ids of new ones have the `prefix` before their number.
     """
     opened = open_of(draft, execution.task_id)
     asked: list[Question] = []
@@ -121,6 +121,8 @@ def open_calls(
             continue
         question = question_of(execution, call.wait, draft.context.now_us)
         if question is None:
+            continue
+        if isinstance(call.wait, AwaitSignal) and _take(draft, question, call):
             continue
         question_id = token_id(call.wait) or f"{question.question_id}.{prefix}{number}"
         opened[call.call] = question_id
@@ -134,6 +136,35 @@ def open_calls(
     for question in asked:
         ask_person(draft, question)
     return opened
+
+
+def _take(draft: Draft, question: Question, call: SuspendedCall) -> bool:
+    """Give a call the first kept signal of the name that it waits for; return False if none is kept."""
+    run = draft.run
+    if not run.signals.kept:
+        return False
+    if draft.signals is None:
+        draft.asks_signals = True
+        return False
+    found = next((one for one in draft.signals if one.entry.name == question.prompt), None)
+    if found is None:
+        return False
+    draft.signals = tuple(one for one in draft.signals if one is not found)
+    draft.event(
+        EventType.SIGNAL_TAKEN,
+        task_id=question.task_id,
+        execution_id=question.execution_id,
+        message=question.prompt,
+    )
+    kept = replace(
+        run.signals,
+        kept=run.signals.kept - 1,
+        bytes=run.signals.bytes - value_bytes(found.entry),
+    )
+    draft.change_run(signals=kept)
+    draft.forgotten += (replace(found, entry=replace(found.entry, value=None)),)
+    end_call(draft, replace(question, call=call.call, arguments=call.arguments), found.entry.value)
+    return True
 
 
 def open_of(draft: Draft, task_id: str) -> dict[str, str]:

@@ -56,6 +56,9 @@ def suspend(draft: Draft, execution: Execution, delivery: Delivery, result: Susp
     left = [one for one in calls.values() if one.call not in answered]
     opened = open_calls(draft, execution, left)
     is_over = bool(answered) or (result.more and bool(journal.answered))
+    is_over = is_over or any(
+        isinstance(one.wait, AwaitSignal) and one.call not in opened for one in left
+    )
     waits = tuple(_wait(one, opened) for one in left)
     if not is_over and waits and not any(_is_over(draft, one) for one in left):
         put_waits(draft, task_id, waits)

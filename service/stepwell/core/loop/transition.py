@@ -84,6 +84,8 @@ class Transition(Record, frozen=True, kw_only=True):
     asked_messages: tuple[tuple[str, int], ...] = ()
     """Executions whose recorded messages the decision depends on and that `Context.messages` lacks, with the number of
     entries of each: read them first."""
+    asks_signals: bool = False
+    """The decision depends on the signals that the run keeps, and `Context.signals` lacks them: read them first."""
     offered: tuple[str, ...] = ()
     """Executions that became READY and were not leased to a free worker, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()

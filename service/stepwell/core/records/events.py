@@ -18,6 +18,7 @@ from stepwell.core.records.model import (
     Question,
     Record,
     Session,
+    Signals,
     Tally,
     Usage,
 )
@@ -83,6 +84,7 @@ class RunChange(Record, frozen=True, kw_only=True):
     previous: Previous | UnsetType = UNSET
     step_journal: Journal | UnsetType = UNSET
     step_waits: tuple[Wait, ...] | UnsetType = UNSET
+    signals: Signals | UnsetType = UNSET
     actor: str | UnsetType = UNSET
     on_behalf_of: str | UnsetType = UNSET
     blocked_on: BlockedKind | UnsetType = UNSET

@@ -38,6 +38,10 @@ WAITS_MAX = 100
 """Waits of a suspended step."""
 OPEN_CALLS_MAX = 10_000
 """Calls of one step that wait for signals or child runs."""
+SIGNALS_MAX = 1_000
+"""Signals that a run keeps for calls to take."""
+SIGNALS_BYTES_MAX = 16 * 1024 * 1024
+"""Values of the signals that a run keeps together."""
 FORGOTTEN_CALLS_MAX = 100
 """Calls that one journal write drops from a journal."""
 PLAN_TASKS_MAX = 10_000

@@ -247,6 +247,15 @@ class RunSpec(Record, frozen=True, kw_only=True):
     """Only workers of this version are assigned its steps."""
 
 
+class Signals(Record, frozen=True, kw_only=True):
+    """The signals that a run keeps for calls to take. Their values are in its journal `signals`."""
+
+    kept: int = 0
+    bytes: int = 0
+    last: int = 0
+    """The number of the last one that was kept."""
+
+
 class Run(StoredRecord, frozen=True, kw_only=True):
     """One durable execution of the loop. `spec` is written once; the rest moves with `version`."""
 
@@ -284,6 +293,8 @@ class Run(StoredRecord, frozen=True, kw_only=True):
     step_journal: Journal = Journal()
     """That step's journal."""
     step_waits: tuple[Wait, ...] = ()
+    signals: Signals = Signals()
+    """The signals that it keeps."""
     """The waits of that step while it is suspended."""
     actor: str = ""
     """The caller of the last command that changed the run, by its credential."""

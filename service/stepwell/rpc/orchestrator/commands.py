@@ -1,4 +1,4 @@
-"""ResumeRun, PauseRun, CancelRun, StopRun, RetryTask, SkipTask, RaiseBudget: steer a run."""
+"""ResumeRun, PauseRun, CancelRun, StopRun, SendSignal, RetryTask, SkipTask, RaiseBudget: steer a run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from stepwell.core.loop.occurrences import (
     Resolve,
     Resume,
     RetryTask,
+    SendSignal,
     SkipTask,
     Stop,
 )
@@ -66,6 +67,15 @@ async def stop_run(
     """End a run after the iteration in progress."""
     command = Stop(**common_fields(request))
     return await steer(deps, presenter, request, command, pb.StopRunResponse)
+
+
+async def send_signal(
+    deps: Dependencies, presenter: RunPresenter, request: pb.SendSignalRequest
+) -> pb.SendSignalResponse:
+    """Send a run a signal."""
+    value = to_record(request.value) if request.HasField("value") else None
+    command = SendSignal(name=request.name, value=value, **common_fields(request))
+    return await steer(deps, presenter, request, command, pb.SendSignalResponse)
 
 
 async def retry_task(

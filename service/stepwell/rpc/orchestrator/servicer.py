@@ -166,6 +166,11 @@ class Servicer(OrchestratorServicer):
     async def SkipTask(self, request: pb.SkipTaskRequest, context: Context) -> pb.SkipTaskResponse:
         return await commands.skip_task(self._deps, self._presenter, request)
 
+    async def SendSignal(
+        self, request: pb.SendSignalRequest, context: Context
+    ) -> pb.SendSignalResponse:
+        return await commands.send_signal(self._deps, self._presenter, request)
+
     async def StopRun(self, request: pb.StopRunRequest, context: Context) -> pb.StopRunResponse:
         return await commands.stop_run(self._deps, self._presenter, request)
 

@@ -260,6 +260,29 @@ class JournalContext:
         question = _question(prompt, kind, schema, choices, expires, on_expiry)
         return self._wait(lambda: self._calls.ask(question, key, as_))
 
+    async def receive(
+        self,
+        name: str,
+        *,
+        as_: Any = Any,
+        timeout: Span | None = None,  # noqa: ASYNC109 - the server keeps it, over attempts
+        key: str | None = None,
+    ) -> Any:
+        """Return the value, decoded as `as_`, of the run's next signal of this name: one that it keeps, or the next to come.
+
+        Each signal is taken once. A step that runs meanwhile goes on at once when the signal comes; one that only
+        waits is suspended, which spends no attempt. Raises TimeoutError if none came within `timeout` (seconds or a
+        timedelta), counted from the first attempt that waited; and what `call` raises, and JournalError in an
+        AT_MOST_ONCE call, or in an AT_MOST_ONCE task that has begun.
+        """
+        return await self._on_loop(self._calls.receive(name, timeout, key, as_))
+
+    def receive_sync(
+        self, name: str, *, as_: Any = Any, timeout: Span | None = None, key: str | None = None
+    ) -> Any:
+        """Return the value of the next signal of this name, from a thread; see `receive`."""
+        return self._wait(lambda: self._calls.receive(name, timeout, key, as_))
+
     async def forget(self, key: str) -> None:
         """Drop a call from the step's journal, by the key that the journal shows.
 

@@ -154,6 +154,19 @@ class Calls:
             end = await self._end_of(Wait(key, opens=call), frame)
         return value_of(end, returns)
 
+    async def receive(self, name: str, within: Span | None, key: str | None, returns: Any) -> Any:
+        """Return the value of the next signal of this name. Raises TimeoutError if none came in time."""
+        wait = worker_pb2.Outcome.SuspendedCall()
+        wait.signal.name = name
+        if (expires := duration(within)) is not None:
+            if expires.ToMilliseconds() <= 0:
+                raise ValueError("a timeout is more than 0 s")
+            wait.signal.expires.CopyFrom(expires)
+        end = await self.await_end("receive", digest_of("receive", name), key, wait)
+        if end.failure.kind:
+            raise TimeoutError(end.failure.message)
+        return value_of(end, returns)
+
     async def await_end(
         self, name: str, digest: str, key: str | None, wait: worker_pb2.Outcome.SuspendedCall
     ) -> types_pb2.JournalEntry:

@@ -1,0 +1,111 @@
+"""Signals: sent by clients and the command line's RPC, received by steps, on memory, SQLite and where servers are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from stepwell_client import (
+    Agent,
+    FailedPrecondition,
+    RunHandle,
+    Task,
+    TaskContext,
+    encode,
+)
+from stepwell_client.enums import BlockedKind
+from stepwell_client.v1 import orchestrator_pb2
+from tests.service.capabilities.conftest import Served
+from tests.support.patience import until
+
+
+def receiving() -> tuple[Agent, asyncio.Event, asyncio.Event]:
+    """Return an agent whose tasks receive, and events that say that `busy` runs, and let it end."""
+    agent, runs, ends = Agent("receiving"), asyncio.Event(), asyncio.Event()
+
+    @agent.task("two")
+    async def two(ctx: TaskContext) -> Any:
+        return [await ctx.receive("note"), await ctx.receive("note", as_=int)]
+
+    @agent.task("late")
+    async def late(ctx: TaskContext) -> str:
+        try:
+            return await ctx.receive("note", as_=str, timeout=0.05)
+        except TimeoutError as error:
+            return str(error)
+
+    @agent.task("busy")
+    async def busy(ctx: TaskContext) -> Any:
+        async def work() -> None:
+            runs.set()
+            await ends.wait()
+
+        async def wait() -> Any:
+            got = await ctx.receive("note")
+            ends.set()
+            return [got, ctx.attempt]
+
+        return (await asyncio.gather(wait(), ctx.call("work", work)))[0]
+
+    return agent, runs, ends
+
+
+async def blocked_on(run: RunHandle, kind: BlockedKind) -> None:
+    async def is_there() -> bool:
+        return (await run.get()).blocked_on == kind
+
+    await until(is_there)
+
+
+async def value_of(run: RunHandle) -> Any:
+    return (await run.result())["a"]
+
+
+async def test_signals_reach_the_calls_that_wait_in_their_order(served_everywhere: Served) -> None:
+    run = await served_everywhere.client.start(plan=[Task("a", "two")])
+    async with served_everywhere.worker(receiving()[0]):
+        await blocked_on(run, BlockedKind.SIGNAL)
+        await run.signal("other", "not this")
+        await run.signal("note", {"text": "first"})
+        await run.signal("note", 2)
+        assert await value_of(run) == [{"text": "first"}, 2]
+
+
+async def test_signal_that_comes_first_is_kept_for_the_call(served_everywhere: Served) -> None:
+    run = await served_everywhere.client.start(plan=[Task("a", "two")])
+    await run.signal("note", 1)
+    await run.signal("note", 2)
+    async with served_everywhere.worker(receiving()[0]):
+        assert await value_of(run) == [1, 2]
+    with pytest.raises(FailedPrecondition, match="run is over"):
+        await run.signal("note", 3)
+
+
+async def test_running_step_receives_without_being_suspended(served_everywhere: Served) -> None:
+    agent, runs, _ = receiving()
+    run = await served_everywhere.client.start(plan=[Task("a", "busy")])
+    async with served_everywhere.worker(agent):
+        await runs.wait()
+        await run.signal("note", "now")
+        assert await value_of(run) == ["now", 1]
+
+
+async def test_receive_raises_where_no_signal_comes_in_time(served_everywhere: Served) -> None:
+    run = await served_everywhere.client.start(plan=[Task("a", "late")])
+    async with served_everywhere.worker(receiving()[0]):
+        assert await value_of(run) == "no signal 'note' came within 0.05 s"
+
+
+async def test_request_that_comes_again_sends_no_second_signal(served: Served) -> None:
+    client = served.client
+    run = await client.start(plan=[Task("a", "two")])
+    request = orchestrator_pb2.SendSignalRequest(
+        run_id=run.id, name="note", value=encode(1), request_id="once"
+    )
+    for changed in (True, False):
+        response = await client.caller.call("SendSignal", request)
+        assert response.changed is changed
+    await run.cancel()
+    assert not (await client.caller.call("SendSignal", request)).changed
