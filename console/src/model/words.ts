@@ -159,8 +159,9 @@ export function taskSign(status: TaskStatus): string {
   }
 }
 
-/** What a task does: for one that is blocked, what it waits for, as far as that is known. */
+/** What a task does: whether it is tried again; for one that is blocked, what it waits for, as far as that is known. */
 export function taskWord(status: TaskStatus, task?: Task, view?: RunView): string {
+  if (status === TaskStatus.READY && task && task.attempts > 1) return "tries again";
   if (status !== TaskStatus.BLOCKED) return word(TaskStatus, status);
   const asked = task && view?.questions.get(task.questionId);
   if (asked?.status === QuestionStatus.OPEN || task?.waits.some((one) => one.kind === WaitKind.QUESTION)) return "asks a person";

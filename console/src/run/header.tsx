@@ -10,6 +10,7 @@ import { CopyAs } from "../ui/copyAs.tsx";
 import { BASE, comparePath, runPath } from "../ui/router.ts";
 import { Asked } from "./asked.tsx";
 import { Actions } from "./actions.tsx";
+import { Delays } from "./delays.tsx";
 
 export function Header({ store }: { store: RunStore }) {
   const { run, questions: asked } = store.view!;
@@ -50,9 +51,10 @@ export function Header({ store }: { store: RunStore }) {
         <small>{taskCounts(run)}</small>
       </div>
       {waits && !(questions && run.blockedOn === BlockedKind.QUESTION) && (
-        <p class="note">
+        <div class="note">
           <Waiting run={run} waits={waits} />
-        </p>
+          {run.blockedOn === BlockedKind.TIMER && <Delays store={store} />}
+        </div>
       )}
       {questions > 0 && <Asked store={store} isFolded />}
       {run.status === RunStatus.FAILED && failureLine(run.failure) && (
@@ -79,7 +81,7 @@ function Waiting({ run, waits }: { run: Run; waits: string }) {
       )}
       {since > 0 && (
         <>
-          , since <Time at={since} />
+          , began <Time at={since} />
         </>
       )}{" "}
     </>

@@ -2,6 +2,7 @@
 import { ExecutionStatus, type Task, WaitKind } from "../gen/stepwell/v1/types_pb.ts";
 import type { Window } from "../model/axis.ts";
 import { type Bar, extent, type Rest, type Row } from "../model/bars.ts";
+import { begins, dueOf } from "../model/retries.ts";
 import type { RunView } from "../model/runView.ts";
 import { moment, ms, span, spanMs, word } from "../model/text.ts";
 import { setQuery } from "../ui/router.ts";
@@ -56,9 +57,11 @@ export function TimeRow(props: Props) {
         {row.bars.map((bar) => {
           const says = words(bar, now);
           const work = bar.leased || bar.ended || now;
+          const free = Math.min(work, bar.offered + spanMs(bar.execution.delay));
           return (
             <>
-              <Piece class="wait" from={x(bar.offered)} to={x(work)} {...props} says={says} />
+              <Piece class="wait back-off" from={x(bar.offered)} to={x(free)} {...props} says={says} />
+              <Piece class="wait" from={x(free)} to={x(work)} {...props} says={says} />
               {bar.leased > 0 && (
                 <Piece
                   class={TONES[bar.status] ?? "task-pending"}
@@ -123,7 +126,10 @@ function Piece({ class: name, from, to, width, says, hint, least = 0, number = 0
 function Took({ row, width, x, task, present }: Props & { x: (at: number) => number; task: Task | undefined; present: number }) {
   const { from, to, took, rests } = extent(row, present);
   if (!took || x(to) < 0 || x(from) > width) return null;
-  const text = rests ? `${waiting(task, row.rests.at(-1))} ${span(took)}` : span(took);
+  const { execution } = row.bars.at(-1)!;
+  const due = dueOf(execution);
+  const next = due && `attempt ${execution.attempt} begins ${begins(due, present)}`;
+  const text = rests ? `${waiting(task, row.rests.at(-1))} ${span(took)}` : next || span(took);
   const room = text.length * CHAR_WIDTH + 8;
   const [left, right] = [Math.max(0, x(from)), Math.min(width, x(to))];
   const after = right + room <= width;

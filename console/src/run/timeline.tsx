@@ -167,7 +167,7 @@ function useWheel(
 function Legend() {
   return (
     <small class="legend">
-      <i class="wait" /> waits for a worker <i class="task-running" /> runs <i class="task-completed" /> done{" "}
+      <i class="wait" /> waits for a worker <i class="wait back-off" /> back-off <i class="task-running" /> runs <i class="task-completed" /> done{" "}
       <i class="task-failed" /> failed or lost <i class="rest" /> asks or sleeps <i class="task-pending" /> handed back or cancelled
     </small>
   );

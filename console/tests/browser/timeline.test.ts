@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { RunStatus } from "../../src/gen/stepwell/v1/types_pb.ts";
+import { BlockedKind, RunStatus } from "../../src/gen/stepwell/v1/types_pb.ts";
 import { until, World } from "./world.ts";
 
 let world: World;
@@ -86,6 +86,29 @@ test("the attempts at a step are told apart by their numbers", async () => {
   const names = await bars.evaluateAll((all) => all.map((one) => one.getAttribute("aria-label") ?? ""));
   assert.deepEqual(names.map((one) => /^attempt \d: \w+/.exec(one)?.[0]), ["attempt 1: failed", "attempt 2: failed", "attempt 3: completed"]);
   assert.ok(names[1]!.includes("held back for") && names[1]!.includes("ConnectionError: the line was cut in attempt 2"), names[1]);
+  assert.deepEqual(page.errors, []);
+  await page.close();
+});
+
+test("a step that waits for its back-off says why it failed, and when it is tried again", async () => {
+  const runId = await world.start("later", [
+    { id: "shaky", type: "shaky", title: "A shaky step", retry: { initial_backoff: "3600s", max_backoff: "3600s", jitter: 0 } },
+  ]);
+  await until("it waits", async () => (await world.api.getRun({ runId })).run?.blockedOn === BlockedKind.TIMER);
+  const page = await world.open(`/runs/${runId}`);
+  const note = page.locator(".run-head .note");
+  await note.getByText(/A shaky step failed: ConnectionError: the line was cut in attempt 1 · attempt 2 begins in \d+[hm]\d\d[ms]/).waitFor();
+  await page.locator(".node", { hasText: "tries again" }).waitFor();
+  await world.shot(page, "run-back-off");
+  await page.goto(`${world.base}/runs/${runId}/timeline`);
+  await page.locator(".bar.back-off").waitFor();
+  await page.locator(".took", { hasText: /^attempt 2 begins in \d+[hm]\d\d[ms]$/ }).waitFor();
+  await world.shot(page, "timeline-back-off");
+  await note.getByRole("link", { name: "A shaky step" }).click();
+  await page.locator("aside", { hasText: "A shaky step" }).waitFor();
+  await world.api.retryTask({ runId, taskId: "shaky" });
+  await page.locator(".run-head .pill", { hasText: "succeeded" }).waitFor();
+  await note.waitFor({ state: "detached" });
   assert.deepEqual(page.errors, []);
   await page.close();
 });
