@@ -20,6 +20,7 @@ from stepwell_client.agent.contexts import (
     TaskContext,
     current_step,
 )
+from stepwell_client.agent.journal.open_question import OpenQuestion
 from stepwell_client.calls.blocking import SyncWatch
 from stepwell_client.calls.client import Client
 from stepwell_client.calls.run_handle import RunHandle
@@ -130,6 +131,7 @@ __all__ = [
     "NotDone",
     "NotFound",
     "OnFailure",
+    "OpenQuestion",
     "Payload",
     "PermissionDenied",
     "Plan",

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 TOKEN_CHARS_MAX = 256
 TOKEN_PREFIX = "stwa_"  # noqa: S105 - what tokens begin with, not a token
+SECRET_MEDIA_TYPE = "application/x-stepwell-secret"  # noqa: S105 - a type, not a secret
+"""The type of a journal's value that is for the step alone: ListJournal leaves its bytes out."""
 _SECRET_BYTES = 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _END = b"\0"

@@ -11,14 +11,26 @@ import grpc.aio
 import pytest
 
 from stepwell.core.records import limits
+from stepwell_client import (
+    Agent,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    Payload,
+    PlanContext,
+    Question,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 from stepwell_client import Client as StepwellClient
-from stepwell_client import FailedPrecondition, InvalidRequest, NotFound, Payload, Question
 from stepwell_client.answer_tokens import TOKEN_PREFIX, new_answer_token
 from stepwell_client.enums import QuestionStatus
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import NO_RUN, Client, bearer
 from tests.service.token_questions import TENANT, ask_by_token
+from tests.support.patience import until
 
 
 @pytest.fixture
@@ -168,3 +180,99 @@ async def _code(call: object) -> str:
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await call  # pyright: ignore[reportGeneralTypeIssues] - a call of gRPC's
     return refused.value.code().name
+
+
+# --- questions that a step opens ------------------------------------------------------------------
+
+
+def linking(sent: list[str], seen: list[str]) -> Agent:
+    """Return an agent that sends a question's token off, and waits for the answer."""
+    agent = Agent("linking")
+
+    async def send(token: str) -> None:
+        sent.append(token)
+
+    @agent.task("pay")
+    async def pay(ctx: TaskContext) -> int:
+        question = await ctx.open_question("paid?", as_=int)
+        seen.append(question.token)
+        await ctx.call("send", send, question.token)
+        return await question.answer()
+
+    @agent.plan
+    async def plan(ctx: PlanContext) -> list[Task]:
+        question = await ctx.open_question("what?", schema={"type": "string"}, key="what")
+        seen.append(question.token)
+        return [Task(await question.answer(), "pay")]
+
+    return agent
+
+
+async def test_step_opens_a_question_and_goes_on_with_the_answer(
+    served_everywhere: Served,
+) -> None:
+    served = served_everywhere
+    sent, seen = list[str](), list[str]()
+    async with served.worker(linking(sent, seen)):
+        run = await served.client.start("pay", plan=[Task("a", "pay")])
+
+        async def is_suspended() -> bool:
+            return (await run.get()).status == RunStatus.WAITING
+
+        await until(is_suspended)
+        assert len(sent) == 1
+        assert await anybody(served).answer_by_token(sent[0], 5) or not served.calm
+        assert await run.result() == {"a": 5}
+    # The attempt after the answer had the same token, and sent it to nobody else.
+    assert set(seen) == set(sent)
+    assert len(seen) >= 2
+    assert len(sent) == 1
+
+
+async def test_question_is_open_before_its_step_goes_on(served: Served) -> None:
+    agent, answered = Agent("linking"), list[bool]()
+
+    @agent.task("pay")
+    async def pay(ctx: TaskContext) -> int:
+        question = await ctx.open_question("paid?", as_=int)
+        if not answered:
+            answered.append(await anybody(served).answer_by_token(question.token, 7))
+        return await question.answer()
+
+    async with served.worker(agent):
+        run = await served.client.start("pay", plan=[Task("a", "pay")])
+        assert await run.result() == {"a": 7}
+    assert answered == [True]
+
+
+async def test_planner_opens_a_question_too(served: Served) -> None:
+    sent, seen = list[str](), list[str]()
+    async with served.worker(linking(sent, seen)):
+        run = await served.client.start("pay")
+        await until(lambda: bool(seen))
+        assert await anybody(served).answer_by_token(seen[0], "first")
+        await until(lambda: bool(sent))
+        assert await anybody(served).answer_by_token(sent[0], 1)
+        assert await run.result() == {"first": 1}
+
+
+async def test_journal_shows_no_token_of_a_question(served: Served) -> None:
+    agent = Agent("linking")
+    seen = list[str]()
+
+    @agent.task("pay")
+    def pay(ctx: TaskContext) -> int:
+        question = ctx.open_question_sync("paid?", as_=int)
+        seen.append(question.token)
+        return question.answer_sync()
+
+    async with served.worker(agent):
+        run = await served.client.start("pay", plan=[Task("a", "pay")])
+        await until(lambda: bool(seen))
+        entries = [one async for one in run.journal(values=True)]
+        assert [one.name for one in entries] == ["token"]
+        assert entries[0].value is not None
+        assert entries[0].value.data == b""
+        assert "token" not in repr(await run.get())
+        assert await anybody(served).answer_by_token(seen[0], 1)
+        assert await run.result() == {"a": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.loop.occurrences import Failed, NeedsAnswer, Suspended, SuspendedCall
+from stepwell.core.loop.occurrences import Failed, NeedsAnswer, Open, Suspended, SuspendedCall
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import OnFailure
 from tests.unit.core.loop_world import AT_ONCE, YES, World, started, task
@@ -75,3 +75,15 @@ def test_a_call_that_asked_without_a_token_gets_none_later() -> None:
     world.answer("question:task:a#1.2", payload=YES)
     reply = world.deliver("task:a#2", Suspended(waits=(SuspendedCall(call="link", wait=BY_TOKEN),)))
     assert "has asked with another token, or without one" in reply.message
+
+
+def test_a_running_steps_question_with_anothers_token_is_not_opened() -> None:
+    world = started(task("a"), task("b"))
+    world.suspend("task:a#1", link=BY_TOKEN)
+    token = world.lease("task:b#1")
+    call = SuspendedCall(call="link", wait=BY_TOKEN)
+    opening = Open(execution_id="task:b#1", token=token, number=1, calls=(call,))
+    reply = world.do(opening)[0]
+    assert "has the same token" in reply.message
+    assert asked(world) == {"link": ID}
+    assert world.status_of("task:b#1") == "LEASED"

@@ -76,6 +76,24 @@ async def test_a_run_is_answered_while_it_runs_and_makes_another_plan() -> None:
     assert result.run.iteration == 2
 
 
+async def test_a_token_answers_its_question_of_an_embedded_run(tmp_path: Path) -> None:
+    agent, tokens = Agent("asking"), list[str]()
+
+    @agent.task("ask")
+    async def ask(ctx: TaskContext) -> Any:
+        question = await ctx.open_question("paid?")
+        tokens.append(question.token)
+        return await question.answer()
+
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    orchestrator = Orchestrator("ask", agent, plan=[Task("a", "ask")], store=store)
+    assert (await orchestrator.run()).status is RunStatus.WAITING
+    assert await orchestrator.answer_by_token(tokens[0], None)
+    assert not await orchestrator.answer_by_token(tokens[0], None)
+    assert (await orchestrator.run()).value == {"a": None}
+    assert tokens == [tokens[0]] * 2
+
+
 async def test_wrong_token_is_no_questions_in_an_embedded_store() -> None:
     orchestrator = Orchestrator("ask", asking(), plan=[Task("a", "ask")])
     await orchestrator.run()

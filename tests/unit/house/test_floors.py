@@ -74,7 +74,7 @@ GROUPS: dict[str, Group] = {
     # Floor 4: what both edges do, records in and records out.
     "stepwell.app": Group(4, (*ENGINE, ANSWER_TOKENS)),
     # Floor 5: the edges, which don't know each other.
-    "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, STORE_PROTOCOL, TLS)),
+    "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, STORE_PROTOCOL, TLS, ANSWER_TOKENS)),
     "stepwell_drivers": Group(5, (CORE, LOGGER)),
     "stepwell_drivers.remote": Group(
         5,

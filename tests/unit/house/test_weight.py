@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_009,
+    "clients/python/stepwell_client": 9_114,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -34,7 +34,7 @@ BUDGET = {
     "service/stepwell/core": 6_677,
     "service/stepwell/embedded": 1_730,
     "service/stepwell/engine": 3_803,
-    "service/stepwell/rpc": 4_275,
+    "service/stepwell/rpc": 4_280,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
     "service/stepwell/watch": 574,
@@ -44,15 +44,15 @@ BUDGET = {
     "testkit/stepwell_testkit/environment": 471,
     "tests": 24,
     "tests/bench": 222,
-    "tests/chaos": 7_878,
+    "tests/chaos": 7_938,
     "tests/contract": 6_405,
     "tests/docs": 1_966,
     "tests/frameworks": 4_034,
     "tests/mutants": 1_070,
-    "tests/service": 12_791,
+    "tests/service": 12_874,
     "tests/simulation": 5_009,
     "tests/support": 2_928,
-    "tests/unit": 16_104,
+    "tests/unit": 16_178,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

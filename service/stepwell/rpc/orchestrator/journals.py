@@ -9,11 +9,13 @@ from stepwell.core.port import JournalQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, Violation
 from stepwell.core.records.journal import StoredEntry
+from stepwell.core.records.model import Payload
 from stepwell.engine.step_journal import is_more
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.wire.records import to_message
+from stepwell_client.answer_tokens import SECRET_MEDIA_TYPE
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
@@ -52,7 +54,10 @@ async def list_journal(
 
     async def show(stored: StoredEntry) -> types_pb2.StoredEntry:
         # ListMessages returns the messages; those of one entry may fill a response.
-        return to_message(replace(stored, entry=replace(stored.entry, messages=())))
+        entry = replace(stored.entry, messages=())
+        if entry.value is not None and entry.value.media_type == SECRET_MEDIA_TYPE:
+            entry = replace(entry, value=Payload(data=b"", media_type=SECRET_MEDIA_TYPE))
+        return to_message(replace(stored, entry=entry))
 
     entries, after = await read_page(rows_of(deps.store, query), show, query.limit)
     more = bool(entries) and await is_more(deps.store, query, after)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 from stepwell_client.agent.journal.call_run import CallRequest, Reconcile
 from stepwell_client.agent.journal.journal_calls import Calls
 from stepwell_client.agent.journal.keys import scope_prefix
+from stepwell_client.agent.journal.open_question import OpenQuestion
 from stepwell_client.agent.scopes import CURRENT, frame_of
 from stepwell_client.agent.step_output import AttemptRecord
 from stepwell_client.agent.step_services import StepServices
@@ -282,6 +283,49 @@ class JournalContext:
     ) -> Any:
         """Return the value of the next signal of this name, from a thread; see `receive`."""
         return self._wait(lambda: self._calls.receive(name, timeout, key, as_))
+
+    async def open_question(
+        self,
+        prompt: str,
+        *,
+        kind: QuestionKind = QuestionKind.VALUE,
+        schema: str | Mapping[str, Any] = "",
+        choices: Sequence[str] = (),
+        expires: Span | None = None,
+        on_expiry: ExpiryAction = ExpiryAction.WAIT,
+        key: str | None = None,
+        as_: Any = Any,
+    ) -> OpenQuestion:
+        """Ask as `ask` does, and go on: return the question once it is open, with a token that answers it.
+
+        Whoever has the token may answer, once and without a credential: a payment's callback, a
+        colleague's link. People may answer as they answer other questions. `await question.answer()`
+        returns the answer. The question ends with the step. Raises what `ask` raises.
+        """
+        question = _question(prompt, kind, schema, choices, expires, on_expiry)
+        return await self._on_loop(self._open_question(question, key, as_))
+
+    def open_question_sync(
+        self,
+        prompt: str,
+        *,
+        kind: QuestionKind = QuestionKind.VALUE,
+        schema: str | Mapping[str, Any] = "",
+        choices: Sequence[str] = (),
+        expires: Span | None = None,
+        on_expiry: ExpiryAction = ExpiryAction.WAIT,
+        key: str | None = None,
+        as_: Any = Any,
+    ) -> OpenQuestion:
+        """Ask and go on, from a thread; see `open_question`."""
+        question = _question(prompt, kind, schema, choices, expires, on_expiry)
+        return self._wait(lambda: self._open_question(question, key, as_))
+
+    async def _open_question(
+        self, question: NeedsAnswer, key: str | None, returns: Any
+    ) -> OpenQuestion:
+        token, answer = await self._calls.open_question(question, key, returns)
+        return OpenQuestion(token, lambda: self._on_loop(answer()), lambda: self._wait(answer))
 
     async def forget(self, key: str) -> None:
         """Drop a call from the step's journal, by the key that the journal shows.

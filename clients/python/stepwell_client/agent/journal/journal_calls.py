@@ -6,8 +6,9 @@ it is stored itself.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +29,7 @@ from stepwell_client.agent.scopes import CURRENT, CodeRun, Frame, frame_of
 from stepwell_client.agent.step_output import AttemptRecord
 from stepwell_client.agent.step_services import StepServices
 from stepwell_client.agent.threads import InThread
+from stepwell_client.answer_tokens import SECRET_MEDIA_TYPE, new_answer_token, sha256_of
 from stepwell_client.enums import Effect
 from stepwell_client.errors import JournalError, LeaseLost, Suspended
 from stepwell_client.link.runtime import Runtime
@@ -38,6 +40,7 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 END_SECONDS = 10.0
 """The time that running calls have to end after the step's function has ended; then they are cancelled."""
 CANCEL_SECONDS = 1.0
+_TOKEN = "token"  # noqa: S105 - a name, not a token
 SLEEP_SECONDS_MAX = 366 * 24 * 3600.0
 
 log = logging.getLogger("stepwell_client.execution")
@@ -61,6 +64,7 @@ class Calls:
         self.journal.on_budget = self.waits.budget_raised
         self.journal.on_end = self.waits.call_ended
         self.execution_id = assignment.execution.execution_id
+        self._run = assignment.run
         self._outermost = Frame(record, "", CodeRun())
 
     async def call(self, request: CallRequest, in_thread: InThread) -> Any:
@@ -202,12 +206,66 @@ class Calls:
             raise Suspended
         return end
 
+    async def open_question(
+        self, question: NeedsAnswer, key: str | None, returns: Any
+    ) -> tuple[str, Callable[[], Coroutine[Any, Any, Any]]]:
+        """Open a question; return its token, and what waits for its answer as `ask` does."""
+        message = question.outcome()
+        frame, is_own = self.frame(), key is not None
+        digest = digest_of(
+            "open_question", message.kind, message.prompt, message.schema, list(message.choices)
+        )
+        key = self._key(frame, "open_question", digest, key)
+        token_key = inner_prefix(key, own_key=is_own) + _TOKEN
+        self.journal.ask(token_key, frame.run)
+        await self._read(frame)
+        held = self.journal.find(key)
+        held.check(key, digest)
+        if held.end is None:
+            self._check_wait(frame, "open_question")
+        token = await self._token(token_key, frame)
+        message.token_sha256 = sha256_of(token)
+        opens = worker_pb2.Outcome.SuspendedCall(call=key, ask=message, arguments=digest)
+        if held.end is None:
+            with self._working(frame):
+                await self.journal.open(opens)
+        once = asyncio.Lock()
+
+        async def answer() -> Any:
+            within = self.frame()
+            async with once:
+                if self.journal.find(key).end is None:
+                    self._check_wait(within, "open_question")
+                wait = Wait(key, opens=opens)
+                wait.was_opened = True
+                return value_of(await self._end_of(wait, within), returns)
+
+        return token, answer
+
+    async def _token(self, key: str, frame: Frame) -> str:
+        """Return the token that is kept under this key of the journal; a new one the first time."""
+        held = self.journal.find(key).end
+        if held is not None:
+            return held.value.data.decode()
+        run = self._run
+        token = new_answer_token(run.tenant_id, run.run_id, self.runtime.new_id)
+        value = types_pb2.Payload(data=token.encode(), media_type=SECRET_MEDIA_TYPE)
+        with self._working(frame):
+            await self.journal.write(
+                types_pb2.JournalEntry(key=key, mark=END, name=_TOKEN, value=value)
+            )
+        return token
+
     async def forget(self, key: str) -> None:
-        """Drop a call from the journal."""
+        """Drop a call from the journal, and with a question its token."""
         frame = self.frame()
         await self._read(frame)
         with self._working(frame):
             await self.journal.forget(key)
+            for is_own in (False, True):
+                token_key = inner_prefix(key, own_key=is_own) + _TOKEN
+                if self.journal.find(token_key).end is not None:
+                    await self.journal.forget(token_key)
 
     # Entries without a function.
 
