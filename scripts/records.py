@@ -68,6 +68,7 @@ _RECORDS: Mapping[str, _Record] = {
     "Counts": _Record("Counts"),
     "AttemptCounts": _Record("AttemptCounts"),
     "Session": _Record("Session"),
+    "ChildOf": _Record("ChildOf"),
     "Wait": _Record("Wait"),
     "WaitingStep": _Record("WaitingStep"),
     "TaskPattern": _Record("TaskPattern", more={"kind": ("StepKind", "StepKind.TASK", "")}),

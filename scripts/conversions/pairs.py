@@ -20,6 +20,7 @@ from stepwell.core.records import (
     checkpoints,
     counts,
     events,
+    family,
     journal,
     model,
     routing,
@@ -79,7 +80,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(occurrences.Sleep, worker_pb2.Outcome.Sleep),
     Pair(occurrences.BudgetSpent, worker_pb2.Outcome.BudgetSpent),
     Pair(occurrences.AwaitSignal, worker_pb2.Outcome.AwaitSignal),
-    Pair(occurrences.AwaitChild, worker_pb2.Outcome.AwaitChild),
+    Pair(occurrences.AwaitChild, worker_pb2.Outcome.AwaitChild, renamed={"tasks": "plan"}),
     Pair(occurrences.UnknownCall, worker_pb2.Outcome.UnknownCall),
 )
 
@@ -141,7 +142,7 @@ def pairs() -> list[Pair]:
         TypeError: a record has no message of its name.
     """
     apart = {pair.record for pair in _EXCEPTIONS}
-    modules = (model, counts, routing, step_journal, events, checkpoints, journal, port)
+    modules = (model, counts, family, routing, step_journal, events, checkpoints, journal, port)
     records = [kind for module in modules for kind in _records(module)]
     same_name = [kind for kind in records if kind not in apart]
     calls = [kind for method in METHODS.values() for kind in (method.request, method.response)]

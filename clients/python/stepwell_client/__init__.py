@@ -11,6 +11,7 @@ command lines build on.
 from __future__ import annotations
 
 from stepwell_client.agent.agent import Agent
+from stepwell_client.agent.children import Child, ChildFailed
 from stepwell_client.agent.contexts import (
     PlanContext,
     ReconcileContext,
@@ -106,6 +107,8 @@ __all__ = [
     "BlockedKind",
     "Budget",
     "Checkpoint",
+    "Child",
+    "ChildFailed",
     "Client",
     "ConnectedWorker",
     "Continue",

@@ -206,6 +206,8 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.STEP_WOKEN]: "goes on",
   [EventType.JOURNAL_RENEWED]: "its journal begins anew",
   [EventType.JOURNAL_FORGOTTEN]: "forgot a call",
+  [EventType.CHILD_ENDED]: "a child run ended",
+  [EventType.LETTERS_DELIVERED]: "letters delivered",
   [EventType.WAIT_OPENED]: "waits while it runs",
   [EventType.WAIT_EXPIRED]: "no signal came in time",
   [EventType.SIGNAL_RECEIVED]: "has a signal",

@@ -14,11 +14,20 @@ from stepwell.app.runs import read_run
 from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
 from stepwell.core.fork.inherit import Changes
+from stepwell.core.loop.children import own_labels
 from stepwell.core.port import INPUT_KEY, JournalQuery, Presence, PresenceQuery, Store, every_row
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
+from stepwell.core.records.family import ChildOf
 from stepwell.core.records.journal import StoredEntry
-from stepwell.core.records.model import Budget, Payload, Record, Run, RunSpec, TaskSpec
+from stepwell.core.records.model import (
+    Budget,
+    Payload,
+    Record,
+    Run,
+    RunSpec,
+    TaskSpec,
+)
 from stepwell.core.records.routing import ANY, WorkerVersion
 from stepwell.core.records.states import ForkMode, StepKind
 from stepwell.core.records.step_journal import Source
@@ -163,7 +172,7 @@ def _spec(parent: Run, order: ForkOrder) -> RunSpec:
         family_id=before.family_id or before.run_id,
         goal=_or(order.goal, before.goal),
         queue=order.queue or before.queue,
-        labels={**before.labels, **order.labels},
+        labels={**own_labels(before.labels), **order.labels},
         executor_id=order.executor_id or order.actor,
         max_iterations=_or(order.max_iterations, before.max_iterations),
         max_parallel=_or(order.max_parallel, before.max_parallel),
@@ -171,6 +180,7 @@ def _spec(parent: Run, order: ForkOrder) -> RunSpec:
         budget=_or(order.budget, before.budget),
         worker_version=_or(order.worker_version, before.worker_version),
         start_delay_ms=0,
+        child_of=ChildOf(),
         request_fingerprint=order.request_fingerprint,
     )
 

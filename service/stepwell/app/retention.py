@@ -156,9 +156,15 @@ async def _forks_of(store: Store, run: Run) -> set[str]:
 
 
 async def _remove(store: Store, ended: Sequence[EndedRun], forget: Forget) -> list[EndedRun]:
-    """Remove ended runs, except those resumed since they were listed; return the removed ones."""
+    """Remove ended runs, except those resumed since they were listed; return the removed ones.
+
+    A run with letters that aren't delivered stays: its parent or its children are still to know of its end.
+    """
     removed: list[EndedRun] = []
     for one in ended:
+        run = await store.get_run(one.tenant_id, one.run_id)
+        if run is not None and run.letters.first < run.letters.next:
+            continue
         if await store.delete_run(one.tenant_id, one.run_id, version=one.version):
             forget(one.tenant_id, one.run_id)
             removed.append(one)

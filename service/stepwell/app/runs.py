@@ -54,6 +54,13 @@ async def delete_run(
             raise FailedPrecondition(
                 f"the run is {run.status.lower()}; cancel it first", reason="RUN_NOT_ENDED"
             )
+        if run.letters.first < run.letters.next:
+            if validate_only:
+                return
+            # Its children are to be cancelled, and its parent is to know of its end.
+            await executor.deliver_letters(tenant_id, run_id)
+            expected_version = 0  # It was at that version; the removal of its letters made another.
+            continue
         if validate_only:
             await _check_has_no_forks(executor.store, tenant_id, run_id)
             return

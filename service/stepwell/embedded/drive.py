@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
+from stepwell.core.loop.children import ROOT_LABEL
 from stepwell.core.loop.occurrences import AnyCommand, Fork, RaiseBudget, Resume, Start
-from stepwell.core.port import Runtime, Store
+from stepwell.core.port import RunQuery, Runtime, Store, every_row
 from stepwell.core.records.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -20,7 +21,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.model import Run
-from stepwell.core.records.states import RunStatus
+from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.embedded import shared
 from stepwell.embedded.arguments import ACTOR
 from stepwell.embedded.differences import differences
@@ -313,7 +314,9 @@ class Drive:
             stands_still = False
             try:
                 run = await read_run(executor.store, self.tenant_id, self.run_id)
-                stands_still = run.status in _STANDS_STILL
+                stands_still = run.status in _STANDS_STILL and not await _children_go_on(
+                    executor.store, run
+                )
                 if run.ended or (stands_still and not worker.is_busy):
                     return run
             except StoreUnavailable as error:
@@ -325,3 +328,15 @@ class Drive:
                     await (worker.idle() if stands_still else changed.wait())
             except TimeoutError:
                 pass
+
+
+async def _children_go_on(store: Store, run: Run) -> bool:
+    """Return whether a run waits for child runs of which one is working, or has yet to report its end."""
+    if run.blocked_on is not BlockedKind.CHILD:
+        return False
+    query = RunQuery(tenant_id=run.spec.tenant_id, labels={ROOT_LABEL: run.spec.run_id})
+    tree = [run] + [one async for one in every_row(store, query)]
+    return any(
+        one.letters.first < one.letters.next or not (one.ended or one.status in _STANDS_STILL)
+        for one in tree
+    )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stepwell.core.loop.leases import SUSPECT
+from stepwell.core.loop.letters import TIMER as LETTERS_TIMER
 from stepwell.core.loop.loss_allowance import AWAITED
 from stepwell.core.loop.occurrences import LeaseExpired, Occurrence, TimerDue
 from stepwell.core.loop.transition import Reply
@@ -243,7 +244,9 @@ class Claims:
         expired: dict[RunKey, list[Due]] = {}
         for one in due:
             key = (one.tenant_id, one.run_id)
-            if one.kind is DueKind.TIMER:
+            if one.kind is DueKind.TIMER and one.name == LETTERS_TIMER:
+                self._runs.letters.deliver(key)
+            elif one.kind is DueKind.TIMER:
                 self._post(key, TimerDue(name=one.name))
             else:
                 expired.setdefault(key, []).append(one)

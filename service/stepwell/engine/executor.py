@@ -198,8 +198,9 @@ class Executor:
         await self._runs.quiet()
 
     async def drain(self) -> None:
-        """Grant no more leases and finish every commit in progress."""
+        """Grant no more leases; deliver the letters that are under way, and finish every commit in progress."""
         self._stop_granting()
+        await self._runs.letters.idle()
         await self._runs.quiet()
 
     async def close(self) -> None:
@@ -361,6 +362,10 @@ class Executor:
     def held(self, tenant_id: str, run_id: str) -> RunState | None:
         """Return a run's state if this replica holds it; it may be behind the store's."""
         return self._runs.held((tenant_id, run_id))
+
+    async def deliver_letters(self, tenant_id: str, run_id: str) -> None:
+        """Deliver a run's letters as far as that is possible now, as before it is deleted."""
+        await self._runs.letters.deliver((tenant_id, run_id))
 
     def forget(self, tenant_id: str, run_id: str) -> None:
         """Drop a deleted run from memory."""

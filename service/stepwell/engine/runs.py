@@ -35,6 +35,7 @@ from stepwell.engine.hot_run import HotRun
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.key_waits import KeyWaits
 from stepwell.engine.keys import Keys
+from stepwell.engine.letters import Letters
 from stepwell.engine.slow_turns import SlowTurns
 from stepwell.engine.verdicts import Posting, Verdicts
 from stepwell.engine.workers import Workers
@@ -92,9 +93,12 @@ class Runs:
         self._beginning = False
         self._posting: set[asyncio.Task[None]] = set()
         self.key_waits = KeyWaits(store, runtime, self.post)
+        self.letters = Letters(store, runtime, self.post)
         keys = Keys(store, runtime, self.key_waits)
         posting = Posting(self.post, self.post_until_accepted)
-        self.verdicts = Verdicts(store, workers, assigner, keys, runtime, clock, posting)
+        self.verdicts = Verdicts(
+            store, workers, assigner, keys, self.letters, runtime, clock, posting
+        )
         self._slow_turns = SlowTurns(
             store, committer, workers, keys, self.verdicts, runtime, clock, self._context
         )
@@ -158,6 +162,7 @@ class Runs:
     def close(self) -> None:
         """Stop repeating occurrences."""
         self.key_waits.close()
+        self.letters.close()
         for task in tuple(self._posting):
             task.cancel()
 

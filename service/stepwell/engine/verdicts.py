@@ -21,6 +21,7 @@ from stepwell.engine.clock import StoreTime
 from stepwell.engine.hot_run import HotRun
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.keys import Keys, held_keys
+from stepwell.engine.letters import Letters
 from stepwell.engine.workers import Workers
 from stepwell.logger import get_logger
 
@@ -57,6 +58,7 @@ class Verdicts:
         workers: Workers,
         assigner: Assigner,
         keys: Keys,
+        letters: Letters,
         runtime: Runtime,
         clock: StoreTime,
         posting: Posting,
@@ -65,6 +67,7 @@ class Verdicts:
         self._workers = workers
         self._assigner = assigner
         self._keys = keys
+        self._letters = letters
         self._runtime = runtime
         self._clock = clock
         self._posting = posting
@@ -98,6 +101,8 @@ class Verdicts:
         self._assign(key, state, transition)
         if commit.timers and continues(commit.timers):
             self._posting.post(key, TimerDue(name=MORE_TIMER))
+        if commit.entries:
+            self._letters.committed(key, commit)
         if self.observer is not None:
             self.observer.committed(commit)
         return True

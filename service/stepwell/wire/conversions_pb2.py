@@ -17,6 +17,7 @@ from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, Check
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growth, NamedEvent
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.family import ChildOf, Letters
 from stepwell.core.records.journal import Entry, StoredEntry, Totals
 from stepwell.core.records.model import Budget, Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Signals, Task, TaskSpec, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
@@ -50,14 +51,14 @@ OF_EndedQuery_statuses: Any = Numbers('EndedQuery.statuses', {1: RunStatus.QUEUE
 OF_EndedRun_status: Any = Numbers('EndedRun.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_Entry_effect: Any = Numbers('Entry.effect', {0: Effect.IDEMPOTENT, 1: Effect.IDEMPOTENT, 2: Effect.AT_MOST_ONCE})
 OF_Entry_mark: Any = Numbers('Entry.mark', {0: JournalMark.END, 1: JournalMark.END, 2: JournalMark.BEGIN, 3: JournalMark.TRY, 4: JournalMark.WAIT})
-OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ExecutionChange_kind: Any = Numbers('ExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ExecutionChange_status: Any = Numbers('ExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_Execution_kind: Any = Numbers('Execution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Execution_status: Any = Numbers('Execution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_LogEntry_kind: Any = Numbers('LogEntry.kind', {0: LogKind.LINE, 1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
 OF_LogsOfExecution_kind: Any = Numbers('LogsOfExecution.kind', {1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
-OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_NeedsAnswer_on_expiry: Any = Numbers('NeedsAnswer.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
 OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK})
@@ -81,7 +82,7 @@ OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: 
 OF_Run_phase: Any = Numbers('Run.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_Run_stages: Any = Numbers('Run.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Run_status: Any = Numbers('Run.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ShownExecutionChange_kind: Any = Numbers('ShownExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecutionChange_status: Any = Numbers('ShownExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_ShownExecution_kind: Any = Numbers('ShownExecution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
@@ -134,7 +135,7 @@ TO_Decision: Any = {'FINISH': 1, 'CONTINUE': 2, 'REPLAN': 3}
 TO_DueKind: Any = {'LEASE_EXPIRED': 1, 'ATTEMPT_TIMED_OUT': 2, 'TIMER': 3}
 TO_Durability: Any = {'VOLATILE': 1, 'PROCESS': 2, 'POWER': 3, 'NODE': 4}
 TO_Effect: Any = {'IDEMPOTENT': 1, 'AT_MOST_ONCE': 2}
-TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
+TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'CHILD_ENDED': 44, 'LETTERS_DELIVERED': 45, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
 TO_ExecutionStatus: Any = {'READY': 1, 'LEASED': 2, 'COMPLETED': 3, 'FAILED': 4, 'TIMED_OUT': 5, 'LOST': 6, 'RELEASED': 7, 'CANCELLED': 8, 'NEEDS_ANSWER': 9, 'UNKNOWN_OUTCOME': 10, 'SUSPENDED': 11}
 TO_ExpiryAction: Any = {'WAIT': 1, 'DENY': 2, 'FAIL': 3, 'PAUSE': 4}
 TO_Finding: Any = {'DONE': 1, 'NOT_DONE': 2, 'UNDECIDED': 3}
@@ -157,6 +158,7 @@ WriteJournalRequest: Any = METHODS['write_journal'].request
 WriteJournalResponse: Any = METHODS['write_journal'].response
 D_Assignment_previous_session: Any = default_of(Assignment, 'previous_session')
 D_Assignment_remaining_budget: Any = default_of(Assignment, 'remaining_budget')
+D_AwaitChild_budget: Any = default_of(AwaitChild, 'budget')
 D_CheckpointState_run: Any = default_of(CheckpointState, 'run')
 D_CheckpointState_since: Any = default_of(CheckpointState, 'since')
 D_Delivery_session: Any = default_of(Delivery, 'session')
@@ -177,14 +179,17 @@ D_OpenExecution_recorded: Any = default_of(OpenExecution, 'recorded')
 D_OpenExecution_session: Any = default_of(OpenExecution, 'session')
 D_Previous_failure: Any = default_of(Previous, 'failure')
 D_Previous_session: Any = default_of(Previous, 'session')
+D_Question_budget: Any = default_of(Question, 'budget')
 D_Renewal_session: Any = default_of(Renewal, 'session')
 D_RunSpec_budget: Any = default_of(RunSpec, 'budget')
+D_RunSpec_child_of: Any = default_of(RunSpec, 'child_of')
 D_RunSpec_step_retry: Any = default_of(RunSpec, 'step_retry')
 D_RunSpec_worker_version: Any = default_of(RunSpec, 'worker_version')
 D_Run_attempts: Any = default_of(Run, 'attempts')
 D_Run_budget: Any = default_of(Run, 'budget')
 D_Run_counts: Any = default_of(Run, 'counts')
 D_Run_failure: Any = default_of(Run, 'failure')
+D_Run_letters: Any = default_of(Run, 'letters')
 D_Run_previous: Any = default_of(Run, 'previous')
 D_Run_signals: Any = default_of(Run, 'signals')
 D_Run_step_journal: Any = default_of(Run, 'step_journal')
@@ -195,6 +200,7 @@ D_ShownExecution_failure: Any = default_of(Execution, 'failure')
 D_ShownExecution_session: Any = default_of(Execution, 'session')
 D_ShownExecution_usage: Any = default_of(Execution, 'usage')
 D_ShownRunSpec_budget: Any = default_of(RunSpec, 'budget')
+D_ShownRunSpec_child_of: Any = default_of(RunSpec, 'child_of')
 D_ShownRunSpec_step_retry: Any = default_of(RunSpec, 'step_retry')
 D_ShownRunSpec_worker_version: Any = default_of(RunSpec, 'worker_version')
 D_ShownRun_attempts: Any = default_of(Run, 'attempts')
@@ -489,6 +495,11 @@ def fill_RunSpec(r: RunSpec, m: store_pb2.RunSpec) -> None:
         c = m.worker_version
         c.SetInParent()
         fill_WorkerVersion(v, c)
+    v = r.child_of
+    if v is not D_RunSpec_child_of and v != D_RunSpec_child_of:
+        c = m.child_of
+        c.SetInParent()
+        fill_ChildOf(v, c)
 
 
 def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
@@ -513,6 +524,7 @@ def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
         family_id=m.family_id,
         no_progress_limit=m.no_progress_limit,
         worker_version=read_WorkerVersion(m.worker_version) if m.HasField("worker_version") else D_RunSpec_worker_version,
+        child_of=read_ChildOf(m.child_of) if m.HasField("child_of") else D_RunSpec_child_of,
     )
 
 
@@ -610,6 +622,13 @@ def fill_Run(r: Run, m: store_pb2.Run) -> None:
         c = m.signals
         c.SetInParent()
         fill_Signals(v, c)
+    v = r.letters
+    if v is not D_Run_letters and v != D_Run_letters:
+        c = m.letters
+        c.SetInParent()
+        fill_Letters(v, c)
+    v = r.children
+    if v: m.children = v
     v = r.actor
     if v: m.actor = v
     v = r.on_behalf_of
@@ -675,6 +694,8 @@ def read_Run(m: store_pb2.Run) -> Run:
         step_journal=read_Journal(m.step_journal) if m.HasField("step_journal") else D_Run_step_journal,
         step_waits=tuple([read_Wait(x) for x in m.step_waits[:]]),
         signals=read_Signals(m.signals) if m.HasField("signals") else D_Run_signals,
+        letters=read_Letters(m.letters) if m.HasField("letters") else D_Run_letters,
+        children=m.children,
         actor=m.actor,
         on_behalf_of=m.on_behalf_of,
         blocked_on=OF_Run_blocked_on[m.blocked_on],
@@ -931,6 +952,13 @@ def fill_Question(r: Question, m: types_pb2.Question) -> None:
     if v: m.call = v
     v = r.arguments
     if v: m.arguments = v
+    v = r.leave
+    if v: m.leave = v
+    v = r.budget
+    if v is not D_Question_budget and v != D_Question_budget:
+        c = m.budget
+        c.SetInParent()
+        fill_Budget(v, c)
     v = r.created_us
     if v:
         t = m.created_time
@@ -959,6 +987,8 @@ def read_Question(m: types_pb2.Question) -> Question:
         answered_by=m.answered_by,
         call=m.call,
         arguments=m.arguments,
+        leave=m.leave,
+        budget=read_Budget(m.budget) if m.HasField("budget") else D_Question_budget,
         created_us=(m.created_time.seconds * 1000000 + m.created_time.nanos // 1000),
         ended_us=(m.ended_time.seconds * 1000000 + m.ended_time.nanos // 1000),
     )
@@ -1087,6 +1117,43 @@ def read_AttemptCounts(m: types_pb2.AttemptCounts) -> AttemptCounts:
         cancelled=m.cancelled,
         needs_answer=m.needs_answer,
         suspended=m.suspended,
+    )
+
+
+def fill_ChildOf(r: ChildOf, m: types_pb2.ChildOf) -> None:
+    v = r.run_id
+    if v: m.run_id = v
+    v = r.task_id
+    if v: m.task_id = v
+    v = r.question_id
+    if v: m.question_id = v
+    v = r.root_run_id
+    if v: m.root_run_id = v
+    v = r.depth
+    if v: m.depth = v
+
+
+def read_ChildOf(m: types_pb2.ChildOf) -> ChildOf:
+    return ChildOf(
+        run_id=m.run_id,
+        task_id=m.task_id,
+        question_id=m.question_id,
+        root_run_id=m.root_run_id,
+        depth=m.depth,
+    )
+
+
+def fill_Letters(r: Letters, m: store_pb2.Letters) -> None:
+    v = r.first
+    if v: m.first = v
+    v = r.next
+    if v: m.next = v
+
+
+def read_Letters(m: store_pb2.Letters) -> Letters:
+    return Letters(
+        first=m.first,
+        next=m.next,
     )
 
 
@@ -1221,6 +1288,13 @@ def fill_RunChange(r: RunChange, m: store_pb2.RunChange) -> None:
         c = m.signals
         c.SetInParent()
         fill_Signals(v, c)
+    v = r.letters
+    if v is not UNSET:
+        c = m.letters
+        c.SetInParent()
+        fill_Letters(v, c)
+    v = r.children
+    if v is not UNSET: m.children = v
     v = r.actor
     if v is not UNSET: m.actor = v
     v = r.on_behalf_of
@@ -1290,6 +1364,8 @@ def read_RunChange(m: store_pb2.RunChange) -> RunChange:
         step_journal=read_Journal(m.step_journal) if m.HasField("step_journal") else UNSET,
         step_waits=tuple([read_Wait(x) for x in m.step_waits.waits[:]]) if m.HasField("step_waits") else UNSET,
         signals=read_Signals(m.signals) if m.HasField("signals") else UNSET,
+        letters=read_Letters(m.letters) if m.HasField("letters") else UNSET,
+        children=m.children if m.HasField("children") else UNSET,
         actor=m.actor if m.HasField("actor") else UNSET,
         on_behalf_of=m.on_behalf_of if m.HasField("on_behalf_of") else UNSET,
         blocked_on=OF_RunChange_blocked_on[m.blocked_on] if m.HasField("blocked_on") else UNSET,
@@ -4443,13 +4519,48 @@ def read_AwaitSignal(m: worker_pb2.Outcome.AwaitSignal) -> AwaitSignal:
 
 
 def fill_AwaitChild(r: AwaitChild, m: worker_pb2.Outcome.AwaitChild) -> None:
-    v = r.run_id
-    if v: m.run_id = v
+    v = r.pipeline_id
+    if v: m.pipeline_id = v
+    v = r.queue
+    if v: m.queue = v
+    v = r.goal
+    if v: m.goal = v
+    v = r.input
+    if v is not None:
+        c = m.input
+        c.SetInParent()
+        fill_Payload(v, c)
+    v = r.labels
+    if v: m.labels.update(v)
+    v = r.max_iterations
+    if v: m.max_iterations = v
+    v = r.budget
+    if v is not D_AwaitChild_budget and v != D_AwaitChild_budget:
+        c = m.budget
+        c.SetInParent()
+        fill_Budget(v, c)
+    v = r.tasks
+    if v:
+        a = m.plan.tasks
+        for x in v: fill_TaskSpec(x, a.add())
+    v = r.leave
+    if v: m.leave = v
+    v = r.cancel
+    if v: m.cancel = v
 
 
 def read_AwaitChild(m: worker_pb2.Outcome.AwaitChild) -> AwaitChild:
     return AwaitChild(
-        run_id=m.run_id,
+        pipeline_id=m.pipeline_id,
+        queue=m.queue,
+        goal=m.goal,
+        input=read_Payload(m.input) if m.HasField("input") else None,
+        labels=dict(m.labels),
+        max_iterations=m.max_iterations,
+        budget=read_Budget(m.budget) if m.HasField("budget") else D_AwaitChild_budget,
+        tasks=tuple([read_TaskSpec(x) for x in m.plan.tasks[:]]),
+        leave=m.leave,
+        cancel=m.cancel,
     )
 
 
@@ -4609,6 +4720,11 @@ def fill_ShownRunSpec(r: RunSpec, m: types_pb2.RunSpec) -> None:
         c = m.worker_version
         c.SetInParent()
         fill_WorkerVersion(v, c)
+    v = r.child_of
+    if v is not D_ShownRunSpec_child_of and v != D_ShownRunSpec_child_of:
+        c = m.child_of
+        c.SetInParent()
+        fill_ChildOf(v, c)
 
 
 def fill_ShownTask(r: Task, m: types_pb2.Task) -> None:
@@ -5022,6 +5138,8 @@ MESSAGES: dict[Any, Any] = {
     RequestRecord: store_pb2.RequestRecord,
     Counts: types_pb2.Counts,
     AttemptCounts: types_pb2.AttemptCounts,
+    ChildOf: types_pb2.ChildOf,
+    Letters: store_pb2.Letters,
     TaskPattern: types_pb2.TaskPattern,
     WorkerVersion: types_pb2.WorkerVersion,
     Journal: store_pb2.Journal,
@@ -5163,6 +5281,8 @@ FILLERS: dict[Any, Any] = {
     store_pb2.RequestRecord: fill_RequestRecord,
     types_pb2.Counts: fill_Counts,
     types_pb2.AttemptCounts: fill_AttemptCounts,
+    types_pb2.ChildOf: fill_ChildOf,
+    store_pb2.Letters: fill_Letters,
     types_pb2.TaskPattern: fill_TaskPattern,
     types_pb2.WorkerVersion: fill_WorkerVersion,
     store_pb2.Journal: fill_Journal,
@@ -5312,6 +5432,8 @@ READERS: dict[Any, Any] = {
     store_pb2.RequestRecord: read_RequestRecord,
     types_pb2.Counts: read_Counts,
     types_pb2.AttemptCounts: read_AttemptCounts,
+    types_pb2.ChildOf: read_ChildOf,
+    store_pb2.Letters: read_Letters,
     types_pb2.TaskPattern: read_TaskPattern,
     types_pb2.WorkerVersion: read_WorkerVersion,
     store_pb2.Journal: read_Journal,
@@ -5737,11 +5859,61 @@ def check_Outcome_AwaitSignal(m: worker_pb2.Outcome.AwaitSignal, p: str, f: Faul
 
 
 def check_Outcome_AwaitChild(m: worker_pb2.Outcome.AwaitChild, p: str, f: Faults) -> None:
-    v = m.run_id
+    v = m.pipeline_id
     if v:
-        if len(v) > 36 or not is_name(v): f.add(p + 'run_id', f'{quoted(v)}; limit: a name of 1 to 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
-    else:
-        f.add(p + 'run_id', 'absent; limit: a name of 1 to 36 characters')
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'pipeline_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.queue
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'queue', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.goal
+    if v:
+        if len(v) > 16384 and len(v.encode()) > 65536 or '\0' in v: f.add(p + 'goal', f'{utf8_size(v)}; limit: 64 KiB')
+    if m.HasField('input'):
+        v = m.input
+        check_Payload(v, p + 'input.', f)
+    v = m.labels
+    if v:
+        if len(v) > 30: f.add(p + 'labels', f'{items(v)}; limit: 30 entries, each key a name of 1 to 128 characters, each value 256 characters')
+        else:
+            for k, w in v.items():
+                v = k
+                if len(v) > 128 or not is_name(v): f.add(f"{p}labels[{shown(k)}]", f'key {quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+                else:
+                    v = w
+                    if len(v) > 256 or not v.isprintable() and has_control(v): f.add(f"{p}labels[{shown(k)}]", f'{length(v)}; limit: 256 characters, no control characters')
+    v = m.max_iterations
+    if v:
+        if not 0 <= v <= 10000: f.add(p + 'max_iterations', f'{v}; limit: 0 to 10,000')
+    if m.HasField('budget'):
+        v = m.budget
+        check_Budget(v, p + 'budget.', f)
+    if m.HasField('plan'):
+        v = m.plan
+        if v.ByteSize() > 524288: f.add(p + 'plan', f'{message_size(v)}; limit: 512 KiB', 'PLAN_INVALID')
+        else:
+            check_PlanDraft(v, p + 'plan.', f)
+    return None
+
+
+def check_Budget(m: types_pb2.Budget, p: str, f: Faults) -> None:
+    v = m.input_tokens
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'input_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    v = m.output_tokens
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'output_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    v = m.cost_micros
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'cost_micros', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    v = m.tasks
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'tasks', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    if m.HasField('wall'):
+        v = m.wall
+        if not (0 <= v.nanos < 1000000000 and 0 <= v.seconds * 1000000000 + v.nanos <= 31622400000000000): f.add(p + 'wall', f'{seconds(v)}; limit: 0 to 366 days')
+    v = m.iterations
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'iterations', f'{v}; limit: 0 to 1,000,000,000,000,000')
     return None
 
 
@@ -5844,28 +6016,6 @@ def check_StartRunRequest(m: orchestrator_pb2.StartRunRequest, p: str, f: Faults
     if m.HasField('worker_version'):
         v = m.worker_version
         check_WorkerVersion(v, p + 'worker_version.', f)
-    return None
-
-
-def check_Budget(m: types_pb2.Budget, p: str, f: Faults) -> None:
-    v = m.input_tokens
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'input_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    v = m.output_tokens
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'output_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    v = m.cost_micros
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'cost_micros', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    v = m.tasks
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'tasks', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    if m.HasField('wall'):
-        v = m.wall
-        if not (0 <= v.nanos < 1000000000 and 0 <= v.seconds * 1000000000 + v.nanos <= 31622400000000000): f.add(p + 'wall', f'{seconds(v)}; limit: 0 to 366 days')
-    v = m.iterations
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'iterations', f'{v}; limit: 0 to 1,000,000,000,000,000')
     return None
 
 
@@ -6030,7 +6180,7 @@ def check_WatchRunRequest(m: orchestrator_pb2.WatchRunRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'types', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
     v = m.task_ids
     if v:
         if len(v) > 1000: f.add(p + 'task_ids', f'{items(v)}; limit: 1,000 items, each a name of 1 to 64 characters')
@@ -6938,6 +7088,9 @@ def check_store_Run_record(m: store_pb2.Run, p: str, f: Faults) -> None:
     if m.HasField('signals'):
         v = m.signals
         check_store_Signals_record(v, p + 'signals' + '.', f)
+    if m.HasField('letters'):
+        v = m.letters
+        check_store_Letters_record(v, p + 'letters' + '.', f)
     return None
 
 
@@ -6978,6 +7131,9 @@ def check_store_RunSpec_record(m: store_pb2.RunSpec, p: str, f: Faults) -> None:
     if m.HasField('worker_version'):
         v = m.worker_version
         check_WorkerVersion_record(v, p + 'worker_version' + '.', f)
+    if m.HasField('child_of'):
+        v = m.child_of
+        check_ChildOf_record(v, p + 'child_of' + '.', f)
     return None
 
 
@@ -6994,6 +7150,18 @@ def check_RetryPolicy_record(m: types_pb2.RetryPolicy, p: str, f: Faults) -> Non
 def check_WorkerVersion_record(m: types_pb2.WorkerVersion, p: str, f: Faults) -> None:
     v = m.version
     if '\0' in v: f.add(p + 'version', f'{utf8_size(v)}; limit: any text')
+    return None
+
+
+def check_ChildOf_record(m: types_pb2.ChildOf, p: str, f: Faults) -> None:
+    v = m.run_id
+    if v and (len(v) > 128 or not is_name(v)): f.add(p + 'run_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.task_id
+    if '\0' in v: f.add(p + 'task_id', f'{utf8_size(v)}; limit: any text')
+    v = m.question_id
+    if '\0' in v: f.add(p + 'question_id', f'{utf8_size(v)}; limit: any text')
+    v = m.root_run_id
+    if '\0' in v: f.add(p + 'root_run_id', f'{utf8_size(v)}; limit: any text')
     return None
 
 
@@ -7097,6 +7265,10 @@ def check_Wait_record(m: types_pb2.Wait, p: str, f: Faults) -> None:
 
 
 def check_store_Signals_record(m: store_pb2.Signals, p: str, f: Faults) -> None:
+    return None
+
+
+def check_store_Letters_record(m: store_pb2.Letters, p: str, f: Faults) -> None:
     return None
 
 
@@ -7263,6 +7435,9 @@ def check_Question_record(m: types_pb2.Question, p: str, f: Faults) -> None:
     if '\0' in v: f.add(p + 'call', f'{utf8_size(v)}; limit: any text')
     v = m.arguments
     if '\0' in v: f.add(p + 'arguments', f'{utf8_size(v)}; limit: any text')
+    if m.HasField('budget'):
+        v = m.budget
+        check_Budget_record(v, p + 'budget' + '.', f)
     return None
 
 
@@ -7338,6 +7513,9 @@ def check_store_RunChange_record(m: store_pb2.RunChange, p: str, f: Faults) -> N
     if m.HasField('signals'):
         v = m.signals
         check_store_Signals_record(v, p + 'signals' + '.', f)
+    if m.HasField('letters'):
+        v = m.letters
+        check_store_Letters_record(v, p + 'letters' + '.', f)
     return None
 
 

@@ -6,7 +6,7 @@ A plan may have 10,000 tasks: to check them first and to read them then takes tw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -72,9 +72,20 @@ def read_item(item: Item, faults: Faults) -> Delivery | Begin | None:
     """
     place = _place_in(item)
     if place is None:
-        return _read(item, faults)
+        if isinstance(item, worker_pb2.Outcome) and item.HasField("suspended"):
+            check_child_plans(item.suspended.waits, "suspended.waits", faults)
+        return None if faults else _read(item, faults)
     faults.take_over(violations(item), "")
     return _with_plan(item, place, read_plan(*place, faults), faults)
+
+
+def check_child_plans(
+    calls: Sequence[worker_pb2.Outcome.SuspendedCall], path: str, faults: Faults
+) -> None:
+    """Add the faults of the plans of child runs that calls at this path start."""
+    for at, call in enumerate(calls):
+        if call.HasField("child") and call.child.HasField("plan"):
+            read_plan(call.child.plan, f"{path}[{at}].child.plan", faults)
 
 
 async def read_long_item(runtime: Runtime, item: Item, faults: Faults) -> Delivery | Begin | None:

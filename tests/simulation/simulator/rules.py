@@ -9,6 +9,8 @@ from msgspec import UnsetType
 from stepwell.core.loop.budgets import used_up
 from stepwell.core.loop.idempotency import KEY_TIMER, MORE_TIMER
 from stepwell.core.loop.journals import name_of
+from stepwell.core.loop.letters import JOURNAL as LETTERS_JOURNAL
+from stepwell.core.loop.letters import TIMER as LETTERS_TIMER
 from stepwell.core.loop.waits import WAIT_TIMER
 from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.states import (
@@ -58,6 +60,8 @@ def _chain(model: RunModel, applied: Applied) -> None:
 
 def _ends_are_ends(model: RunModel, applied: Applied) -> None:
     if model.run is None:
+        return
+    if all(one.type is EventType.LETTERS_DELIVERED for one in applied.commit.events):
         return
     holds(model.run.status not in FINAL, "S15", applied, "after", model.run.status)
     if model.run.status is RunStatus.FAILED:
@@ -207,7 +211,8 @@ def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
     run = applied.commit.run
     if run.status in ENDED:
         last = applied.commit.events[-1].type
-        holds(last is _LAST[run.status], "S15", applied, run.status, "after", last)
+        ends = last is _LAST[run.status] or last is EventType.LETTERS_DELIVERED
+        holds(ends, "S15", applied, run.status, "after", last)
         # The outcome of a begun step must still be resolved once a failed run continues.
         unsettled = run.status is RunStatus.FAILED
         left = [
@@ -216,7 +221,8 @@ def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
             if not (unsettled and execution.status is ExecutionStatus.UNKNOWN_OUTCOME)
         ]
         holds(not left, "S14", applied, run.status, "and open:", left)
-        holds(not model.timers, "S14", applied, "timers are left:", model.timers)
+        left = model.timers.keys() - {LETTERS_TIMER}
+        holds(not left, "S14", applied, "timers are left:", model.timers)
     elif run.status is not RunStatus.PAUSED:
         waits = model.waits_for_an_answer() or {MORE_TIMER, KEY_TIMER} & model.timers.keys()
         sleeps = any(name.startswith(WAIT_TIMER) for name in model.timers)
@@ -240,8 +246,23 @@ def _what_is_waited_for_can_come(model: RunModel, applied: Applied) -> None:
                 WaitKind.SIGNAL: is_open,
                 WaitKind.CHILD: is_open,
                 WaitKind.BUDGET: True,
+                WaitKind.SIGNAL: is_open,
+                WaitKind.CHILD: is_open,
             }
             holds(comes[wait.kind], "L3", applied, journal, "waits for nothing:", wait)
+
+
+def _letters_come_due(model: RunModel, applied: Applied) -> None:
+    """A timer is due exactly while a letter isn't delivered (M1)."""
+    letters = applied.commit.run.letters
+    pending = letters.next - letters.first
+    holds((LETTERS_TIMER in model.timers) == (pending > 0), "M1", applied, pending, "letters")
+    made = [one for one in applied.commit.entries if one.journal == LETTERS_JOURNAL]
+    before = model.letters
+    holds(letters.next - before.next == len(made), "M1", applied, "letters without a number")
+    gone = [one for one in applied.commit.forgotten if one.journal == LETTERS_JOURNAL]
+    holds(letters.first - before.first == len(gone), "M1", applied, "letters lost")
+    model.letters = letters
 
 
 _LAST = {
@@ -264,4 +285,5 @@ _AFTER: tuple[Callable[[RunModel, Applied], None], ...] = (
     _attempts_are_bounded,
     _the_end_is_clean,
     _what_is_waited_for_can_come,
+    _letters_come_due,
 )

@@ -13,7 +13,16 @@ from msgspec import UNSET
 
 from stepwell.core.port import Commit, Lease
 from stepwell.core.records.events import Event
-from stepwell.core.records.model import Execution, Outcome, Plan, Question, Run, Task, TaskSpec
+from stepwell.core.records.family import Letters
+from stepwell.core.records.model import (
+    Execution,
+    Outcome,
+    Plan,
+    Question,
+    Run,
+    Task,
+    TaskSpec,
+)
 from stepwell.core.records.states import OPEN, EventType, ExecutionStatus, QuestionStatus, StepKind
 
 
@@ -114,6 +123,8 @@ class RunModel:
         self.attempts: dict[str, int] = {}
         """The highest attempt number by step."""
         self.resumes = 0
+        self.letters = Letters()
+        """The numbers of its letters."""
 
     @property
     def version(self) -> int:

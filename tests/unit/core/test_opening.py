@@ -50,14 +50,14 @@ def ids(world: World) -> dict[str, str]:
 
 def test_calls_are_opened_while_their_step_goes_on() -> None:
     world = running()
-    reply = opened(world, s=NOTE, c=AwaitChild(run_id="child"), q=NOW)
+    reply = opened(world, s=NOTE, c=AwaitChild(goal="child"), q=NOW)
     assert reply.status == "ACCEPTED"
     assert world.status_of("task:a#1") == "LEASED"
     kinds = {one.call: one.kind for one in world.state.questions.values()}
     assert kinds == {"s": "SIGNAL", "c": "CHILD", "q": "VALUE"}
     events = [(one.type, one.message) for one in world.commits[-1].events]
     assert events == [
-        ("WAIT_OPENED", "child child, question, signal note"),
+        ("WAIT_OPENED", "child run, question, signal note"),
         ("QUESTION_ASKED", "now?"),
     ]
 
@@ -124,7 +124,7 @@ def test_run_whose_steps_wait_for_signals_alone_is_blocked_on_them() -> None:
     world.suspend("task:a#1", s=NOTE)
     assert (world.run.status, world.run.blocked_on) == ("WAITING", "SIGNAL")
     world = started("a")
-    world.suspend("task:a#1", c=AwaitChild(run_id="child"))
+    world.suspend("task:a#1", c=AwaitChild(goal="child"))
     assert world.run.blocked_on == "CHILD"
     world = started("a")
     world.suspend("task:a#1", s=NOTE, nap=Sleep(remaining_ms=60_000))

@@ -18,6 +18,7 @@ from stepwell_client.records.decisions import (
 from stepwell_client.records.messages_pb2 import (
     AttemptCounts,
     Checkpoint,
+    ChildOf,
     ConnectedWorker,
     Counts,
     Event,
@@ -55,6 +56,7 @@ __all__ = [
     "AttemptCounts",
     "Budget",
     "Checkpoint",
+    "ChildOf",
     "ConnectedWorker",
     "Continue",
     "Counts",

@@ -122,6 +122,22 @@ class Session(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ChildOf(Record):
+    """The place of a child run in its tree of runs."""
+
+    run_id: str = ""
+    """The run whose step started it."""
+    task_id: str = ""
+    """The task of that step. Empty: another kind of step."""
+    question_id: str = ""
+    """The question of that run that waits for the child's end."""
+    root_run_id: str = ""
+    """The run at the root of the tree, which no run started."""
+    depth: int = 0
+    """The number of runs above it, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Wait(Record):
     """A wait of a suspended step."""
 
@@ -201,6 +217,10 @@ class Question(Record):
     """The asking call, by its key within its step's journal. Empty: the attempt ended by asking."""
     arguments: str = field(default="", repr=False)
     """With `call`: the digest of the question, which the journal entry with the answer gets."""
+    leave: bool = False
+    """With CHILD: the child goes on after its step's end."""
+    budget: Budget = field(default_factory=Budget)
+    """With CHILD: the part of the run's budget that is the child's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -539,6 +559,8 @@ class Run(RunProperties, Record):
     """It pauses after this many iterations with the same plan and results; 0: never."""
     worker_version: str = ""
     """The version that its workers must have: `1.4`, `>=1.4` or `any`. Empty: any."""
+    child_of: ChildOf | None = None
+    """With a child run: the run that started it. None: no run did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -769,6 +791,7 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     types_pb2.AttemptCounts: AttemptCounts,
     types_pb2.Budget: Budget,
     orchestrator_pb2.Checkpoint: Checkpoint,
+    types_pb2.ChildOf: ChildOf,
     orchestrator_pb2.ConnectedWorker: ConnectedWorker,
     types_pb2.Counts: Counts,
     types_pb2.Event: Event,

@@ -565,6 +565,12 @@ class EventType(Word):
     """
     SIGNAL_TAKEN = 43
     """A call took a signal that was kept. `message`: its name. `execution_id`, `task_id`: of the call."""
+    CHILD_ENDED = 44
+    """A child run has ended, or could not be started. `task_id`, `question_id`, `message`: the child's id and its
+    status. `questions`: this one, ANSWERED. `run`: `usage`, with the child's.
+    """
+    LETTERS_DELIVERED = 45
+    """Letters of the run to other runs were delivered, and are kept no longer."""
 
 
 class VersionMatch(Word):

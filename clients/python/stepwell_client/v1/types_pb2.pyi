@@ -235,6 +235,8 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_WAIT_EXPIRED: _ClassVar[EventType]
     EVENT_TYPE_SIGNAL_RECEIVED: _ClassVar[EventType]
     EVENT_TYPE_SIGNAL_TAKEN: _ClassVar[EventType]
+    EVENT_TYPE_CHILD_ENDED: _ClassVar[EventType]
+    EVENT_TYPE_LETTERS_DELIVERED: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -420,6 +422,8 @@ EVENT_TYPE_WAIT_OPENED: EventType
 EVENT_TYPE_WAIT_EXPIRED: EventType
 EVENT_TYPE_SIGNAL_RECEIVED: EventType
 EVENT_TYPE_SIGNAL_TAKEN: EventType
+EVENT_TYPE_CHILD_ENDED: EventType
+EVENT_TYPE_LETTERS_DELIVERED: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch
@@ -605,7 +609,7 @@ class Plan(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., parent_revision: _Optional[int] = ..., trigger: _Optional[_Union[PlanTrigger, str]] = ..., reason: _Optional[str] = ..., fingerprint: _Optional[str] = ..., iteration: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskSpec, _Mapping]]] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., carried: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version")
+    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version", "child_of")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -632,6 +636,7 @@ class RunSpec(_message.Message):
     FAMILY_ID_FIELD_NUMBER: _ClassVar[int]
     NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHILD_OF_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     pipeline_id: str
@@ -651,7 +656,22 @@ class RunSpec(_message.Message):
     family_id: str
     no_progress_limit: int
     worker_version: WorkerVersion
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., step_retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[WorkerVersion, _Mapping]] = ...) -> None: ...
+    child_of: ChildOf
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., step_retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[ChildOf, _Mapping]] = ...) -> None: ...
+
+class ChildOf(_message.Message):
+    __slots__ = ("run_id", "task_id", "question_id", "root_run_id", "depth")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
+    ROOT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    task_id: str
+    question_id: str
+    root_run_id: str
+    depth: int
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., question_id: _Optional[str] = ..., root_run_id: _Optional[str] = ..., depth: _Optional[int] = ...) -> None: ...
 
 class Counts(_message.Message):
     __slots__ = ("total", "completed", "failed", "skipped", "cancelled")
@@ -860,7 +880,7 @@ class Execution(_message.Message):
     def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., type: _Optional[str] = ..., journal_entries: _Optional[int] = ..., unknown_call: _Optional[str] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("question_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time", "call", "arguments")
+    __slots__ = ("question_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time", "call", "arguments", "leave", "budget")
     QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -877,6 +897,8 @@ class Question(_message.Message):
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
     question_id: str
     task_id: str
     execution_id: str
@@ -893,7 +915,9 @@ class Question(_message.Message):
     ended_time: _timestamp_pb2.Timestamp
     call: str
     arguments: str
-    def __init__(self, question_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[QuestionStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call: _Optional[str] = ..., arguments: _Optional[str] = ...) -> None: ...
+    leave: bool
+    budget: Budget
+    def __init__(self, question_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[QuestionKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[QuestionStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., call: _Optional[str] = ..., arguments: _Optional[str] = ..., leave: bool = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
 
 class JournalEntry(_message.Message):
     __slots__ = ("key", "mark", "number", "name", "arguments", "effect", "value", "failure", "attempt", "usage", "messages", "took", "sleep")

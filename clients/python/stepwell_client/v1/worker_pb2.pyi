@@ -377,10 +377,35 @@ class Outcome(_message.Message):
         expires: _duration_pb2.Duration
         def __init__(self, name: _Optional[str] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
     class AwaitChild(_message.Message):
-        __slots__ = ("run_id",)
-        RUN_ID_FIELD_NUMBER: _ClassVar[int]
-        run_id: str
-        def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+        __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "max_iterations", "budget", "plan", "leave", "cancel")
+        class LabelsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: str
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+        PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+        QUEUE_FIELD_NUMBER: _ClassVar[int]
+        GOAL_FIELD_NUMBER: _ClassVar[int]
+        INPUT_FIELD_NUMBER: _ClassVar[int]
+        LABELS_FIELD_NUMBER: _ClassVar[int]
+        MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+        BUDGET_FIELD_NUMBER: _ClassVar[int]
+        PLAN_FIELD_NUMBER: _ClassVar[int]
+        LEAVE_FIELD_NUMBER: _ClassVar[int]
+        CANCEL_FIELD_NUMBER: _ClassVar[int]
+        pipeline_id: str
+        queue: str
+        goal: str
+        input: _types_pb2.Payload
+        labels: _containers.ScalarMap[str, str]
+        max_iterations: int
+        budget: _types_pb2.Budget
+        plan: _types_pb2.PlanDraft
+        leave: bool
+        cancel: bool
+        def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., leave: bool = ..., cancel: bool = ...) -> None: ...
     class UnknownCall(_message.Message):
         __slots__ = ("call", "reason")
         CALL_FIELD_NUMBER: _ClassVar[int]

@@ -209,6 +209,7 @@ def _print_details(run: Run, out: Console, forks: str) -> None:
         "queue": run.queue,
         "forked from": describe.parent(run),
         "forks": forks,
+        "child of": describe.above(run),
         "labels": labels,
         "started by": run.executor_id,
         "changed by": describe.caller(run.actor, run.on_behalf_of),

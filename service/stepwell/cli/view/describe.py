@@ -111,6 +111,15 @@ def parent(run: Run) -> str:
     )
 
 
+def above(run: Run) -> str:
+    """Return the run and task that started a child run, or ""."""
+    place = run.child_of
+    if place is None:
+        return ""
+    step = f", task {place.task_id}" if place.task_id else ""
+    return f"{short_id(place.run_id)}{step}"
+
+
 def attempts(run: Run) -> str:
     """Return the number of attempts by their end, or "" if none has ended. Handed-back attempts don't count."""
     counted = [

@@ -134,6 +134,8 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.STEP_POISONED: _with_message("is poison"),
     EventType.STEP_SUSPENDED: _with_message("waits"),
     EventType.STEP_WOKEN: _with_message("goes on"),
+    EventType.CHILD_ENDED: _with_message("child run ended"),
+    EventType.LETTERS_DELIVERED: _with_message("letters to other runs delivered"),
     EventType.WAIT_OPENED: _with_message("waits while it runs"),
     EventType.WAIT_EXPIRED: _with_message("no signal came in time"),
     EventType.SIGNAL_RECEIVED: _with_message("has a signal"),

@@ -19,6 +19,7 @@ from stepwell.core.loop import (
     deliveries,
     expiries,
     leases,
+    letters,
     opening,
     questions,
     resolution,
@@ -36,11 +37,13 @@ from stepwell.core.loop.occurrences import (
     AppendMessages,
     Begin,
     Cancel,
+    ChildEnds,
     Delivery,
     Forget,
     Fork,
     GrantLease,
     LeaseExpired,
+    LettersDelivered,
     Occurrence,
     Open,
     Pause,
@@ -103,6 +106,10 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
             return unknown_calls.forget(draft, occurrence)
         case Open():
             return opening.open_waits(draft, occurrence)
+        case ChildEnds():
+            return opening.child_ends(draft, occurrence)
+        case LettersDelivered():
+            return letters.delivered(draft, occurrence)
         case _:
             with draft.called_by(occurrence):
                 return _apply_called(draft, occurrence)

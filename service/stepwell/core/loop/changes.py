@@ -12,6 +12,7 @@ from typing import TypedDict
 from msgspec import UNSET
 
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.family import Letters
 from stepwell.core.records.model import (
     AttemptCounts,
     Budget,
@@ -62,6 +63,8 @@ class RunFields(TypedDict, total=False):
     step_journal: Journal
     step_waits: tuple[Wait, ...]
     signals: Signals
+    letters: Letters
+    children: int
     actor: str
     on_behalf_of: str
     blocked_on: BlockedKind

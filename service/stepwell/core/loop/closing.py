@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from stepwell.core.loop import budgets, idempotency, reconcile
+from stepwell.core.loop import budgets, idempotency, letters, reconcile
 from stepwell.core.loop.changes import ExecutionFields, ReportFields, RunFields, TaskFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import TOTAL_TIMER
@@ -208,6 +208,10 @@ def end_run(draft: Draft, status: RunStatus, fields: RunFields) -> None:
         drop_timer(draft, idempotency.MORE_TIMER)
         drop_timer(draft, idempotency.KEY_TIMER)
     draft.change_run(**fields)
+    parent = draft.run.spec.child_of
+    if parent.run_id:
+        ended = letters.RunEnded(run_id=parent.run_id, question_id=parent.question_id)
+        letters.write(draft, ended)
     idempotency.give_up(draft)
     budgets.disarm_wall(draft)
     for task_id, spec in draft.graph.specs.items():

@@ -214,9 +214,24 @@ class AwaitSignal(Record, tag=True, frozen=True, kw_only=True):
 
 
 class AwaitChild(Record, tag=True, frozen=True, kw_only=True):
-    """A call waits for the end of a child run."""
+    """A call waits for the end of a child run, which is started where the call has none yet."""
 
-    run_id: str
+    pipeline_id: str = ""
+    queue: str = ""
+    """Empty: the parent's."""
+    goal: str = ""
+    input: Payload | None = None
+    labels: dict[str, str] = {}
+    max_iterations: int = 0
+    """0: the default."""
+    budget: Budget = Budget()
+    """Its limits; tokens and cost are taken from the parent's. 0: all that is left there."""
+    tasks: tuple[TaskSpec, ...] = ()
+    """The child's plan; empty: it plans."""
+    leave: bool = False
+    """The child goes on after its step's end."""
+    cancel: bool = False
+    """Nothing is started; the child that the call has is cancelled."""
 
 
 class SuspendedCall(Record, frozen=True, kw_only=True):
@@ -361,6 +376,26 @@ class TimerDue(Record, frozen=True, kw_only=True):
     name: str
 
 
+class ChildEnds(Record, frozen=True, kw_only=True):
+    """A child run has ended, or could not be started: end the call that waits for it."""
+
+    question_id: str
+    run_id: str
+    """The child."""
+    status: str
+    """The child's status, for people."""
+    value: Payload
+    """The child's end as the call's value (`children.ChildEnd`)."""
+    usage: Usage = Usage()
+
+
+class LettersDelivered(Record, frozen=True, kw_only=True):
+    """Letters of the run are with their receivers, or have none: they are kept no longer."""
+
+    last: int
+    """The number of the last one; all before it are delivered, too."""
+
+
 class GrantLease(Record, frozen=True, kw_only=True):
     """Lease a READY execution to a worker."""
 
@@ -398,5 +433,7 @@ Occurrence = (
     | Open
     | LeaseExpired
     | TimerDue
+    | ChildEnds
+    | LettersDelivered
     | GrantLease
 )

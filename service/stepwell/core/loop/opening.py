@@ -11,12 +11,14 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from stepwell.core.loop import children
 from stepwell.core.loop.attempts import leased_by
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import journal_at, kind_of, put_journal, write_end
 from stepwell.core.loop.occurrences import (
     AwaitChild,
     AwaitSignal,
+    ChildEnds,
     NeedsAnswer,
     Open,
     SuspendedCall,
@@ -28,7 +30,7 @@ from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.errors import INVALID_OUTCOME
 from stepwell.core.records.journal import Entry, value_bytes
-from stepwell.core.records.model import Execution, Failure, Payload, Question
+from stepwell.core.records.model import Execution, Failure, Payload, Question, Usage
 from stepwell.core.records.states import (
     NO_PERSON,
     EventType,
@@ -69,7 +71,12 @@ def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) 
     elif len(others) > limits.OPEN_CALLS_MAX:
         what = f"{len(others)} open waits, more than {limits.OPEN_CALLS_MAX}"
     else:
-        return None
+        known = {*open_of(draft, execution.task_id), *journal_at(draft, execution.task_id).answered}
+        started = {one.call: one.wait for one in calls if one.call not in known}
+        return children.refusal(
+            draft,
+            [one for one in started.values() if isinstance(one, AwaitChild) and not one.cancel],
+        )
     message = f"calls of the step would have {what}"
     return Failure(kind=TOO_MANY_QUESTIONS, message=message, retryable=False)
 
@@ -101,8 +108,8 @@ def _described(call: SuspendedCall) -> str:
     match call.wait:
         case AwaitSignal(name=name):
             return f"signal {name}"
-        case AwaitChild(run_id=run_id):
-            return f"child {run_id}"
+        case AwaitChild():
+            return "child run"
         case _:
             return "question"
 
@@ -117,7 +124,12 @@ def open_calls(
     opened = open_of(draft, execution.task_id)
     asked: list[Question] = []
     for number, call in enumerate(calls, 1):
+        cancels = isinstance(call.wait, AwaitChild) and call.wait.cancel
         if call.call in opened:
+            if cancels and (child := draft.open_question(opened[call.call])) is not None:
+                children.cancel(draft, child, "its parent's step has cancelled it")
+            continue
+        if cancels:
             continue
         question = question_of(execution, call.wait, draft.context.now_us)
         if question is None:
@@ -129,6 +141,8 @@ def open_calls(
         question = replace(
             question, question_id=question_id, call=call.call, arguments=call.arguments
         )
+        if isinstance(call.wait, AwaitChild):
+            question = children.start(draft, question, call.wait)
         if question.kind in NO_PERSON:
             put_open(draft, question)
         else:
@@ -199,8 +213,8 @@ def question_of(execution: Execution, wait: object, now_us: int) -> Question | N
         case AwaitSignal(name=name, expires_ms=expires_ms):
             kind = QuestionKind.SIGNAL
             return replace(question, kind=kind, prompt=name, expires_ms=expires_ms)
-        case AwaitChild(run_id=run_id):
-            return replace(question, kind=QuestionKind.CHILD, prompt=run_id)
+        case AwaitChild(leave=leave):
+            return replace(question, kind=QuestionKind.CHILD, leave=leave)
         case _:
             return None
 
@@ -274,3 +288,22 @@ def wait_expired(draft: Draft, question: Question) -> None:
     )
     message = f"no signal {question.prompt!r} came within {question.expires_ms / 1_000:g} s"
     end_call(draft, question, None, Failure(kind="TIMEOUT", message=message, retryable=False))
+
+
+def child_ends(draft: Draft, one: ChildEnds) -> Reply:
+    """End the call that waits for a child run, once; nothing waits for it any more if its step has ended."""
+    question = draft.open_question(one.question_id)
+    if question is None or question.prompt != one.run_id:
+        return UNCHANGED
+    draft.event(
+        EventType.CHILD_ENDED,
+        task_id=question.task_id,
+        question_id=one.question_id,
+        message=f"{one.run_id}: {one.status}",
+    )
+    now_us = draft.context.now_us
+    draft.put_question(replace(question, status=QuestionStatus.ANSWERED, ended_us=now_us))
+    if one.usage != Usage():
+        draft.change_run(usage=draft.run.usage + one.usage)
+    end_call(draft, question, one.value)
+    return Reply()

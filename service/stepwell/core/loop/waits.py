@@ -12,12 +12,13 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets, journals
+from stepwell.core.loop import budgets, journals, letters
 from stepwell.core.loop.draft import Draft
 from stepwell.core.port import Timer
 from stepwell.core.records.model import Question
 from stepwell.core.records.states import (
     EventType,
+    QuestionKind,
     QuestionStatus,
     TaskStatus,
     WaitKind,
@@ -124,7 +125,11 @@ def withdraw_questions(draft: Draft, task_id: str) -> bool:
 def _cancel(draft: Draft, question: Question) -> None:
     ended_us = draft.context.now_us
     draft.put_question(replace(question, status=QuestionStatus.CANCELLED, ended_us=ended_us))
-    drop_timer(draft, QUESTION_TIMER + question.question_id)
+    if question.kind is not QuestionKind.CHILD:
+        drop_timer(draft, QUESTION_TIMER + question.question_id)
+    elif not question.leave:
+        why = "the step that started it has ended"
+        letters.write(draft, letters.CancelRun(run_id=question.prompt, reason=why))
 
 
 def _end_waits(draft: Draft, task_id: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
+from stepwell.core.records.family import Letters
 from stepwell.core.records.model import (
     AttemptCounts,
     Budget,
@@ -85,6 +86,8 @@ class RunChange(Record, frozen=True, kw_only=True):
     step_journal: Journal | UnsetType = UNSET
     step_waits: tuple[Wait, ...] | UnsetType = UNSET
     signals: Signals | UnsetType = UNSET
+    letters: Letters | UnsetType = UNSET
+    children: int | UnsetType = UNSET
     actor: str | UnsetType = UNSET
     on_behalf_of: str | UnsetType = UNSET
     blocked_on: BlockedKind | UnsetType = UNSET

@@ -42,6 +42,16 @@ SIGNALS_MAX = 1_000
 """Signals that a run keeps for calls to take."""
 SIGNALS_BYTES_MAX = 16 * 1024 * 1024
 """Values of the signals that a run keeps together."""
+CHILDREN_MAX = 10_000
+"""Child runs that one run starts."""
+CHILD_DEPTH_MAX = 16
+"""Runs above a child."""
+LETTERS_MAX = 10_000
+"""Letters of a run that aren't delivered; with them it starts no further child."""
+CHILD_INPUT_BYTES_MAX = 1024 * 1024
+"""Goal, input and plan of a child that a step starts."""
+CHILD_RESULT_BYTES_MAX = 700 * 1024
+"""Results that a child's end brings to its parent."""
 FORGOTTEN_CALLS_MAX = 100
 """Calls that one journal write drops from a journal."""
 PLAN_TASKS_MAX = 10_000

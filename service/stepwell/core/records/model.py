@@ -13,6 +13,7 @@ from __future__ import annotations
 from msgspec.structs import force_setattr
 
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
+from stepwell.core.records.family import ChildOf, Letters
 from stepwell.core.records.record import Record, StoredRecord
 from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
@@ -245,6 +246,8 @@ class RunSpec(Record, frozen=True, kw_only=True):
     """The run pauses after this many iterations with equal plans and results; 0: never."""
     worker_version: WorkerVersion = WorkerVersion()
     """Only workers of this version are assigned its steps."""
+    child_of: ChildOf = ChildOf()
+    """The run that started it, if one did."""
 
 
 class Signals(Record, frozen=True, kw_only=True):
@@ -296,6 +299,10 @@ class Run(StoredRecord, frozen=True, kw_only=True):
     signals: Signals = Signals()
     """The signals that it keeps."""
     """The waits of that step while it is suspended."""
+    letters: Letters = Letters()
+    """Its letters to other runs."""
+    children: int = 0
+    """The number of child runs that it has started."""
     actor: str = ""
     """The caller of the last command that changed the run, by its credential."""
     on_behalf_of: str = ""
@@ -440,6 +447,10 @@ class Question(StoredRecord, frozen=True, kw_only=True):
     """The asking call's key in its step's journal; the answer becomes its value. Empty: the attempt ended by asking."""
     arguments: str = ""
     """With `call`: the digest of the question, for the entry with the answer."""
+    leave: bool = False
+    """With CHILD: the child goes on after its step's end."""
+    budget: Budget = Budget()
+    """With CHILD: the part of the run's budget that is the child's."""
     created_us: int = 0
     ended_us: int = 0
 

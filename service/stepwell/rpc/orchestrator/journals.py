@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.app.runs import read_run
+from stepwell.core.loop import letters
 from stepwell.core.port import JournalQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, Violation
@@ -52,7 +53,9 @@ async def list_journal(
         bytes_limit=limits.JOURNAL_PAGE_BYTES_MAX,
     )
 
-    async def show(stored: StoredEntry) -> types_pb2.StoredEntry:
+    async def show(stored: StoredEntry) -> types_pb2.StoredEntry | None:
+        if stored.journal == letters.JOURNAL:
+            return None  # Only on their way, and no step's.
         # ListMessages returns the messages; those of one entry may fill a response.
         entry = replace(stored.entry, messages=())
         if entry.value is not None and entry.value.media_type == SECRET_MEDIA_TYPE:

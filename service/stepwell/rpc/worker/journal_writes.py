@@ -30,6 +30,7 @@ from stepwell.wire.journal_writes import (
     read_entries,
 )
 from stepwell.wire.leases import named
+from stepwell.wire.plans import check_child_plans
 from stepwell.wire.records import to_record
 from stepwell.wire.validate import violations
 from stepwell_client.v1 import worker_pb2 as pb
@@ -71,6 +72,7 @@ def write_one(
         if each.WhichOneof("wait") in ("sleep", "budget"):
             what = "is no wait for a person, a signal or a child run: those alone are opened"
             faults.add(f"open[{at}]", what)
+    check_child_plans(item.open, "open", faults)
     if item.forget and not item.forget_number:
         faults.add("forget_number", "is 0; limit: 1 or more with forget")
     if faults:

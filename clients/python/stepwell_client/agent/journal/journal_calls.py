@@ -179,19 +179,42 @@ class Calls:
         `name` and `digest` identify the call as they do others; `wait` says what it waits for. Raises Suspended if the
         step is handed back meanwhile; the END then comes with a later attempt.
         """
+        await self.open(name, digest, key, wait)
+        return await self.end_of(wait)
+
+    async def open(
+        self, name: str, digest: str, key: str | None, wait: worker_pb2.Outcome.SuspendedCall
+    ) -> None:
+        """Open a call that waits for something from outside, unless it has ended; `end_of` waits for its end."""
         frame = self.frame()
         wait.call, wait.arguments = self._key(frame, name, digest, key), digest
         await self._read(frame)
         held = self.journal.find(wait.call)
         held.check(wait.call, digest)
         if held.end is not None:
-            return held.end
+            return
         self._check_wait(frame, name)
-        opened = Wait(wait.call, opens=wait)
+        self.journal.follow()
         with self._working(frame):
             await self.journal.open(wait)
-            opened.was_opened = True
+
+    async def end_of(self, wait: worker_pb2.Outcome.SuspendedCall) -> types_pb2.JournalEntry:
+        """Return the END of a call that was opened. Raises as `await_end` does."""
+        frame = self.frame()
+        self._check_wait(frame, "wait")
+        opened = Wait(wait.call, opens=wait)
+        opened.was_opened = True
         return await self._end_of(opened, frame)
+
+    async def cancel_child(self, wait: worker_pb2.Outcome.SuspendedCall) -> None:
+        """Cancel the child run of a call that was opened, unless it has ended."""
+        frame = self.frame()
+        if self.journal.find(wait.call).end is None:
+            cancel = worker_pb2.Outcome.AwaitChild(cancel=True)
+            with self._working(frame):
+                await self.journal.open(
+                    worker_pb2.Outcome.SuspendedCall(call=wait.call, child=cancel)
+                )
 
     async def _end_of(self, wait: Wait, frame: Frame) -> types_pb2.JournalEntry:
         """Return the END of a call that waits for something from outside.

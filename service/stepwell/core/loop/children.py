@@ -1,0 +1,178 @@
+"""Child runs: runs that a step of another run starts, and whose end it waits for.
+
+A child belongs to the call of its step: the call's question names it, so an attempt that makes the call again
+finds the same child. Its start, its cancellation and its end are letters (`letters.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import letters
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.occurrences import AwaitChild
+from stepwell.core.records import graph, limits
+from stepwell.core.records.family import ChildOf
+from stepwell.core.records.model import (
+    Budget,
+    Failure,
+    Payload,
+    Question,
+    Record,
+    Run,
+    RunSpec,
+)
+from stepwell.core.records.routing import WorkerVersion
+from stepwell.core.records.states import QuestionKind
+from stepwell.core.records.texts import id_ending
+
+PARENT_LABEL = "stepwell.parent"
+ROOT_LABEL = "stepwell.root"
+"""Labels by which the children of a run, and all runs below a root, are found."""
+
+_SHARED = ("input_tokens", "output_tokens", "cost_micros")
+"""The parts of a budget of which children get a share."""
+
+
+class ChildEnd(Record, frozen=True, kw_only=True):
+    """The end of a child run: the value of the call that waits for it, as JSON."""
+
+    run_id: str
+    status: str
+    """The run's status; FAILED if it could not be started."""
+    reason: str = ""
+    """The words that came with its end."""
+    failure: Failure = Failure()
+    result: Payload | None = None
+    """The synthesis' result; data in base64."""
+    tasks: dict[str, Payload] = {}
+    """Without a synthesis: the results of its completed tasks, by their ids."""
+    too_large: bool = False
+    """The results are larger than `CHILD_RESULT_BYTES_MAX` and are left out; ListResults has them."""
+
+
+def own_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Return labels without those that name a child's place in its tree."""
+    return {name: one for name, one in labels.items() if name not in (PARENT_LABEL, ROOT_LABEL)}
+
+
+def refusal(draft: Draft, starts: Sequence[AwaitChild]) -> Failure | None:
+    """Return why a step may not start these children, or None."""
+    if not starts:
+        return None
+    run = draft.run
+    pending = run.letters.next - run.letters.first
+    left = {name: _left(draft, name) for name in _SHARED}
+    if run.spec.child_of.depth >= limits.CHILD_DEPTH_MAX:
+        return _refused("CHILD_TOO_DEEP", f"{limits.CHILD_DEPTH_MAX} runs are above it")
+    if run.children + len(starts) > limits.CHILDREN_MAX:
+        return _refused("TOO_MANY_CHILDREN", f"a run starts at most {limits.CHILDREN_MAX:,}")
+    if pending + len(starts) > limits.LETTERS_MAX:
+        return _refused("TOO_MANY_LETTERS", f"{pending:,} letters of the run are not delivered yet")
+    for one in starts:
+        if _bytes_of(one) > limits.CHILD_INPUT_BYTES_MAX:
+            what = f"goal, input and plan have more than {limits.CHILD_INPUT_BYTES_MAX:,} bytes"
+            return _refused("CHILD_TOO_LARGE", what)
+        if one.tasks and (violations := graph.violations_of(one.tasks)):
+            first = violations[0]
+            return _refused("PLAN_INVALID", f"plan: {first.field}: {first.description}")
+        for name in _SHARED:
+            rest = left[name]
+            if rest is None:
+                continue
+            share = getattr(one.budget, name) or rest
+            if rest <= 0 or share > rest:
+                what = f"it would get {share} {name}, and {max(0, rest)} of the parent's are left"
+                return _refused("CHILD_BUDGET", what)
+            left[name] = rest - share
+    return None
+
+
+def _refused(kind: str, why: str) -> Failure:
+    return Failure(kind=kind, message=f"no child run can be started: {why}", retryable=False)
+
+
+def _bytes_of(one: AwaitChild) -> int:
+    size = len(one.goal.encode()) + (len(one.input.data) if one.input is not None else 0)
+    for task in one.tasks:
+        size += len(task.prompt.encode()) + (len(task.input.data) if task.input is not None else 0)
+    return size
+
+
+def _left(draft: Draft, name: str) -> int | None:
+    """Return what is left of a part of the budget, without the shares of open children, or None without a limit."""
+    limit = getattr(draft.run.budget, name)
+    if not limit:
+        return None
+    shares = sum(
+        getattr(one.budget, name)
+        for one in draft.open_questions()
+        if one.kind is QuestionKind.CHILD
+    )
+    return limit - getattr(draft.run.usage, name) - shares
+
+
+def start(draft: Draft, question: Question, asked: AwaitChild) -> Question:
+    """Write the letter that starts a child, within the current event; return the question, which names the child."""
+    run = draft.run
+    number = run.children + 1
+    spec = _spec(draft, question, asked, number)
+    draft.change_run(children=number)
+    plan = asked.tasks or None
+    letters.write(draft, letters.StartRun(spec=spec, input=asked.input, plan=plan))
+    shares = {name: getattr(spec.budget, name) for name in _SHARED if getattr(run.budget, name)}
+    return replace(question, prompt=spec.run_id, budget=Budget(**shares))
+
+
+def cancel(draft: Draft, question: Question, reason: str) -> None:
+    """Write the letter that cancels a child, within the current event; its end comes as any other."""
+    letters.write(draft, letters.CancelRun(run_id=question.prompt, reason=reason))
+
+
+def _spec(draft: Draft, question: Question, asked: AwaitChild, number: int) -> RunSpec:
+    parent = draft.run.spec
+    digest = _digest(draft.run, number)
+    root = parent.child_of.root_run_id or parent.run_id
+    queue = asked.queue or parent.queue
+    shares = {name: getattr(asked.budget, name) or (_left(draft, name) or 0) for name in _SHARED}
+    defaults = RunSpec(tenant_id=parent.tenant_id, run_id="")
+    return RunSpec(
+        tenant_id=parent.tenant_id,
+        run_id=_id_of(digest, parent.run_id),
+        pipeline_id=asked.pipeline_id or parent.pipeline_id,
+        queue=queue,
+        goal=asked.goal,
+        labels={**asked.labels, PARENT_LABEL: parent.run_id, ROOT_LABEL: root},
+        executor_id=parent.executor_id,
+        max_iterations=asked.max_iterations or defaults.max_iterations,
+        max_parallel=parent.max_parallel,
+        priority=parent.priority,
+        budget=replace(asked.budget, **shares),
+        step_retry=parent.step_retry,
+        step_timeout_ms=parent.step_timeout_ms,
+        request_fingerprint=digest,
+        no_progress_limit=parent.no_progress_limit,
+        worker_version=parent.worker_version if queue == parent.queue else WorkerVersion(),
+        child_of=ChildOf(
+            run_id=parent.run_id,
+            task_id=question.task_id,
+            question_id=question.question_id,
+            root_run_id=root,
+            depth=parent.child_of.depth + 1,
+        ),
+    )
+
+
+def _digest(run: Run, number: int) -> str:
+    """Return a digest that is unique to a child: also a later run of the parent's id has others."""
+    name = "\0".join((run.spec.tenant_id, run.spec.run_id, str(run.created_us), str(number)))
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def _id_of(digest: str, parent_run_id: str) -> str:
+    """Return the id of a child, which ends as its parent's does, as stores of several partitions want."""
+    start = f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-"
+    return start + id_ending(parent_run_id)

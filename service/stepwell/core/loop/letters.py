@@ -1,0 +1,124 @@
+"""Letters: what a run tells other runs, written by its own commits.
+
+A letter is an entry of the sender's journal `letters`, so it is there exactly if its commit is. A timer
+is due as long as any letter isn't delivered: the replica that committed delivers at once, and another
+one does when the timer comes due (`engine/letters.py`). Letters to one receiver are delivered in their order. A
+letter may be delivered twice, and each kind is recognized by its receiver: a START by the run's id, a CANCEL by the
+run's status, an ENDED by the question that it answers.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.occurrences import LettersDelivered
+from stepwell.core.loop.transition import UNCHANGED, Reply
+from stepwell.core.port import Commit, EntryWrite, Timer
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Payload, Record, RunSpec, TaskSpec
+from stepwell.core.records.states import EventType
+
+JOURNAL = "letters"
+"""The journal of a run's letters."""
+TIMER = "letters"
+"""Due while a letter isn't delivered."""
+GENERATION = 1
+RETRY_MS = 2_000
+"""The time after a commit with letters until another replica delivers them, too."""
+
+
+class StartRun(Record, tag="START", frozen=True, kw_only=True):
+    """Start a child run."""
+
+    spec: RunSpec
+    input: Payload | None = None
+    plan: tuple[TaskSpec, ...] | None = None
+
+    @property
+    def receiver(self) -> str:
+        """The run that receives it."""
+        return self.spec.run_id
+
+
+class CancelRun(Record, tag="CANCEL", frozen=True, kw_only=True):
+    """Cancel a child run, because its step has ended."""
+
+    run_id: str
+    reason: str = ""
+
+    @property
+    def receiver(self) -> str:
+        """The run that receives it."""
+        return self.run_id
+
+
+class RunEnded(Record, tag="ENDED", frozen=True, kw_only=True):
+    """Report the end of a child run to its parent."""
+
+    run_id: str
+    """The parent."""
+    question_id: str
+
+    @property
+    def receiver(self) -> str:
+        """The run that receives it."""
+        return self.run_id
+
+
+Letter = StartRun | CancelRun | RunEnded
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Letter).decode
+
+
+def write(draft: Draft, letter: Letter) -> None:
+    """Write a letter, within the current event."""
+    letters = draft.run.letters
+    entry = Entry(
+        key=str(letters.next),
+        name=str(type(letter).__struct_config__.tag),
+        value=Payload(data=_encode(letter), media_type="application/msgpack"),
+    )
+    draft.entries += (EntryWrite(journal=JOURNAL, generation=GENERATION, entry=entry),)
+    draft.change_run(letters=replace(letters, next=letters.next + 1))
+    draft.timers[TIMER] = Timer(name=TIMER, delay_ms=RETRY_MS)
+
+
+def size_of(letter: Letter) -> int:
+    """Return the bytes of a letter."""
+    return len(_encode(letter))
+
+
+def undelivered(draft: Draft) -> int:
+    """Return the number of letters that aren't delivered."""
+    return draft.run.letters.next - draft.run.letters.first
+
+
+def read(entry: Entry) -> tuple[int, Letter]:
+    """Return the number of a letter, and the letter."""
+    assert entry.value is not None, "a letter has a value"
+    return int(entry.key), _decode(entry.value.data)
+
+
+def written(commit: Commit) -> list[tuple[int, Letter]]:
+    """Return the letters that a commit writes, in order."""
+    return [read(one.entry) for one in commit.entries if one.journal == JOURNAL]
+
+
+def delivered(draft: Draft, one: LettersDelivered) -> Reply:
+    """Remove letters that are delivered."""
+    letters = draft.run.letters
+    last = min(one.last, letters.next - 1)
+    if last < letters.first:
+        return UNCHANGED
+    draft.event(EventType.LETTERS_DELIVERED)
+    draft.forgotten += tuple(
+        EntryWrite(journal=JOURNAL, generation=GENERATION, entry=Entry(key=str(number)))
+        for number in range(letters.first, last + 1)
+    )
+    draft.change_run(letters=replace(letters, first=last + 1))
+    if last + 1 == letters.next:
+        draft.timers[TIMER] = Timer(name=TIMER, delay_ms=-1)
+    return Reply()

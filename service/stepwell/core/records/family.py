@@ -1,0 +1,29 @@
+"""Records of runs that belong together: the place of a child run, and the numbers of letters between runs."""
+
+from __future__ import annotations
+
+from stepwell.core.records.record import Record
+
+
+class ChildOf(Record, frozen=True, kw_only=True):
+    """The place of a child run in its tree of runs."""
+
+    run_id: str = ""
+    """The run whose step started it. Empty: it is no child."""
+    task_id: str = ""
+    """The task of that step; empty: another kind of step."""
+    question_id: str = ""
+    """The question of that run that waits for the child's end."""
+    root_run_id: str = ""
+    """The run at the root of the tree."""
+    depth: int = 0
+    """The number of runs above it."""
+
+
+class Letters(Record, frozen=True, kw_only=True):
+    """The numbers of a run's letters to other runs; the letters are entries of its journal `letters`."""
+
+    first: int = 1
+    """The first that isn't delivered."""
+    next: int = 1
+    """The number of the next letter."""

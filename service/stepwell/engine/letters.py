@@ -1,0 +1,210 @@
+"""Delivers letters of runs to other runs, and removes them from their sender.
+
+The replica whose commit wrote letters delivers them at once. If it can't, the sender's timer comes due, and the
+replica that claims it delivers them; it comes due again until none is left. Letters of one sender to one receiver are
+delivered in their order, each after the receiver's commit on the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from stepwell.core.loop import letters
+from stepwell.core.loop.children import ChildEnd
+from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, StartRun
+from stepwell.core.loop.occurrences import Cancel, ChildEnds, LettersDelivered, Occurrence, Start
+from stepwell.core.loop.transition import Reply, ReplyStatus
+from stepwell.core.port import Commit, JournalQuery, Runtime, Store, TaskQuery, every_row
+from stepwell.core.records import limits
+from stepwell.core.records.errors import NotFound, StepwellError, StoreError
+from stepwell.core.records.model import Failure, Payload, Run
+from stepwell.core.records.states import RunStatus, TaskStatus
+from stepwell.engine.key_types import RunKey
+from stepwell.logger import get_logger
+
+log = get_logger(__name__)
+
+AT_ONCE_MAX = 64
+"""Letters to different receivers that are under way at once."""
+
+Numbered = tuple[int, Letter]
+
+
+class Letters:
+    """Delivers the letters of all runs that this replica commits, or claims the timer of."""
+
+    def __init__(
+        self,
+        store: Store,
+        runtime: Runtime,
+        post: Callable[[RunKey, Occurrence], asyncio.Future[Reply]],
+    ) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._post = post
+        self._under_way: dict[RunKey, asyncio.Task[None]] = {}
+        self._more: set[RunKey] = set()
+        """Senders that wrote further letters while theirs were under way."""
+
+    def committed(self, key: RunKey, commit: Commit) -> None:
+        """Deliver the letters of a commit that was acknowledged."""
+        written = letters.written(commit)
+        if not written:
+            return
+        if key in self._under_way:
+            self._more.add(key)
+            return
+        is_first = written[0][0] == commit.run.letters.first
+        self._begin(key, written if is_first else [])
+
+    def deliver(self, key: RunKey) -> asyncio.Task[None]:
+        """Deliver all letters that the store has of a run, unless they are under way."""
+        return self._under_way.get(key) or self._begin(key, [])
+
+    def _begin(self, key: RunKey, known: Sequence[Numbered]) -> asyncio.Task[None]:
+        task = self._runtime.spawn(self._deliver(key, known), name=f"letters {key[1]}")
+        self._under_way[key] = task
+        return task
+
+    async def idle(self) -> None:
+        """Wait until no letter is under way."""
+        while self._under_way:
+            await asyncio.wait(tuple(self._under_way.values()))
+
+    def close(self) -> None:
+        """Stop; what isn't delivered stays due."""
+        for task in tuple(self._under_way.values()):
+            task.cancel()
+
+    async def _deliver(self, key: RunKey, known: Sequence[Numbered]) -> None:
+        """Deliver these letters, or those in the store, and then what was written meanwhile."""
+        try:
+            while pending := known or await self._read(key):
+                self._more.discard(key)
+                await self._take_all(key, pending)
+                await self._post(key, LettersDelivered(last=pending[-1][0]))
+                if known and key not in self._more:
+                    return
+                known = ()
+        except NotFound:
+            pass  # The sender was deleted.
+        except StepwellError as error:
+            log.warning("letters are delivered later", run_id=key[1], error=error.message)
+        finally:
+            del self._under_way[key]
+            if key in self._more:
+                self._more.discard(key)
+
+    async def _read(self, key: RunKey) -> list[Numbered]:
+        """Return the first letters that aren't delivered."""
+        query = JournalQuery(
+            tenant_id=key[0],
+            run_id=key[1],
+            journal=letters.JOURNAL,
+            generation=letters.GENERATION,
+            limit=AT_ONCE_MAX,
+        )
+        return [letters.read(one.entry) for one in (await self._store.page(query)).items]
+
+    async def _take_all(self, key: RunKey, pending: Sequence[Numbered]) -> None:
+        """Have the receivers take letters, several receivers at once, in order for each of them."""
+        batch: dict[str, Letter] = {}
+        for _, letter in pending:
+            if letter.receiver in batch or len(batch) == AT_ONCE_MAX:
+                await self._take_batch(key, batch)
+            batch[letter.receiver] = letter
+        await self._take_batch(key, batch)
+
+    async def _take_batch(self, key: RunKey, batch: dict[str, Letter]) -> None:
+        taking = [self._take(key, letter) for letter in batch.values()]
+        batch.clear()
+        if len(taking) == 1:
+            await taking[0]
+            return
+        for found in await asyncio.gather(*taking, return_exceptions=True):
+            if isinstance(found, BaseException):
+                raise found
+
+    async def _take(self, key: RunKey, letter: Letter) -> None:
+        """Have a receiver take a letter. A receiver that is missing, or has ended, takes it by that.
+
+        Raises:
+            StoreError: it may not have been taken.
+        """
+        to = (key[0], letter.receiver)
+        match letter:
+            case StartRun():
+                await self._start(key, to, letter)
+            case CancelRun(reason=reason):
+                await self._sent(to, Cancel(reason=reason))
+            case RunEnded(question_id=question_id):
+                run = await self._store.get_run(*key)
+                if run is None or not run.ended:
+                    return  # It was resumed: its next end has a letter of its own.
+                end = await end_of(self._store, run)
+                await self._sent(to, child_ends(question_id, end, run))
+
+    async def _start(self, key: RunKey, to: RunKey, letter: StartRun) -> None:
+        spec = letter.spec
+        refused = await self._sent(to, Start(spec=spec, input=letter.input, plan=letter.plan))
+        if refused is not None:
+            end = ChildEnd(run_id=spec.run_id, status=RunStatus.FAILED, failure=refused)
+            await self._sent(key, child_ends(spec.child_of.question_id, end))
+
+    async def _sent(self, key: RunKey, occurrence: Occurrence) -> Failure | None:
+        """Post an occurrence; return why the run refused it, or None."""
+        try:
+            reply = await self._post(key, occurrence)
+        except StoreError:
+            raise
+        except StepwellError as error:
+            return Failure(kind=error.reason, message=error.message, retryable=False)
+        if reply.status is ReplyStatus.REFUSED:
+            return Failure(kind=reply.reason, message=reply.message, retryable=False)
+        return None
+
+
+def child_ends(question_id: str, end: ChildEnd, run: Run | None = None) -> ChildEnds:
+    """Return the occurrence that ends the call of a child's parent; `run`: the child, if it was there."""
+    occurrence = ChildEnds(
+        question_id=question_id,
+        run_id=end.run_id,
+        status=end.status,
+        value=Payload(data=msgspec.json.encode(end)),
+    )
+    return occurrence if run is None else replace(occurrence, usage=replace(run.usage, model=""))
+
+
+async def end_of(store: Store, run: Run) -> ChildEnd:
+    """Return the end of a run, with its results as far as they aren't too large."""
+    where = (run.spec.tenant_id, run.spec.run_id)
+    end = ChildEnd(run_id=where[1], status=run.status, reason=run.reason, failure=run.failure)
+    if run.status is not RunStatus.SUCCEEDED:
+        return end
+    if run.result_id:
+        stored = await store.read_payloads(*where, [run.result_id])
+        payload = stored[0].payload if stored else None
+        if payload is not None and len(payload.data) > limits.CHILD_RESULT_BYTES_MAX:
+            return replace(end, too_large=True)
+        return replace(end, result=payload)
+    tasks: dict[str, Payload] = {}
+    room = limits.CHILD_RESULT_BYTES_MAX
+    query = TaskQuery(tenant_id=where[0], run_id=where[1], limit=limits.PAGE_SIZE_MAX)
+    async for task in every_row(store, query):
+        if task.status is not TaskStatus.COMPLETED or not task.result_id:
+            continue
+        stored = await store.read_payloads(
+            where[0], task.result_run_id or where[1], [task.result_id]
+        )
+        payload = stored[0].payload if stored else None
+        if payload is None:
+            continue
+        room -= len(payload.data) + len(task.task_id.encode())
+        if room < 0:
+            return replace(end, too_large=True)
+        tasks[task.task_id] = payload
+    return replace(end, tasks=tasks)

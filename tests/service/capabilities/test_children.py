@@ -1,0 +1,156 @@
+"""Child runs, as the Python client makes them: started by a step, waited for, cancelled, and found again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from stepwell_client import (
+    Agent,
+    BlockedKind,
+    Budget,
+    ChildFailed,
+    NonRetryable,
+    RunHandle,
+    RunStatus,
+    Task,
+    TaskContext,
+)
+from tests.service.capabilities.conftest import Served
+from tests.support.patience import until
+
+WORK = [Task("work", "work")]
+
+
+def family(log: list[str]) -> Agent:
+    """Return an agent whose tasks start children on their own queue."""
+    agent = Agent("family")
+
+    @agent.task("work")
+    async def work(ctx: TaskContext) -> Any:
+        log.append(ctx.goal)
+        if ctx.goal == "fail":
+            raise NonRetryable("it can't be done", kind="Impossible")
+        if ctx.goal == "wait":
+            await ctx.sleep(3_600)
+        ctx.usage(input_tokens=3)
+        return {"goal": ctx.goal, "input": ctx.run_input()}
+
+    @agent.task("parent")
+    async def parent(ctx: TaskContext) -> Any:
+        children = [
+            await ctx.start_child(goal, input=goal.upper(), plan=WORK) for goal in ("bees", "ants")
+        ]
+        return await asyncio.gather(*(child.result() for child in children))
+
+    @agent.task("disappointed")
+    async def disappointed(ctx: TaskContext) -> Any:
+        child = await ctx.start_child("fail", plan=WORK)
+        try:
+            await child.result()
+        except ChildFailed as error:
+            return [error.kind, error.end.kind, error.end.status.name]
+
+    @agent.task("impatient")
+    async def impatient(ctx: TaskContext) -> Any:
+        child = await ctx.start_child("wait", plan=WORK)
+        await ctx.sleep(3.0)
+        await child.cancel()
+        return (await child.wait()).status.name
+
+    @agent.task("careless")
+    async def careless(ctx: TaskContext) -> Any:
+        await ctx.start_child("wait", plan=WORK)
+        await ctx.start_child("wait", plan=WORK, leave=True, key="stays")
+        return "done"
+
+    @agent.task("patient")
+    async def patient(ctx: TaskContext) -> Any:
+        return await (await ctx.start_child("wait", plan=WORK)).result()
+
+    @agent.task("greedy")
+    async def greedy(ctx: TaskContext) -> Any:
+        await ctx.start_child("bees", plan=WORK, budget=Budget(input_tokens=100))
+
+    return agent
+
+
+async def until_status(run: RunHandle, status: RunStatus) -> None:
+    async def is_there() -> bool:
+        return (await run.get()).status is status
+
+    await until(is_there)
+
+
+async def test_a_step_goes_on_with_the_results_of_its_children(served_everywhere: Served) -> None:
+    served, log = served_everywhere, list[str]()
+    async with served.worker(family(log), concurrency=4):
+        run = await served.client.start("top", plan=[Task("a", "parent")])
+        found = (await run.result())["a"]
+        assert found == [
+            {"work": {"goal": goal, "input": goal.upper()}} for goal in ("bees", "ants")
+        ]
+        labels = {"stepwell.parent": run.id, "stepwell.root": run.id}
+        children = [one async for one in served.client.runs(labels=labels)]
+        assert {one.goal for one in children} == {"bees", "ants"}
+        assert {one.status for one in children} == {RunStatus.SUCCEEDED}
+        assert (await run.get()).usage.input_tokens == 6
+
+    assert sorted(log) == ["ants", "bees"]
+
+
+async def test_a_child_that_fails_raises_its_failure_in_the_parent(served: Served) -> None:
+    async with served.worker(family([]), concurrency=4):
+        run = await served.client.start(plan=[Task("a", "disappointed")])
+        assert (await run.result())["a"] == ["CHILD_FAILED", "Impossible", "FAILED"]
+
+
+async def test_a_step_that_waits_for_a_child_holds_no_place(served: Served) -> None:
+    async with served.worker(family([]), concurrency=1):
+        run = await served.client.start(plan=[Task("a", "parent")])
+        assert len((await run.result())["a"]) == 2
+
+
+async def test_a_child_that_is_cancelled_ends_its_wait(served: Served) -> None:
+    async with served.worker(family([]), concurrency=4):
+        run = await served.client.start(plan=[Task("a", "impatient")])
+        assert (await run.result())["a"] == "CANCELLED"
+
+
+async def test_children_of_a_step_that_ended_are_cancelled_unless_they_are_left(
+    served: Served,
+) -> None:
+    async with served.worker(family([]), concurrency=4):
+        run = await served.client.start(plan=[Task("a", "careless")])
+        assert (await run.result())["a"] == "done"
+        labels = {"stepwell.parent": run.id}
+
+        async def statuses() -> list[str]:
+            return sorted([one.status.name async for one in served.client.runs(labels=labels)])
+
+        async def is_over() -> bool:
+            return await statuses() == ["CANCELLED", "WAITING"]
+
+        await until(is_over)
+        await run.delete()
+        assert await statuses() == ["CANCELLED", "WAITING"]
+
+
+async def test_a_run_that_waits_for_a_child_asks_nobody(served: Served) -> None:
+    async with served.worker(family([]), concurrency=4):
+        run = await served.client.start(plan=[Task("a", "patient")])
+        await until_status(run, RunStatus.WAITING)
+        assert (await run.get()).blocked_on is BlockedKind.CHILD
+        assert [one async for one in run.questions()] == []
+        assert [one async for one in served.client.questions()] == []
+        [child] = [one async for one in served.client.runs(labels={"stepwell.parent": run.id})]
+        await run.cancel()
+        await until_status(served.client.run(child.id), RunStatus.CANCELLED)
+
+
+async def test_a_child_beyond_the_budget_is_refused_by_name(served: Served) -> None:
+    async with served.worker(family([]), concurrency=4):
+        run = await served.client.start(plan=[Task("a", "greedy")], budget=Budget(input_tokens=10))
+        ended = await run.wait()
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.kind) == (RunStatus.FAILED, "CHILD_BUDGET")

@@ -1,0 +1,199 @@
+"""Child runs in the rules of the loop: letters that start and cancel them, and the ends that they report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwell.core.loop import letters
+from stepwell.core.loop.letters import CancelRun, RunEnded, StartRun
+from stepwell.core.loop.occurrences import (
+    AwaitChild,
+    Cancel,
+    ChildEnds,
+    LettersDelivered,
+    RetryTask,
+    Suspended,
+    SuspendedCall,
+)
+from stepwell.core.records import limits
+from stepwell.core.records.family import ChildOf
+from stepwell.core.records.model import (
+    Budget,
+    Payload,
+    Question,
+    RetryPolicy,
+    TaskSpec,
+    Usage,
+)
+from stepwell.core.records.states import BlockedKind, QuestionKind, RunStatus
+from tests.unit.core.loop_world import World, chain
+
+PLAN = (TaskSpec(task_id="work"),)
+CHILD = AwaitChild(pipeline_id="research", goal="find out", tasks=PLAN)
+END = Payload(data=b'{"status": "SUCCEEDED"}')
+
+
+def parent(**spec: Any) -> World:
+    world = World()
+    world.start(plan=chain("a", "b"), **spec)
+    return world
+
+
+def written(world: World) -> list[letters.Letter]:
+    return [letter for commit in world.commits for _, letter in letters.written(commit)]
+
+
+def child_of(world: World) -> Question:
+    [question] = [one for one in world.state.questions.values() if one.kind is QuestionKind.CHILD]
+    return question
+
+
+def ends(world: World, **fields: object) -> ChildEnds:
+    question = child_of(world)
+    return ChildEnds(
+        question_id=question.question_id,
+        run_id=question.prompt,
+        status="SUCCEEDED",
+        value=END,
+        **fields,  # pyright: ignore[reportArgumentType] - a test's shorthand
+    )
+
+
+def test_a_step_that_waits_for_a_child_writes_the_letter_that_starts_it() -> None:
+    world = parent(queue="q", labels={"team": "red"})
+    world.suspend("task:a#1", kid=CHILD)
+
+    [letter] = written(world)
+    assert isinstance(letter, StartRun)
+    spec = letter.spec
+    assert (spec.pipeline_id, spec.queue, spec.goal) == ("research", "q", "find out")
+    assert letter.plan == PLAN
+    question = child_of(world)
+    place = ChildOf(
+        run_id="run", task_id="a", question_id=question.question_id, root_run_id="run", depth=1
+    )
+    assert (spec.child_of, question.prompt) == (place, spec.run_id)
+    assert spec.labels == {"stepwell.parent": "run", "stepwell.root": "run"}
+    assert (world.run.status, world.run.blocked_on) == (RunStatus.WAITING, BlockedKind.CHILD)
+    assert (world.run.children, world.run.letters.next) == (1, 2)
+    assert letters.TIMER in world.timers
+
+
+def test_the_end_of_a_child_is_the_value_of_the_call_and_wakes_its_step() -> None:
+    world = parent()
+    world.suspend("task:a#1", kid=CHILD)
+    end = ends(world, usage=Usage(input_tokens=7))
+    world.do(end)
+
+    entry = world.commits[-1].entries[0].entry
+    assert (entry.key, entry.name, entry.value) == ("kid", "child", END)
+    assert world.ready() == ["task:a#2"]
+    assert world.run.usage.input_tokens == 7
+    assert world.do(end)[0].status == "UNCHANGED"
+    assert world.run.usage.input_tokens == 7
+
+
+def test_a_call_that_waits_again_finds_the_child_that_it_started() -> None:
+    world = parent()
+    world.suspend("task:a#1", kid=CHILD, other=CHILD)
+    first = {one.call: one.prompt for one in world.state.questions.values()}
+    question = next(one for one in world.state.questions.values() if one.call == "other")
+    world.do(
+        ChildEnds(
+            question_id=question.question_id, run_id=question.prompt, status="FAILED", value=END
+        )
+    )
+    world.suspend("task:a#2", kid=CHILD)
+
+    assert child_of(world).prompt == first["kid"]
+    assert len(written(world)) == 2
+
+
+def test_the_end_of_a_step_cancels_the_children_that_it_left_and_no_others() -> None:
+    world = parent()
+    stays = AwaitChild(goal="stays", tasks=PLAN, leave=True)
+    world.suspend("task:a#1", kid=CHILD, free=stays)
+    kid = next(one.prompt for one in world.state.questions.values() if one.call == "kid")
+    world.do(Cancel())
+
+    [cancel] = [one for one in written(world) if isinstance(one, CancelRun)]
+    assert cancel.run_id == kid
+    assert world.state.questions == {}
+
+
+def test_a_step_that_begins_anew_starts_another_child_and_cancels_the_first() -> None:
+    world = parent()
+    world.suspend("task:a#1", kid=CHILD)
+    first = child_of(world).prompt
+    world.do(RetryTask(task_id="a", fresh=True))
+    if world.ready() == ["task:a#2"]:
+        world.suspend("task:a#2", kid=CHILD)
+        starts = [one.receiver for one in written(world)]
+        assert starts[:2] == [first, first]
+        assert child_of(world).prompt not in starts[:2]
+
+
+def test_a_child_that_ends_writes_a_letter_to_its_parent() -> None:
+    world = parent(child_of=ChildOf(run_id="above", question_id="q", root_run_id="top", depth=2))
+    world.complete("a", "b")
+
+    assert world.run.status is RunStatus.SUCCEEDED
+    assert written(world) == [RunEnded(run_id="above", question_id="q")]
+    assert letters.TIMER in world.timers
+
+
+def test_letters_that_are_delivered_are_removed_once() -> None:
+    world = parent()
+    world.suspend("task:a#1", one=CHILD, two=CHILD)
+    assert world.do(LettersDelivered(last=1))[0].status == "ACCEPTED"
+    assert [one.entry.key for one in world.commits[-1].forgotten] == ["1"]
+    assert letters.TIMER in world.timers
+    assert world.do(LettersDelivered(last=1))[0].status == "UNCHANGED"
+    world.do(LettersDelivered(last=9))
+    assert [one.entry.key for one in world.commits[-1].forgotten] == ["2"]
+    assert letters.TIMER not in world.timers
+
+
+def test_a_run_without_letters_keeps_nothing_of_them() -> None:
+    world = parent()
+    world.complete("a", "b")
+    assert world.run.letters.next == 1
+    assert not any(commit.entries or commit.forgotten for commit in world.commits)
+    assert not any(t.name == letters.TIMER for c in world.commits for t in c.timers)
+
+
+@pytest.mark.parametrize(
+    ("spec", "child", "kind"),
+    [
+        ({"child_of": ChildOf(run_id="up", depth=16)}, CHILD, "CHILD_TOO_DEEP"),
+        ({"budget": Budget(input_tokens=10)}, None, "CHILD_BUDGET"),
+        ({}, AwaitChild(goal="x" * (limits.CHILD_INPUT_BYTES_MAX + 1)), "CHILD_TOO_LARGE"),
+        (
+            {},
+            AwaitChild(tasks=(TaskSpec(task_id="a", depends_on=("nobody",)),)),
+            "PLAN_INVALID",
+        ),
+    ],
+)
+def test_a_child_beyond_a_limit_fails_its_step_by_name(
+    spec: dict[str, object], child: AwaitChild | None, kind: str
+) -> None:
+    world = parent(**spec)
+    child = child or AwaitChild(tasks=PLAN, budget=Budget(input_tokens=11))
+    waits = Suspended(waits=(SuspendedCall(call="kid", wait=child),))
+    assert world.deliver("task:a#1", waits).status == "REJECTED"
+    assert (world.task("a").status, world.task("a").failure.kind) == ("FAILED", kind)
+    assert not any(isinstance(one, StartRun) for one in written(world))
+
+
+def test_children_share_what_is_left_of_the_budget() -> None:
+    world = parent(budget=Budget(input_tokens=10), step_retry=RetryPolicy(max_attempts=1))
+    half = AwaitChild(tasks=PLAN, budget=Budget(input_tokens=6))
+    rest = AwaitChild(tasks=PLAN)
+    world.suspend("task:a#1", one=half, two=rest)
+    shares = {
+        letter.spec.budget.input_tokens for letter in written(world) if isinstance(letter, StartRun)
+    }
+    assert shares == {6, 4}
