@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from stepwell.core.loop.journals import name_of
-from stepwell.core.loop.signals import SIGNALS
+from stepwell.core.loop.opening import SIGNALS
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import (
     EntryWrite,

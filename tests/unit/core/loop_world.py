@@ -38,7 +38,7 @@ from stepwell.core.loop.occurrences import (
     SuspendedCall,
     TimerDue,
 )
-from stepwell.core.loop.signals import SIGNALS
+from stepwell.core.loop.opening import SIGNALS
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, EntryWrite, OpenExecution

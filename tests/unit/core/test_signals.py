@@ -10,7 +10,7 @@ from stepwell.core.loop.occurrences import (
     Suspended,
     SuspendedCall,
 )
-from stepwell.core.loop.signals import SIGNALS
+from stepwell.core.loop.opening import SIGNALS
 from stepwell.core.loop.transition import Reply
 from stepwell.core.records.limits import SIGNALS_MAX
 from stepwell.core.records.model import Payload
@@ -109,3 +109,30 @@ def test_run_that_keeps_signals_of_other_names_opens_the_wait() -> None:
     world.deliver("task:a#1", Suspended(waits=(call,)))
     assert [one.prompt for one in world.state.questions.values()] == ["note"]
     assert world.run.blocked_on == "SIGNAL"
+
+
+def opening(world: World, *calls: str) -> Open:
+    """Return a message that opens waits of the running step."""
+    world.lease("task:a#1")
+    token = world.held("task:a#1").token
+    waits = tuple(SuspendedCall(call=call, wait=NOTE) for call in calls)
+    return Open(execution_id="task:a#1", token=token, number=1, calls=waits)
+
+
+def test_signal_of_the_same_commit_as_the_wait_is_taken_by_its_call() -> None:
+    world = started("a")
+    waits = opening(world, "k")
+    world.do(SendSignal(name="note", value=value("1")), waits)
+    assert (ends(world), world.kept_signals) == ([("k", b"1")], ())
+    assert (world.run.signals.kept, world.run.signals.bytes, world.state.questions) == (0, 0, {})
+
+
+def test_kept_signal_is_taken_before_one_of_the_same_commit() -> None:
+    world = started("a")
+    sent(world, "1")
+    waits = opening(world, "k", "l", "m")
+    signals = [SendSignal(name=name, value=value(name)) for name in ("other", "note")]
+    world.do(*signals, waits)
+    assert ends(world) == [("k", b"1"), ("l", b"note")]
+    assert [one.entry.name for one in world.kept_signals] == ["other"]
+    assert [one.call for one in world.state.questions.values()] == ["m"]

@@ -44,6 +44,8 @@ TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
 NAMES = {QuestionKind.SIGNAL: "receive", QuestionKind.CHILD: "child"}
 """The name, for people, of the entry with a call's end, by kind of question; of a person's answer it is `ask`."""
 NO_FAILURE = Failure()
+SIGNALS = "signals"
+"""The journal of a run's kept signals."""
 
 
 def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) -> Failure | None:
@@ -157,26 +159,32 @@ def _take(draft: Draft, question: Question, call: SuspendedCall) -> bool:
     run = draft.run
     if not run.signals.kept:
         return False
-    if draft.signals is None:
+    if draft.signals is None and draft.state.run.signals.kept:
         draft.asks_signals = True
         return False
-    found = next((one for one in draft.signals if one.entry.name == question.prompt), None)
+    # Signals that came within this same transition aren't in the store yet.
+    sent = tuple(one for one in draft.entries if one.journal == SIGNALS)
+    kept = (*(draft.signals or ()), *sent)
+    found = next((one for one in kept if one.entry.name == question.prompt), None)
     if found is None:
         return False
-    draft.signals = tuple(one for one in draft.signals if one is not found)
+    if found in sent:
+        draft.entries = tuple(one for one in draft.entries if one is not found)
+    else:
+        draft.signals = tuple(one for one in draft.signals or () if one is not found)
+        draft.forgotten += (replace(found, entry=replace(found.entry, value=None)),)
     draft.event(
         EventType.SIGNAL_TAKEN,
         task_id=question.task_id,
         execution_id=question.execution_id,
         message=question.prompt,
     )
-    kept = replace(
+    left = replace(
         run.signals,
         kept=run.signals.kept - 1,
         bytes=run.signals.bytes - value_bytes(found.entry),
     )
-    draft.change_run(signals=kept)
-    draft.forgotten += (replace(found, entry=replace(found.entry, value=None)),)
+    draft.change_run(signals=left)
     end_call(draft, replace(question, call=call.call, arguments=call.arguments), found.entry.value)
     return True
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import SendSignal
-from stepwell.core.loop.opening import end_call
+from stepwell.core.loop.opening import SIGNALS, end_call
 from stepwell.core.loop.transition import Reply, refused, run_ended
 from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer
 from stepwell.core.port import EntryWrite
@@ -18,9 +18,6 @@ from stepwell.core.records import limits
 from stepwell.core.records.journal import Entry, value_bytes
 from stepwell.core.records.model import Question
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
-
-SIGNALS = "signals"
-"""The journal of a run's kept signals."""
 
 
 def send_signal(draft: Draft, command: SendSignal) -> Reply:
