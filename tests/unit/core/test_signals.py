@@ -136,3 +136,12 @@ def test_kept_signal_is_taken_before_one_of_the_same_commit() -> None:
     assert ends(world) == [("k", b"1"), ("l", b"note")]
     assert [one.entry.name for one in world.kept_signals] == ["other"]
     assert [one.call for one in world.state.questions.values()] == ["m"]
+
+
+def test_call_that_one_message_opens_twice_takes_one_signal() -> None:
+    world = started("a")
+    sent(world, "1")
+    sent(world, "2")
+    world.do(opening(world, "k", "k"))
+    assert ends(world) == [("k", b"1")]
+    assert (world.run.signals.kept, len(world.kept_signals)) == (1, 1)

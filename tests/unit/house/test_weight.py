@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 714,
     "service/stepwell/cli": 5_724,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 6_970,
+    "service/stepwell/core": 6_976,
     "service/stepwell/embedded": 1_742,
     "service/stepwell/engine": 3_979,
     "service/stepwell/rpc": 4_285,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 12_993,
     "tests/simulation": 5_039,
     "tests/support": 2_928,
-    "tests/unit": 16_493,
+    "tests/unit": 16_520,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -95,7 +95,8 @@ def open_waits(draft: Draft, one: Open) -> Reply:
     task_id = execution.task_id
     journal = journal_at(draft, task_id)
     # An end that the attempt doesn't know is on its way to it, or found when the step is suspended.
-    calls = [call for call in one.calls if call.call not in journal.answered]
+    new = {call.call: call for call in one.calls if call.call not in journal.answered}
+    calls = tuple(new.values())
     what = ", ".join(sorted({_described(call) for call in calls}))
     draft.event(EventType.WAIT_OPENED, task_id=task_id, execution_id=one.execution_id, message=what)
     draft.change_execution(execution, open_number=one.number)

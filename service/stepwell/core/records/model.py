@@ -296,9 +296,9 @@ class Run(StoredRecord, frozen=True, kw_only=True):
     step_journal: Journal = Journal()
     """That step's journal."""
     step_waits: tuple[Wait, ...] = ()
+    """The waits of that step while it is suspended."""
     signals: Signals = Signals()
     """The signals that it keeps."""
-    """The waits of that step while it is suspended."""
     letters: Letters = Letters()
     """Its letters to other runs."""
     children: int = 0
