@@ -175,7 +175,7 @@ class ExecutorSettings(Group):
     hold_ms: _Ms = 2_000
     """The time for which a step that one replica has claimed is not offered to others."""
     presence_ms: _Ms = 5_000
-    """The interval at which a replica reports its connected workers; at most a third of a lease."""
+    """The interval at which a replica reports its connected workers."""
     stickiness_ms: Annotated[int, Field(ge=0)] = 500
     """The time for which a run's next steps may precede waiting steps of other runs in the queue; 0: never."""
     hot_runs_max: Annotated[int, Field(ge=1)] = 10_000

@@ -45,7 +45,7 @@ from stepwell.engine.journals import JournalReader
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.last_heartbeat import with_last_heartbeats
 from stepwell.engine.payloads import PayloadCache
-from stepwell.engine.presence import INTERVALS, PresenceReporter
+from stepwell.engine.presence import PresenceReporter
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
@@ -165,7 +165,7 @@ class Executor:
             shares,
             runtime,
             self._clock,
-            interval_ms=min(self.config.presence_ms, self.config.lease_ms // INTERVALS),
+            interval_ms=self.config.presence_ms,
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] | None = None

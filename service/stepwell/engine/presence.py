@@ -13,10 +13,7 @@ from stepwell.engine.shares import QueueShares
 from stepwell.engine.workers import WorkerConnection, Workers
 
 INTERVALS = 3
-"""The number of intervals that presence lasts: two reports may be lost.
-
-All of them together are no longer than a lease, so a killed replica's share of a queue ends with its leases.
-"""
+"""The number of intervals that presence lasts: two reports may be lost."""
 
 
 class PresenceReporter:

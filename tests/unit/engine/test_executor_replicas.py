@@ -124,17 +124,3 @@ async def test_winner_of_a_contended_commit_yields_the_next_one(
     assert not waiting.done()
     world.runtime.advance(100)
     await waiting
-
-
-async def test_presence_of_a_killed_replica_ends_no_later_than_its_leases(
-    world: ExecutorWorld,
-) -> None:
-    lasts_ms: list[int] = []
-
-    async def first(method: str, *_: object, ttl_ms: int = 0, **__: object) -> None:
-        if method == "put_presence":
-            lasts_ms.append(ttl_ms)
-
-    executor = world.executor(Rigged(world.store, first), lease_ms=2_000, presence_ms=5_000)
-    await FakeWorker(executor).attach()
-    assert 0 < lasts_ms[0] <= 2_000

@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 12_993,
     "tests/simulation": 5_039,
     "tests/support": 2_928,
-    "tests/unit": 16_520,
+    "tests/unit": 16_510,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
