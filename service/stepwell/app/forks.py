@@ -32,6 +32,7 @@ from stepwell.core.records.routing import ANY, WorkerVersion
 from stepwell.core.records.states import ForkMode, StepKind
 from stepwell.core.records.step_journal import Source
 from stepwell.engine.executor import Executor
+from stepwell.engine.step_journal import signals_of
 
 T = TypeVar("T")
 
@@ -120,7 +121,14 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
         *(["for another goal"] if spec.goal != rows.run.spec.goal else []),
     ]
     warnings = [_warning(len(base.kept), changed)] if base.kept and changed else []
-    fork = replace(base.fork, input=given, actor=order.actor, on_behalf_of=order.executor_id)
+    key = (order.tenant_id, order.parent_run_id)
+    fork = replace(
+        base.fork,
+        input=given,
+        actor=order.actor,
+        on_behalf_of=order.executor_id,
+        signals=await signals_of(store, key, spec.parent_version) if rows.run.signals.kept else (),
+    )
     base = base._replace(fork=fork)
     return PreparedFork(base, tuple(warnings))
 

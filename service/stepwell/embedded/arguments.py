@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from stepwell.app import start
-from stepwell.core.loop.occurrences import Answer, Resolve, Start
+from stepwell.core.loop.occurrences import Answer, Resolve, SendSignal, Start
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import Budget, Payload, RunSpec
@@ -85,6 +85,15 @@ def answer_command(
         actor=ACTOR,
         on_behalf_of=answered_by,
     )
+
+
+def signal_command(name: str, value: object, *, reason: str) -> SendSignal:
+    """Return the command that sends a signal."""
+    check_name("name", name)
+    check_texts({"reason": reason})
+    payload = to_record(answer_payload(value))
+    check_size("value", len(payload.data), 0, limits.PAYLOAD_BYTES_MAX)
+    return SendSignal(name=name, value=payload, reason=reason)
 
 
 def resolve_command(execution_id: str, finding: Done | NotDone | Failure) -> Resolve:

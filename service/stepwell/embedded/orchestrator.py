@@ -21,6 +21,7 @@ from stepwell.embedded.arguments import (
     check_texts,
     kinds_of,
     resolve_command,
+    signal_command,
     start_command,
 )
 from stepwell.embedded.drive import Drive
@@ -349,6 +350,15 @@ class Orchestrator:
         """
         async with self._drive.executor() as executor:
             return await answer_by_token(executor, token, to_record(answer_payload(value)))
+
+    async def signal(self, name: str, value: object = None, *, reason: str = "") -> None:
+        """Send the run a signal, during `run()` or between two calls of it: `ctx.receive(name)` of a step takes it, once.
+
+        Raises:
+            ValueError: the name is invalid, or the value is too large.
+            FailedPrecondition: the run has ended, or keeps 1,000 signals or 16 MiB (SIGNALS_FULL).
+        """
+        await self._drive.send(signal_command(name, value, reason=reason))
 
     async def resolve(self, execution_id: str, found: Done | NotDone | Failure) -> None:
         """Resolve an execution whose outcome is unknown, before or during `run()`.

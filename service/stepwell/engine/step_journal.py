@@ -223,9 +223,11 @@ async def messages_of(
     return tuple([each async for one in every_row(store, query) for each in one.entry.messages])
 
 
-async def signals_of(store: Store, key: RunKey) -> tuple[EntryWrite, ...]:
-    """Return the signals that a run keeps, oldest first."""
-    query = JournalQuery(tenant_id=key[0], run_id=key[1], journal=SIGNALS, generation=1)
+async def signals_of(store: Store, key: RunKey, version: int = 0) -> tuple[EntryWrite, ...]:
+    """Return the signals that a run keeps, oldest first; with a version, only those that it kept then."""
+    query = JournalQuery(
+        tenant_id=key[0], run_id=key[1], journal=SIGNALS, generation=1, version=version
+    )
     return tuple(
         [
             EntryWrite(journal=one.journal, generation=one.generation, entry=one.entry)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from stepwell.core.loop.opening import SIGNALS
+from stepwell.core.port import JournalQuery
 from stepwell_client import (
     Agent,
     FailedPrecondition,
@@ -16,8 +18,9 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.enums import BlockedKind
+from stepwell_client.errors import RunNotFound
 from stepwell_client.v1 import orchestrator_pb2
-from tests.service.capabilities.conftest import Served
+from tests.service.capabilities.conftest import TENANT, Served
 from tests.support.patience import until
 
 
@@ -96,6 +99,35 @@ async def test_receive_raises_where_no_signal_comes_in_time(served_everywhere: S
     run = await served_everywhere.client.start(plan=[Task("a", "late")])
     async with served_everywhere.worker(receiving()[0]):
         assert await value_of(run) == "no signal 'note' came within 0.05 s"
+
+
+async def test_fork_begins_with_the_signals_of_its_version(served_everywhere: Served) -> None:
+    client = served_everywhere.client
+    run = await client.start(plan=[Task("a", "two")])
+    await run.signal("note", "first")
+    await run.signal("other", "not this")
+    version = (await run.signal("note", 2)).version
+    await run.signal("note", "too late")
+    fork = await run.fork(version=version)
+    await fork.signal("note", 3)
+    again = await fork.fork()
+    async with served_everywhere.worker(receiving()[0]):
+        assert await value_of(fork) == ["first", 2]
+        assert await value_of(again) == ["first", 2]
+        assert await value_of(run) == ["first", 2]
+
+
+async def test_run_is_deleted_with_the_signals_that_it_keeps(served_everywhere: Served) -> None:
+    served = served_everywhere
+    run = await served.client.start(plan=[Task("a", "two")])
+    await run.signal("note", 1)
+    query = JournalQuery(tenant_id=TENANT, run_id=run.id, journal=SIGNALS)
+    assert len((await served.store.page(query)).items) == 1
+    await run.cancel()
+    await run.delete()
+    assert (await served.store.page(query)).items == ()
+    with pytest.raises(RunNotFound):
+        await run.signal("note", 2)
 
 
 async def test_request_that_comes_again_sends_no_second_signal(served: Served) -> None:

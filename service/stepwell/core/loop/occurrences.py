@@ -57,6 +57,8 @@ class Fork(Called, frozen=True, kw_only=True):
     """Tasks that are carried over or whose numbers continue; the plan's other tasks start from the beginning."""
     questions: tuple[Question, ...] = ()
     """Answered questions whose task has yet to receive the answer."""
+    signals: tuple[EntryWrite, ...] = ()
+    """Signals that the parent kept at that version and still keeps, oldest first."""
     input: Payload | None = None
 
 

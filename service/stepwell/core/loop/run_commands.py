@@ -12,6 +12,7 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import Cancel, Fork, Pause, RaiseBudget, Resume, Start, Stop
 from stepwell.core.loop.plans import accept_plan
 from stepwell.core.loop.resuming import pauses_again, resume_run
+from stepwell.core.loop.signals import inherit_signals
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, refused, run_ended
 from stepwell.core.records import graph
@@ -86,6 +87,7 @@ def fork(draft: Draft, command: Fork) -> Reply:
     message = f"forked from {spec.parent_run_id} at version {spec.parent_version}"
     draft.event(EventType.RUN_FORKED, message=message)
     draft.change_run(**cast("RunFields", _differences(run, draft.run, _OF_A_FORKED_RUN)))
+    inherit_signals(draft, command.signals)
     for task in command.tasks:
         fields = _differences(task, draft.task(task.task_id), _OF_A_FORKED_TASK)
         draft.adopt_task(task.task_id, **cast("TaskFields", fields))

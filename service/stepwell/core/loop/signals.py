@@ -16,7 +16,7 @@ from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer
 from stepwell.core.port import EntryWrite
 from stepwell.core.records import limits
 from stepwell.core.records.journal import Entry, value_bytes
-from stepwell.core.records.model import Question
+from stepwell.core.records.model import Question, Signals
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
 
 
@@ -53,6 +53,15 @@ def send_signal(draft: Draft, command: SendSignal) -> Reply:
     draft.change_run(signals=after)
     draft.entries += (EntryWrite(journal=SIGNALS, generation=1, entry=entry),)
     return Reply()
+
+
+def inherit_signals(draft: Draft, signals: tuple[EntryWrite, ...]) -> None:
+    """Make a fork keep signals of its parent, under their numbers, within the current event."""
+    if signals:
+        size = sum(value_bytes(one.entry) for one in signals)
+        last = int(signals[-1].entry.key)
+        draft.change_run(signals=Signals(kept=len(signals), bytes=size, last=last))
+        draft.entries += signals
 
 
 def _waiting(draft: Draft, name: str) -> Question | None:

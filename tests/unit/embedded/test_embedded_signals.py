@@ -1,0 +1,68 @@
+"""A run in the caller's process takes signals that its caller sends, while it runs and between two calls of `run`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from stepwell.core.records.errors import FailedPrecondition
+from stepwell.embedded import Orchestrator
+from stepwell_client import Agent, RunStatus, Task, TaskContext
+
+PLAN = [Task("a", "two")]
+
+
+def receiving() -> tuple[Agent, asyncio.Event]:
+    """Return an agent whose task receives two signals, and an event that says that it runs."""
+    agent, runs = Agent("receiving"), asyncio.Event()
+
+    @agent.task("two")
+    async def two(ctx: TaskContext) -> list[str]:
+        runs.set()
+        return [await ctx.receive("note", as_=str), await ctx.receive("note", as_=str)]
+
+    return agent, runs
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_run_takes_a_signal_sent_between_two_calls_of_run(kept: bool, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}" if kept else None
+    orchestrator = Orchestrator("wait", receiving()[0], plan=PLAN, store=store)
+    assert (await orchestrator.run()).status is RunStatus.WAITING
+    await orchestrator.signal("note", "first")
+    await orchestrator.signal("note", "second")
+    assert (await orchestrator.run()).value == {"a": ["first", "second"]}
+    if kept:
+        with pytest.raises(FailedPrecondition, match="run is over"):
+            await orchestrator.signal("note", "third")
+
+
+async def test_run_takes_a_signal_sent_while_it_runs() -> None:
+    agent, runs = receiving()
+    ends = asyncio.Event()
+
+    @agent.task("stay")
+    async def stay(ctx: TaskContext) -> None:
+        await ends.wait()
+
+    @agent.task("end")
+    async def end(ctx: TaskContext) -> None:
+        ends.set()
+
+    plan = [*PLAN, Task("stay", "stay"), Task("end", "end", depends_on=["a"])]
+    orchestrator = Orchestrator("wait", agent, plan=plan, max_parallel=2)
+    running = asyncio.create_task(orchestrator.run())
+    await runs.wait()
+    await orchestrator.signal("note", "first")
+    await orchestrator.signal("note", "second")
+    assert (await running).value["a"] == ["first", "second"]
+
+
+async def test_signal_of_an_invalid_name_or_size_is_refused() -> None:
+    orchestrator = Orchestrator("wait", receiving()[0], plan=PLAN)
+    with pytest.raises(ValueError, match="name"):
+        await orchestrator.signal("no name")
+    with pytest.raises(ValueError, match="value"):
+        await orchestrator.signal("note", "x" * (1024 * 1024))
