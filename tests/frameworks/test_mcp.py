@@ -25,7 +25,7 @@ from tests.service.cli.world import Terminal, end, read_until
 
 TOOLS = {
     *("start_run", "watch_run", "list_runs", "show_run"),
-    *("answer_question", "cancel_run", "fork_run"),
+    *("answer_question", "cancel_run", "fork_run", "send_signal"),
 }
 BYTES_MAX = 100_000
 """The most that a tool answers with."""
@@ -159,6 +159,23 @@ async def test_question_comes_to_the_assistant_and_its_answer_to_the_run(
         assert json.loads((await assistant("show_run", run_id=run_id))["result"]) == {"q": "y"}
         refusal = await assistant.refused("answer_question", run_id=run_id, answer="y")
         assert "waits for no answer" in refusal
+
+
+async def test_signal_of_the_assistant_comes_to_the_run_once(connection: Connecting) -> None:
+    async with connection as assistant:
+        run_id = id_of(await assistant("start_run", plan=[{"id": "r", "type": "receive"}]))
+        signal = {"run_id": run_id, "name": "note", "value": {"text": "prices"}}
+        sent = await assistant("send_signal", **signal, request_id=run_id)
+        assert sent["changed"] is True
+        again = await assistant("send_signal", **signal, request_id=run_id)
+        assert again["changed"] is False
+        seen = await assistant.ends(run_id)
+        assert status_of(seen) == "SUCCEEDED"
+        (event,) = [one for one in seen["events"] if one["type"] == "EVENT_TYPE_SIGNAL_RECEIVED"]
+        assert (event["message"], event["on_behalf_of"]) == ("note", "mcp")
+        shown = await assistant("show_run", run_id=run_id)
+        assert json.loads(shown["result"]) == {"r": {"text": "prices"}}
+        assert "run is over" in await assistant.refused("send_signal", **signal)
 
 
 async def test_run_is_cancelled_and_a_fork_of_it_checked_and_made(connection: Connecting) -> None:

@@ -74,6 +74,10 @@ AGENT = """
         value = await ctx.call("read", str.upper, "page")
         return value + await ctx.call("read", str.upper, "book", key="book")
 
+    @agent.task("receive")
+    async def receive(ctx):
+        return await ctx.receive("note")
+
     @agent.task("slow")
     async def slow(ctx):
         await asyncio.sleep(60)

@@ -60,7 +60,7 @@ def make_server(connect: Callable[[Context[Any, Any]], Client], version: str) ->
     tools = Tools(connect)
     for reads in (tools.watch_run, tools.list_runs, tools.show_run):
         server.add_tool(reads, annotations=_READS)
-    for starts in (tools.start_run, tools.fork_run, tools.answer_question):
+    for starts in (tools.start_run, tools.fork_run, tools.answer_question, tools.send_signal):
         server.add_tool(starts, annotations=_STARTS)
     server.add_tool(tools.cancel_run, annotations=_ENDS)
     return server

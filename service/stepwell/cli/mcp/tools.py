@@ -235,6 +235,25 @@ class Tools:
             await run.answer(question_id, answer, reason=reason, on_behalf_of=_ON_BEHALF_OF)
             return _answered(run)
 
+    async def send_signal(
+        self,
+        context: Context[Any, Any],
+        run_id: RunId,
+        name: Annotated[str, Field(description="The signal's name, for which a step waits.")],
+        value: Annotated[Any, Field(description="Any JSON value.")] = None,
+        request_id: Annotated[
+            str, Field(description="A name for this request: sent again, it sends no second one.")
+        ] = "",
+        reason: Reason = "",
+    ) -> Answer:
+        """Send a run a signal, which the next step that waits for its name takes; the run keeps it until then."""
+        async with self._client(context) as client:
+            run = client.run(run_id)
+            await run.signal(
+                name, value, request_id=request_id, reason=reason, on_behalf_of=_ON_BEHALF_OF
+            )
+            return _answered(run)
+
     async def cancel_run(
         self, context: Context[Any, Any], run_id: RunId, reason: Reason = ""
     ) -> Answer:
