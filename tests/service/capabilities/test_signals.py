@@ -52,6 +52,16 @@ def receiving() -> tuple[Agent, asyncio.Event, asyncio.Event]:
 
         return (await asyncio.gather(wait(), ctx.call("work", work)))[0]
 
+    @agent.task("gives-up")
+    async def gives_up(ctx: TaskContext) -> Any:
+        try:
+            async with asyncio.timeout(0.05):
+                await ctx.receive("note")
+        except TimeoutError:
+            runs.set()
+        await ctx.call("wait", ends.wait)
+        return await ctx.receive("note")
+
     return agent, runs, ends
 
 
@@ -128,6 +138,17 @@ async def test_run_is_deleted_with_the_signals_that_it_keeps(served_everywhere: 
     assert (await served.store.page(query)).items == ()
     with pytest.raises(RunNotFound):
         await run.signal("note", 2)
+
+
+async def test_cancelled_call_takes_a_signal_until_its_step_ends(served: Served) -> None:
+    agent, gave_up, ends = receiving()
+    run = await served.client.start(plan=[Task("a", "gives-up")])
+    async with served.worker(agent):
+        await gave_up.wait()
+        await run.signal("note", 1)
+        ends.set()
+        await run.signal("note", 2)
+        assert await value_of(run) == 2
 
 
 async def test_request_that_comes_again_sends_no_second_signal(served: Served) -> None:

@@ -273,9 +273,10 @@ class JournalContext:
         """Return the value, decoded as `as_`, of the run's next signal of this name: one that it keeps, or the next to come.
 
         Each signal is taken once. A step that runs meanwhile goes on at once when the signal comes; one that only
-        waits is suspended, which spends no attempt. Raises TimeoutError if none came within `timeout` (seconds or a
-        timedelta), counted from the first attempt that waited; and what `call` raises, and JournalError in an
-        AT_MOST_ONCE call, or in an AT_MOST_ONCE task that has begun.
+        waits is suspended, which spends no attempt. A call that is cancelled, as by `asyncio.timeout`, goes on waiting
+        until its step ends, and takes a signal that nothing then sees: limit the time by `timeout`. Raises TimeoutError
+        if none came within `timeout` (seconds or a timedelta), counted from the first attempt that waited; and what
+        `call` raises, and JournalError in an AT_MOST_ONCE call, or in an AT_MOST_ONCE task that has begun.
         """
         return await self._on_loop(self._calls.receive(name, timeout, key, as_))
 
