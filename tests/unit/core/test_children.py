@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.letters import CancelRun, RunEnded, StartRun
@@ -13,6 +14,9 @@ from stepwell.core.loop.occurrences import (
     Cancel,
     ChildEnds,
     LettersDelivered,
+    Open,
+    Pause,
+    Resume,
     RetryTask,
     Suspended,
     SuspendedCall,
@@ -27,8 +31,8 @@ from stepwell.core.records.model import (
     TaskSpec,
     Usage,
 )
-from stepwell.core.records.states import BlockedKind, QuestionKind, RunStatus
-from tests.unit.core.loop_world import World, chain
+from stepwell.core.records.states import BlockedKind, OnFailure, QuestionKind, RunStatus
+from tests.unit.core.loop_world import ONCE, World, chain, task
 
 PLAN = (TaskSpec(task_id="work"),)
 CHILD = AwaitChild(pipeline_id="research", goal="find out", tasks=PLAN)
@@ -123,16 +127,78 @@ def test_the_end_of_a_step_cancels_the_children_that_it_left_and_no_others() -> 
     assert world.state.questions == {}
 
 
-def test_a_step_that_begins_anew_starts_another_child_and_cancels_the_first() -> None:
+def open_child(world: World, execution_id: str) -> str:
+    """Start a child while its step runs, as the client does; return the child's id."""
+    token = world.lease(execution_id)
+    calls = (SuspendedCall(call="kid", wait=CHILD),)
+    world.do(Open(execution_id=execution_id, token=token, number=1, calls=calls))
+    return child_of(world).prompt
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_only_a_fresh_retry_cancels_an_open_child_and_starts_another(fresh: bool) -> None:
+    world = parent(step_retry=RetryPolicy(jitter=0))
+    first = open_child(world, "task:a#1")
+    world.fail("a")
+    assert world.do(RetryTask(task_id="a", fresh=fresh))[0].status == "ACCEPTED"
+    cancelled = [one.run_id for one in written(world) if isinstance(one, CancelRun)]
+    assert cancelled == ([first] if fresh else [])
+    world.suspend("task:a#3", kid=CHILD)
+
+    assert (child_of(world).prompt == first) is not fresh
+    started = [one.spec.run_id for one in written(world) if isinstance(one, StartRun)]
+    assert started == ([first, child_of(world).prompt] if fresh else [first])
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_only_a_fresh_retry_forgets_the_end_of_a_child_that_failed(fresh: bool) -> None:
+    world = World()
+    world.start(plan=[task("a", retry=ONCE, on_failure=OnFailure.CONTINUE), task("b")])
+    first = open_child(world, "task:a#1")
+    world.do(replace(ends(world), status="FAILED"))
+    world.fail("a")
+    assert world.do(RetryTask(task_id="a", fresh=fresh))[0].status == "ACCEPTED"
+
+    journal = world.task("a").journal
+    assert (journal.generation, journal.entries) == ((2, 0) if fresh else (1, 1))
+    assert not any(isinstance(one, CancelRun) for one in written(world))
+    if fresh:
+        world.suspend("task:a#2", kid=CHILD)
+        assert child_of(world).prompt != first
+
+
+def test_a_pause_leaves_children_going_on_and_a_resume_finds_their_ends() -> None:
     world = parent()
     world.suspend("task:a#1", kid=CHILD)
-    first = child_of(world).prompt
-    world.do(RetryTask(task_id="a", fresh=True))
-    if world.ready() == ["task:a#2"]:
-        world.suspend("task:a#2", kid=CHILD)
-        starts = [one.receiver for one in written(world)]
-        assert starts[:2] == [first, first]
-        assert child_of(world).prompt not in starts[:2]
+    world.do(Pause())
+    assert world.run.status is RunStatus.PAUSED
+    assert not any(isinstance(one, CancelRun) for one in written(world))
+    end = ends(world, usage=Usage(input_tokens=7))
+    assert world.do(end)[0].status == "ACCEPTED"
+    assert (world.run.status, world.ready()) == (RunStatus.PAUSED, [])
+    world.do(Resume())
+
+    assert world.ready() == ["task:a#2"]
+    assert world.run.usage.input_tokens == 7
+
+
+def test_usage_of_a_child_that_its_step_left_open_is_not_added() -> None:
+    world = parent()
+    open_child(world, "task:a#1")
+    end = ends(world, usage=Usage(input_tokens=7))
+    world.complete("a")
+
+    assert world.do(end)[0].status == "UNCHANGED"
+    assert world.run.usage == Usage()
+
+
+def test_two_deliveries_of_an_end_in_one_commit_add_its_usage_once() -> None:
+    world = parent()
+    world.suspend("task:a#1", kid=CHILD)
+    end = ends(world, usage=Usage(input_tokens=7))
+
+    assert [one.status for one in world.do(end, end)] == ["ACCEPTED", "UNCHANGED"]
+    assert world.run.usage.input_tokens == 7
 
 
 def test_a_child_that_ends_writes_a_letter_to_its_parent() -> None:

@@ -22,9 +22,10 @@ REFUSED_OUTCOMES = frozenset(
 
 
 def renew(draft: Draft, task_id: str, why: str) -> None:
-    """Begin a new generation of a step's journal, unless it is empty; end its questions and waits."""
+    """Begin a new generation of a step's journal, and end its questions and waits, unless it has none of these."""
     journal = journal_at(draft, task_id)
-    if not journal.entries and not journal.sources:
+    is_open = any(one.task_id == task_id for one in draft.open_questions())
+    if not journal.entries and not journal.sources and not is_open:
         return
     draft.event(
         EventType.JOURNAL_RENEWED,
