@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 import pytest
 
+from stepwell.app.retention import Purge, purge
+from stepwell.app.runs import delete_run
 from stepwell.core.loop import letters
 from stepwell.core.loop.children import ChildEnd
 from stepwell.core.loop.occurrences import (
@@ -17,8 +20,8 @@ from stepwell.core.loop.occurrences import (
     Suspended,
     SuspendedCall,
 )
-from stepwell.core.port import Assignment, JournalQuery, RunQuery
-from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.port import Assignment, EndedQuery, JournalQuery, RunQuery
+from stepwell.core.records.errors import FailedPrecondition, StoreUnavailable
 from stepwell.core.records.model import Failure, Payload, Run, TaskSpec, Usage
 from stepwell.core.records.states import RunStatus
 from stepwell_testkit.conformance.harness import turns
@@ -104,12 +107,116 @@ async def test_a_cancelled_parent_cancels_its_children_and_theirs() -> None:
         await worker.deliver(await worker.next(), waits(kid=CHILD))
         work = await worker.next()
         await worker.deliver(work, waits(grandkid=CHILD))
-        grandkid = (await worker.next()).run.run_id
+        deepest = await worker.next()
+        grandkid = deepest.run.run_id
+        place = (await world.run(grandkid)).spec.child_of
+        assert (place.run_id, place.root_run_id, place.depth) == (work.run.run_id, RUN, 2)
         await executor.send(TENANT, RUN, Cancel())
         await executor.drain()
         for run_id in (work.run.run_id, grandkid):
             assert await world.status(run_id) is RunStatus.CANCELLED
             assert await undelivered(world, run_id) == 0
+        assert worker.cancelled.get_nowait() == deepest.execution.execution_id
+
+
+@pytest.mark.parametrize("commits", range(1, 7))
+async def test_a_replica_that_dies_in_a_cancellation_leaves_no_descendant_open(
+    commits: int,
+) -> None:
+    """Another replica takes over after this many commits, of which the root's cancellation is the first."""
+    async with executor_world() as world:
+        left = 1_000
+
+        async def first(method: str, *args: Any, **kwargs: Any) -> None:
+            nonlocal left
+            left -= method == "commit"
+            if left < 0 and method not in ("subscribe", "close"):
+                raise StoreUnavailable("it is down")
+
+        executor = world.executor(Rigged(world.store, first), poll_ms=100)
+        worker = FakeWorker(executor)
+        await worker.attach(5)
+        await world.start(executor, chain("a"))
+        await worker.deliver(await worker.next(), waits(kid=CHILD))
+        work = await worker.next()
+        await worker.deliver(work, waits(grandkid=CHILD))
+        family = (RUN, work.run.run_id, (await worker.next()).run.run_id)
+        await executor.drain()
+        left = commits
+        await executor.send(TENANT, RUN, Cancel())
+        await turns(200)
+        await executor.close()
+        world.executors.remove(executor)
+        other = world.executor(poll_ms=100)
+        for _ in range(100):
+            if sum([await undelivered(world, one) for one in family]) == 0:
+                break
+            world.pass_time(1_000)
+            await turns(50)
+        await other.drain()
+        assert {await world.status(one) for one in family} == {RunStatus.CANCELLED}
+        assert [await undelivered(world, one) for one in family] == [0, 0, 0]
+
+
+async def test_a_child_that_is_left_goes_on_after_its_parent_is_deleted() -> None:
+    async with executor_world() as world:
+        executor, worker = await world.serving(credits=3)
+        await world.start(executor, chain("a"))
+        left = msgspec.structs.replace(CHILD, leave=True)
+        await worker.deliver(await worker.next(), waits(kid=left))
+        work = await worker.next()
+        with pytest.raises(FailedPrecondition, match="cancel it first"):
+            await delete_run(executor, TENANT, RUN)
+        await executor.send(TENANT, RUN, Cancel())
+        await delete_run(executor, TENANT, RUN)
+        assert await world.store.get_run(TENANT, RUN) is None
+
+        assert (await worker.deliver(work)).status == "ACCEPTED"
+        await executor.drain()
+        child_id = work.run.run_id
+        assert await world.status(child_id) is RunStatus.SUCCEEDED
+        await delete_run(executor, TENANT, child_id)
+        assert await world.store.get_run(TENANT, child_id) is None
+
+
+async def test_a_parent_is_not_removed_before_its_open_child_is_cancelled() -> None:
+    """Neither a deletion nor a purge removes it while its child can't be reached."""
+    async with executor_world() as world:
+        lost = ""
+
+        async def first(method: str, *args: Any, **kwargs: Any) -> None:
+            if method == "commit" and any(one.run_id == lost for one in args[0]):
+                raise StoreUnavailable("it is down")
+
+        executor = world.executor(Rigged(world.store, first), poll_ms=100)
+        worker = FakeWorker(executor)
+        await worker.attach(3)
+        await world.start(executor, chain("a"))
+        await worker.deliver(await worker.next(), waits(kid=CHILD))
+        child_id = lost = (await worker.next()).run.run_id
+        await executor.send(TENANT, RUN, Cancel())
+        ended = EndedQuery(tenant_id=TENANT, statuses=(RunStatus.CANCELLED,), limit=9)
+
+        async def purged() -> Purge:
+            return await purge(world.store, ended, lambda *_: None, rehearse=False)
+
+        deleting = asyncio.ensure_future(delete_run(executor, TENANT, RUN))
+        await turns(200)
+        assert await purged() == Purge([], complete=False)
+        assert await world.status() is RunStatus.CANCELLED
+        assert not (await world.run(child_id)).ended
+        lost = ""
+        while not deleting.done():
+            world.pass_time(1_000)
+            await turns(50)
+        try:
+            await deleting
+        except StoreUnavailable:
+            await delete_run(executor, TENANT, RUN)
+        assert await world.store.get_run(TENANT, RUN) is None
+        assert await world.status(child_id) is RunStatus.CANCELLED
+        await executor.drain()
+        assert await purged() == Purge([child_id], complete=True)
 
 
 class _Down(Exception):
@@ -161,7 +268,8 @@ async def test_a_replica_that_dies_between_two_commits_loses_no_letter(refused: 
         assert await world.status() is RunStatus.SUCCEEDED
         [child] = await children_of(world)
         assert child.status is RunStatus.SUCCEEDED
-        assert await undelivered(world, RUN) == 0
+        assert [await undelivered(world, one) for one in (RUN, child.spec.run_id)] == [0, 0]
+        assert (await world.run()).usage.input_tokens == 5
 
 
 async def step(worker: FakeWorker, assignment: Assignment, ran: list[str]) -> bool:
@@ -171,7 +279,9 @@ async def step(worker: FakeWorker, assignment: Assignment, ran: list[str]) -> bo
         await worker.deliver(assignment, waits(kid=CHILD))
     else:
         ran.append(assignment.run.run_id)
-        await worker.deliver(assignment)
+        used = Usage(input_tokens=0 if is_parent else 5)
+        done = msgspec.structs.replace(delivery(assignment), usage=used)
+        await worker.executor.deliver(TENANT, assignment.run.run_id, done)
     return True
 
 

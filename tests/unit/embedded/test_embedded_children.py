@@ -1,0 +1,67 @@
+"""A step of a run in the caller's process starts a child run, which the same process executes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.embedded import Orchestrator
+from stepwell_client import Agent, RunStatus, Task, TaskContext
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+PLAN = [Task("a", "ask")]
+
+
+class Family:
+    """An agent whose task waits for a child; the child's task notes its run, and waits while `stays`."""
+
+    def __init__(self, *, stays: bool = False) -> None:
+        self.stays = stays
+        self.works = asyncio.Event()
+        self.children: list[str] = []
+        self.agent = agent = Agent("family")
+
+        @agent.task("ask")
+        async def ask(ctx: TaskContext) -> Any:
+            child = await ctx.start_child("bees", plan=[Task("facts", "work")])
+            return await child.result()
+
+        @agent.task("work")
+        async def work(ctx: TaskContext) -> str:
+            self.children.append(ctx.run_id)
+            self.works.set()
+            if self.stays:
+                await asyncio.Event().wait()
+            return f"all about {ctx.goal}"
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_step_goes_on_with_the_result_of_its_child(kept: bool, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}" if kept else None
+    family = Family()
+    result = await Orchestrator("a page", family.agent, plan=PLAN, store=store).run()
+
+    assert result.status is RunStatus.SUCCEEDED
+    assert result.value == {"a": {"facts": "all about bees"}}
+    assert len(family.children) == 1
+
+
+async def test_child_that_a_crash_interrupts_goes_on_with_its_parent(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    first = Family(stays=True)
+    orchestrator = Orchestrator("a page", first.agent, plan=PLAN, store=store)
+    running = asyncio.create_task(orchestrator.run())
+    await first.works.wait()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+    second = Family()
+    again = await Orchestrator.resume(orchestrator.run_id, agent=second.agent, store=store)
+    assert (await again.run()).value == {"a": {"facts": "all about bees"}}
+    assert second.children == first.children
