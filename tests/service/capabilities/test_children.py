@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from stepwell_client import (
     Agent,
@@ -11,12 +14,14 @@ from stepwell_client import (
     Budget,
     ChildFailed,
     NonRetryable,
+    Retry,
     RunHandle,
     RunStatus,
     Task,
     TaskContext,
+    TaskStatus,
 )
-from tests.service.capabilities.conftest import Served
+from tests.service.capabilities.conftest import Served, served_on
 from tests.support.patience import until
 
 WORK = [Task("work", "work")]
@@ -33,6 +38,8 @@ def family(log: list[str]) -> Agent:
             raise NonRetryable("it can't be done", kind="Impossible")
         if ctx.goal == "wait":
             await ctx.sleep(3_600)
+        if ctx.goal == "note":
+            return await ctx.receive("note")
         ctx.usage(input_tokens=3)
         return {"goal": ctx.goal, "input": ctx.run_input()}
 
@@ -68,11 +75,31 @@ def family(log: list[str]) -> Agent:
     async def patient(ctx: TaskContext) -> Any:
         return await (await ctx.start_child("wait", plan=WORK)).result()
 
+    @agent.task("stepwise")
+    async def stepwise(ctx: TaskContext) -> Any:
+        first = await (await ctx.start_child("bees", plan=WORK)).result()
+        second = await ctx.start_child("note", plan=WORK)
+        return [first, await second.result()]
+
+    @agent.task("repeated")
+    async def repeated(ctx: TaskContext) -> Any:
+        child = await ctx.start_child("note", plan=WORK)
+        if "repeated" not in log:
+            log.append("repeated")
+            raise RuntimeError("not yet")
+        return await child.result()
+
     @agent.task("greedy")
     async def greedy(ctx: TaskContext) -> Any:
         await ctx.start_child("bees", plan=WORK, budget=Budget(input_tokens=100))
 
     return agent
+
+
+async def children_of(served: Served, run: RunHandle) -> dict[str, RunHandle]:
+    """Return the children of a run, by their goals."""
+    found = served.client.runs(labels={"stepwell.parent": run.id})
+    return {one.goal: served.client.run(one.id) async for one in found}
 
 
 async def until_status(run: RunHandle, status: RunStatus) -> None:
@@ -154,3 +181,67 @@ async def test_a_child_beyond_the_budget_is_refused_by_name(served: Served) -> N
         ended = await run.wait()
         assert ended.failure is not None
         assert (ended.status, ended.failure.kind) == (RunStatus.FAILED, "CHILD_BUDGET")
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_a_fork_has_the_ends_of_children_and_starts_the_open_ones_again(
+    store: str, tmp_path: Path
+) -> None:
+    log = list[str]()
+    async with served_on(store, tmp_path) as served, served.worker(family(log), concurrency=4):
+        run = await served.client.start("top", plan=[Task("a", "stepwise")])
+
+        async def waits_for_both() -> bool:
+            now = await run.get()
+            return now.blocked_on is BlockedKind.CHILD and len(await children_of(served, run)) == 2
+
+        await until(waits_for_both)
+        theirs = await children_of(served, run)
+        await until_status(theirs["note"], RunStatus.WAITING)
+        fork = await run.fork()
+
+        async def has_a_child() -> bool:
+            return len(await children_of(served, fork)) == 1
+
+        await until(has_a_child)
+        ours = await children_of(served, fork)
+        assert ours["note"].id != theirs["note"].id
+        await ours["note"].signal("note", "of the fork")
+        found = (await fork.result())["a"]
+        assert found == [{"work": {"goal": "bees", "input": None}}, {"work": "of the fork"}]
+        assert (await theirs["note"].get()).status is RunStatus.WAITING
+        await theirs["note"].signal("note", "of the parent")
+        assert (await run.result())["a"][1] == {"work": "of the parent"}
+    assert log.count("bees") == 1
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+async def test_a_fresh_retry_in_a_back_off_has_children_of_its_own(
+    served: Served, fresh: bool
+) -> None:
+    retry = Retry(initial_backoff=3_600.0, max_backoff=3_600.0, jitter=0.0)
+    async with served.worker(family([]), concurrency=4):
+        run = await served.client.start(plan=[Task("a", "repeated", retry=retry)])
+
+        async def failed() -> bool:
+            tasks = [one async for one in run.tasks()]
+            return bool(tasks and tasks[0].status is TaskStatus.READY and tasks[0].attempts == 2)
+
+        await until(failed)
+        [first] = (await children_of(served, run)).values()
+        await run.retry_task("a", fresh=fresh)
+        if fresh:
+            await until_status(first, RunStatus.CANCELLED)
+
+        async def open_ones() -> list[str]:
+            found = served.client.runs(labels={"stepwell.parent": run.id})
+            return [one.id async for one in found if one.status is RunStatus.WAITING]
+
+        async def is_one() -> bool:
+            return len(await open_ones()) == 1
+
+        await until(is_one)
+        [kept] = await open_ones()
+        assert (kept == first.id) is not fresh
+        await served.client.run(kept).signal("note", 1)
+        assert (await run.result())["a"] == {"work": 1}

@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 722,
     "service/stepwell/cli": 5_741,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 6_985,
+    "service/stepwell/core": 6_986,
     "service/stepwell/embedded": 1_751,
     "service/stepwell/engine": 3_981,
     "service/stepwell/rpc": 4_285,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_967,
     "tests/frameworks": 4_049,
     "tests/mutants": 1_070,
-    "tests/service": 13_043,
+    "tests/service": 13_115,
     "tests/simulation": 5_039,
     "tests/support": 2_928,
-    "tests/unit": 16_558,
+    "tests/unit": 16_751,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
