@@ -154,7 +154,7 @@ class JournalWriter:
             else:
                 misplaced = await self._find_misplaced(key, state, one)
                 self._write(key, state, one, misplaced, answered)
-        except Exception as error:  # noqa: BLE001 - whoever asked is known
+        except Exception as error:  # noqa: BLE001 - whoever asked waits for an answer
             _answer_error(one, error, answered)
 
     async def _open(self, key: RunKey, one: NewEntries, answered: Answered) -> None:
@@ -170,7 +170,7 @@ class JournalWriter:
             reply = await self._runs.post(key, opens)
         except NotFound:
             reply = LEASE_LOST
-        except Exception as error:  # noqa: BLE001 - whoever asked is known
+        except Exception as error:  # noqa: BLE001 - whoever asked waits for an answer
             _answer_error(one, error, answered)
             return
         if reply.status is ReplyStatus.LEASE_LOST:
@@ -298,7 +298,7 @@ class JournalWriter:
         self._stats["stale_journal_writes"] += 1
         try:
             run = await self._store.get_run(*key)
-        except Exception as error:  # noqa: BLE001 - whoever asked is known
+        except Exception as error:  # noqa: BLE001 - whoever asked waits for an answer
             answered(error)
             return
         cancelled = run is not None and run.status is RunStatus.CANCELLED

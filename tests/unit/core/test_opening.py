@@ -1,4 +1,4 @@
-"""Waits that calls open while their step runs: how they are opened, how they end, and what the worker is known."""
+"""Waits that calls open while their step runs: how they are opened, how they end, and what the worker gets to know."""
 
 from __future__ import annotations
 

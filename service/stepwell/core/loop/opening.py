@@ -254,7 +254,7 @@ def end_call(
     """End the call of a question, within the current event, which has changed the question.
 
     Its END has the value, or the failure if it ended without one. A step that waits for it is woken; the worker of a
-    running step is known.
+    running step is notified.
     """
     task_id, call = question.task_id, question.call
     name = NAMES.get(question.kind, "ask")
