@@ -270,13 +270,7 @@ class Runs:
             self._fail_turn(key, hot, batch, error)
             self._end_turn(key, hot)
             return
-        if (
-            transition is None
-            or transition.commit is None
-            or transition.asked_keys
-            or transition.asked_messages
-            or transition.asks_signals
-        ):
+        if transition is None or transition.commit is None or transition.asks:
             self._runtime.spawn(self._read_and_turn(key, hot, batch), name=f"run {key[1]}")
             return
         if hot.state is None:

@@ -14,9 +14,10 @@ from stepwell.core.loop.context import Context, KeyFound
 from stepwell.core.loop.occurrences import Fork, Occurrence, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
-from stepwell.core.port import Commit, EntryWrite, Runtime, Store
+from stepwell.core.port import Commit, JournalQuery, Runtime, Store
 from stepwell.core.records.errors import RunNotFound, StoreUnavailable
-from stepwell.core.records.model import Message, RunSpec
+from stepwell.core.records.journal import StoredEntry
+from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import Verdict
 from stepwell.engine.batches import Posted, extend
 from stepwell.engine.clock import StoreTime
@@ -24,7 +25,7 @@ from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.keys import Keys
-from stepwell.engine.step_journal import journal_in, messages_of, signals_of
+from stepwell.engine.step_journal import first_entries
 from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers
 
@@ -104,28 +105,19 @@ class SlowTurns:
     ) -> Transition:
         """Decide on the occurrences, with what other runs have done under the keys of this run's tasks.
 
-        If leases end whose journal entries have messages, these are read first; so are kept signals for which calls wait.
+        Entries of the run's journals for which it asks are read first.
         """
         spec = occurrences[0].spec if isinstance(occurrences[0], Start | Fork) else state.run.spec
-
-        messages: dict[tuple[str, int], tuple[Message, ...]] = {}
-        signals: tuple[EntryWrite, ...] | None = None
+        pages: dict[JournalQuery, Sequence[StoredEntry]] = {}
 
         def advanced(keys: dict[str, KeyFound]) -> Transition:
             context = self._context(spec, hot, occurrences)
-            return advance(
-                state, occurrences, replace(context, keys=keys, messages=messages, signals=signals)
-            )
+            return advance(state, occurrences, replace(context, keys=keys, pages=pages))
 
         transition = await self._keys.decide(key, hot, state, advanced)
-        while transition.asked_messages or transition.asks_signals:
-            if transition.asks_signals:
-                signals = await signals_of(self._store, key)
-            for asked in transition.asked_messages:
-                execution_id, _ = asked
-                step = journal_in(state, state.open[execution_id].execution)
-                assert step is not None, "only a step with a journal records"
-                messages[asked] = await messages_of(self._store, key, step, execution_id)
+        while transition.asked_pages:
+            for query in transition.asked_pages:
+                pages[query] = await first_entries(self._store, query)
             transition = await self._keys.decide(key, hot, state, advanced)
         return transition
 

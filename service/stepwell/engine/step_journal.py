@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from stepwell.core.loop import signals
 from stepwell.core.loop.journals import name_of
-from stepwell.core.loop.opening import SIGNALS
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import (
     EntryWrite,
@@ -23,7 +23,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.journal import StoredEntry
-from stepwell.core.records.model import Execution, Failure, Message
+from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import JournalMark, StepKind
 from stepwell.core.records.step_journal import Journal, Source
 from stepwell.engine.key_types import RunKey
@@ -209,25 +209,23 @@ async def begun_of(
     )
 
 
-async def messages_of(
-    store: Store, key: RunKey, step: StepJournal, execution_id: str
-) -> tuple[Message, ...]:
-    """Return the messages of all entries that an attempt at a step recorded, in order."""
-    query = JournalQuery(
-        tenant_id=key[0],
-        run_id=key[1],
-        journal=step.name,
-        execution_id=execution_id,
-        names_only=True,
-    )
-    return tuple([each async for one in every_row(store, query) for each in one.entry.messages])
+async def first_entries(store: Store, query: JournalQuery) -> Sequence[StoredEntry]:
+    """Return the first entries for a query, up to its limit, however many pages they take."""
+    found: list[StoredEntry] = []
+    cursor = query.cursor
+    while (room := query.limit - len(found)) > 0:
+        limit = min(room, _ENTRIES_PER_PAGE)
+        page = await store.page(replace(query, cursor=cursor, limit=limit))
+        if not page.items:
+            break
+        found += page.items
+        cursor = page.cursor
+    return found
 
 
 async def signals_of(store: Store, key: RunKey, version: int = 0) -> tuple[EntryWrite, ...]:
     """Return the signals that a run keeps, oldest first; with a version, only those that it kept then."""
-    query = JournalQuery(
-        tenant_id=key[0], run_id=key[1], journal=SIGNALS, generation=1, version=version
-    )
+    query = JournalQuery(tenant_id=key[0], run_id=key[1], journal=signals.JOURNAL, version=version)
     return tuple(
         [
             EntryWrite(journal=one.journal, generation=one.generation, entry=one.entry)

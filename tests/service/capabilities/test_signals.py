@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.opening import SIGNALS
+from stepwell.core.loop.signals import JOURNAL
 from stepwell.core.port import JournalQuery
 from stepwell_client import (
     Agent,
@@ -131,7 +131,7 @@ async def test_run_is_deleted_with_the_signals_that_it_keeps(served_everywhere: 
     served = served_everywhere
     run = await served.client.start(plan=[Task("a", "two")])
     await run.signal("note", 1)
-    query = JournalQuery(tenant_id=TENANT, run_id=run.id, journal=SIGNALS)
+    query = JournalQuery(tenant_id=TENANT, run_id=run.id, journal=JOURNAL)
     assert len((await served.store.page(query)).items) == 1
     await run.cancel()
     await run.delete()

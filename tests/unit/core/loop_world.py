@@ -38,14 +38,14 @@ from stepwell.core.loop.occurrences import (
     SuspendedCall,
     TimerDue,
 )
-from stepwell.core.loop.opening import SIGNALS
+from stepwell.core.loop.signals import JOURNAL
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
-from stepwell.core.port import Commit, EntryWrite, OpenExecution
+from stepwell.core.port import Commit, EntryWrite, JournalQuery, OpenExecution
 from stepwell.core.records.checkpoints import run_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
-from stepwell.core.records.journal import Totals
+from stepwell.core.records.journal import Entry, StoredEntry, Totals
 from stepwell.core.records.model import (
     AttemptCounts,
     Execution,
@@ -87,6 +87,8 @@ class World:
         self.timers: dict[str, int] = {}
         self.keys: dict[str, KeyFound] = {}
         """The store's findings by key; it lets the run have all others."""
+        self.read: tuple[JournalQuery, ...] = ()
+        """The questions for journal entries that decisions have asked."""
         self.said: dict[str, list[Message]] = {}
         """The messages of journal entries, by the execution that recorded them."""
         self.now_us = 1_000_000
@@ -106,17 +108,13 @@ class World:
         )
         before = _picture(self.state)
         transition = advance(self.state, occurrences, context)
-        while transition.asked_keys or transition.asked_messages or transition.asks_signals:
+        while transition.asks:
             found = {
                 key: self._found(key, reserve) for key, reserve in transition.asked_keys.items()
             }
-            said = {one: tuple(self.said[one[0]]) for one in transition.asked_messages}
-            context = replace(
-                context,
-                keys=context.keys | found,
-                messages=context.messages | said,
-                signals=self.kept_signals if transition.asks_signals else context.signals,
-            )
+            pages = {one: self._entries(one) for one in transition.asked_pages}
+            self.read += transition.asked_pages
+            context = replace(context, keys=context.keys | found, pages={**context.pages, **pages})
             transition = advance(self.state, occurrences, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"
         assert advance(self.state, occurrences, context) == transition, "advance is not a function"
@@ -128,6 +126,21 @@ class World:
     def _found(self, key: str, reserve: bool) -> KeyFound:
         free = KeyFound(state=KeyState.OURS if reserve else KeyState.FREE)
         return self.keys.get(key, free)
+
+    def _entries(self, query: JournalQuery) -> list[StoredEntry]:
+        """Return the first entries that the run's store has for a query of the loop."""
+        if query.journal == JOURNAL:
+            kept = [one for one in self.kept_signals if one.generation == query.generation]
+        else:
+            said = tuple(self.said[query.execution_id])
+            entry = Entry(key="said", messages=said)
+            kept = [EntryWrite(journal=query.journal, generation=1, entry=entry)]
+        return [
+            StoredEntry(
+                entry=one.entry, journal=one.journal, generation=one.generation, execution_id=""
+            )
+            for one in kept[: query.limit]
+        ]
 
     def _grants(self) -> Grants:
         worker = FreeWorker(worker_id="w", kinds=tuple(StepKind), stages=BOTH, credits=10_000)
@@ -279,7 +292,7 @@ class World:
         for commit in self.commits:
             for one in commit.forgotten:
                 found.pop(one.entry.key, None)
-            found |= {one.entry.key: one for one in commit.entries if one.journal == SIGNALS}
+            found |= {one.entry.key: one for one in commit.entries if one.journal == JOURNAL}
         return tuple(found.values())
 
     @property

@@ -187,7 +187,8 @@ def test_a_commit_that_needs_messages_of_entries_asks_for_them() -> None:
 
     transition = world.advance(Cancel())
 
-    assert transition.asked_messages == (("task:a#1", 2),)
+    asked = [(one.journal, one.execution_id, one.limit) for one in transition.asked_pages]
+    assert asked == [("task:a@1", "task:a#1", 2)]
     assert [one.token for one in committed(transition).fences] == [token]
 
 

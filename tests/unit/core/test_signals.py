@@ -10,13 +10,15 @@ from stepwell.core.loop.occurrences import (
     Suspended,
     SuspendedCall,
 )
-from stepwell.core.loop.opening import SIGNALS
+from stepwell.core.loop.signals import JOURNAL, generation_of
 from stepwell.core.loop.transition import Reply
 from stepwell.core.records.limits import SIGNALS_MAX
 from stepwell.core.records.model import Payload
 from tests.unit.core.loop_world import World, started
 
 NOTE = AwaitSignal(name="note")
+ONE_GENERATION = ("gnyijstj", "etislvlf")
+"""Names with the same digest."""
 
 
 def value(text: str) -> Payload:
@@ -33,7 +35,7 @@ def ends(world: World) -> list[tuple[str, bytes]]:
         (one.entry.key, one.entry.value.data if one.entry.value else b"")
         for commit in world.commits
         for one in commit.entries
-        if one.journal != SIGNALS
+        if one.journal != JOURNAL
     ]
 
 
@@ -69,7 +71,7 @@ def test_kept_signals_are_taken_once_and_in_their_order() -> None:
     token = world.held("task:a#1").token
     calls = tuple(SuspendedCall(call=call, wait=NOTE) for call in ("k", "l"))
     opening = Open(execution_id="task:a#1", token=token, number=1, calls=calls)
-    assert world.advance(opening).asks_signals
+    assert world.advance(opening).asks
     assert world.do(opening)[0].status == "ACCEPTED"
     assert ends(world) == [("k", b"1"), ("l", b"2")]
     assert [one.entry.name for one in world.kept_signals] == ["other", "note"]
@@ -145,3 +147,33 @@ def test_call_that_one_message_opens_twice_takes_one_signal() -> None:
     world.do(opening(world, "k", "k"))
     assert ends(world) == [("k", b"1")]
     assert (world.run.signals.kept, len(world.kept_signals)) == (1, 1)
+
+
+def test_calls_that_take_one_name_together_read_it_together() -> None:
+    world = started("a")
+    for number in range(6):
+        sent(world, str(number))
+    world.do(opening(world, *"klmno"))
+    assert [value for _, value in ends(world)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [one.limit for one in world.read] == [1, 2, 4, 8]
+
+
+def test_names_of_one_generation_keep_their_signals_apart() -> None:
+    name, same = ONE_GENERATION
+    assert generation_of(name) == generation_of(same)
+    world = started("a")
+    for number in range(3):
+        sent(world, str(number), name=same)
+    sent(world, "mine", name=name)
+    world.suspend("task:a#1", s=AwaitSignal(name=name))
+    assert ends(world) == [("s", b"mine")]
+    assert [one.limit for one in world.read] == [1, 2, 4]
+
+
+def test_wait_reads_nothing_once_all_signals_are_taken() -> None:
+    world = started("a")
+    sent(world, "1")
+    world.do(opening(world, "k"))
+    read = world.read
+    world.suspend("task:a#1", s=NOTE)
+    assert world.read == read

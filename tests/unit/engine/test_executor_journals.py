@@ -47,8 +47,8 @@ class Watched(Rigged):
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         answer = await super().call(method, *args, **kwargs)
-        at_end = method == "page" and getattr(args[0], "execution_id", "") and not answer.items
-        if at_end and self.once_read is not None:
+        is_read = method == "page" and getattr(args[0], "execution_id", "")
+        if is_read and self.once_read is not None:
             once_read, self.once_read = self.once_read, None
             await once_read()
         return answer

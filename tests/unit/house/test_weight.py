@@ -31,9 +31,9 @@ BUDGET = {
     "service/stepwell/app": 722,
     "service/stepwell/cli": 5_741,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 6_986,
+    "service/stepwell/core": 7_023,
     "service/stepwell/embedded": 1_751,
-    "service/stepwell/engine": 3_981,
+    "service/stepwell/engine": 3_972,
     "service/stepwell/rpc": 4_285,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 13_118,
     "tests/simulation": 5_039,
     "tests/support": 2_928,
-    "tests/unit": 16_751,
+    "tests/unit": 16_839,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from stepwell.core.port import EntryWrite
-from stepwell.core.records.model import Message, Payload, Record
+from stepwell.core.port import JournalQuery
+from stepwell.core.records.journal import StoredEntry
+from stepwell.core.records.model import Payload, Record
 from stepwell.core.records.routing import TaskPattern, does, fits
 from stepwell.core.records.states import StepKind
 
@@ -85,9 +87,7 @@ class Context(Record, frozen=True, kw_only=True):
     """The length of a lease if its task sets none."""
     keys: dict[str, KeyFound] = {}
     """The state of each idempotency key; `Transition.asked_keys` has missing ones."""
-    messages: dict[tuple[str, int], tuple[Message, ...]] = {}
-    """Messages of journal entries, by the execution that recorded them and the number of entries
-    known when they were read; `Transition.asked_messages` has missing ones."""
-    signals: tuple[EntryWrite, ...] | None = None
-    """The signals that the run keeps, oldest first; None: not read. `Transition.asks_signals` asks for them."""
+    pages: Mapping[JournalQuery, Sequence[StoredEntry]] = {}
+    """The first entries, up to its limit, of each question for journal entries; `Transition.asked_pages` has missing
+    ones."""
     grants: Grants = Grants()

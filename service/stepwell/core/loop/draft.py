@@ -6,7 +6,8 @@ changes both the row and the delta of the current event, so no event can miss a 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Set
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Unpack, cast
 
@@ -26,8 +27,9 @@ from stepwell.core.loop.runnable import Runnable
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import EndedCall, Reply, Revoked, Transition
-from stepwell.core.port import Commit, EntryWrite, Fence, Lease, OpenExecution, Timer
+from stepwell.core.port import Commit, EntryWrite, Fence, JournalQuery, Lease, OpenExecution, Timer
 from stepwell.core.records.fold import Rows
+from stepwell.core.records.journal import StoredEntry
 from stepwell.core.records.model import (
     Execution,
     Message,
@@ -101,10 +103,9 @@ class Draft:
         self.suspended: Set[str] = state.suspended
         """Tasks that are suspended."""
         self.asked_keys: dict[str, bool] = {}
-        self.asked_messages: tuple[tuple[str, int], ...] = ()
-        self.signals = context.signals
-        """The kept signals that no call has taken, as far as they were read."""
-        self.asks_signals = False
+        self.asked_pages: dict[JournalQuery, None] = {}
+        self.wanted_signals = Counter[str]()
+        """The number of calls that looked for a kept signal, by its name."""
         self.revoked: list[Revoked] = []
         self.ended_calls: list[EndedCall] = []
         self.tasks: dict[str, Task] = {}
@@ -336,6 +337,16 @@ class Draft:
         one = self.changed_questions.get(question_id) or self.state.questions.get(question_id)
         return one if one is not None and one.status is QuestionStatus.OPEN else None
 
+    def read(self, query: JournalQuery) -> Sequence[StoredEntry] | None:
+        """Return the first entries of the run's journals for a query, up to its limit.
+
+        Entries that aren't read yet are asked for, and None is returned.
+        """
+        found = self.context.pages.get(query)
+        if found is None:
+            self.asked_pages[query] = None
+        return found
+
     def waiting(self, task_id: str) -> int:
         """Return how many of a task's dependencies aren't settled."""
         return self._runnable.waiting(task_id)
@@ -383,7 +394,12 @@ class Draft:
     def finish(self, replies: tuple[Reply, ...]) -> Transition:
         """Return the transition."""
         if not self._events:
-            return Transition(run=self.state.run, replies=replies, asked_keys=self.asked_keys)
+            return Transition(
+                run=self.state.run,
+                replies=replies,
+                asked_keys=self.asked_keys,
+                asked_pages=tuple(self.asked_pages),
+            )
         # A wait that ends with a lease in the same commit is told by EXECUTION_LEASED alone.
         blocked = EventType.RUN_BLOCKED
         events = [one for one in self._events if one.kind is not blocked or not one.is_empty]
@@ -425,8 +441,7 @@ class Draft:
             ),
             replies=replies,
             asked_keys=self.asked_keys,
-            asked_messages=self.asked_messages,
-            asks_signals=self.asks_signals,
+            asked_pages=tuple(self.asked_pages),
             offered=tuple([one.execution_id for one in self.offered()]),
             revoked=tuple(self.revoked),
             ended_calls=tuple(self.ended_calls),

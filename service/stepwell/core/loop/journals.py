@@ -15,7 +15,7 @@ from stepwell.core.loop import conversations
 from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import STEP_OF_PHASE
-from stepwell.core.port import EntryWrite, Fence
+from stepwell.core.port import EntryWrite, Fence, JournalQuery
 from stepwell.core.records.journal import Entry, entry_bytes
 from stepwell.core.records.model import Execution, Message, Run, Session, Task, Usage
 from stepwell.core.records.states import ExecutionStatus, StepKind
@@ -89,7 +89,7 @@ def end_lease(
         fields["usage"] = totals.usage
         draft.change_run(usage=draft.run.usage + totals.usage)
     if totals.messages:
-        messages = _messages_of(draft, execution_id, totals.entries)
+        messages = _messages_of(draft, execution, totals.entries)
         conversations.append(draft, execution, messages, _NO_SESSION, fields)
     if status is ExecutionStatus.COMPLETED and execution.kind is not StepKind.TASK:
         return  # The run's row already describes the next step.
@@ -101,20 +101,23 @@ def own_messages(draft: Draft, execution: Execution) -> int:
     """Return the number of messages that an execution's worker has appended, without those of its entries."""
     if not execution.journal_entries:
         return execution.messages  # Its lease hasn't ended yet, or wrote nothing.
-    recorded = _messages_of(draft, execution.execution_id, execution.journal_entries)
+    recorded = _messages_of(draft, execution, execution.journal_entries)
     return execution.messages - len(recorded)
 
 
-def _messages_of(draft: Draft, execution_id: str, entries: int) -> Sequence[Message]:
-    """Return the messages of an execution's entries; if they aren't read yet, ask for them and return none.
-
-    Messages that were read when fewer entries were known may be incomplete.
-    """
-    asked = (execution_id, entries)
-    messages = draft.context.messages.get(asked)
-    if messages is None and asked not in draft.asked_messages:
-        draft.asked_messages += (asked,)
-    return messages or ()
+def _messages_of(draft: Draft, execution: Execution, entries: int) -> Sequence[Message]:
+    """Return the messages of an execution's entries, of which this many are known; none while they are asked for."""
+    state = draft.state
+    task = state.tasks[execution.task_id] if execution.kind is StepKind.TASK else None
+    query = JournalQuery(
+        tenant_id=state.run.spec.tenant_id,
+        run_id=state.run.spec.run_id,
+        journal=name_of(state.run, task),
+        execution_id=execution.execution_id,
+        names_only=True,
+        limit=entries,
+    )
+    return [each for one in draft.read(query) or () for each in one.entry.messages]
 
 
 def write_end(draft: Draft, task_id: str, entry: Entry) -> None:

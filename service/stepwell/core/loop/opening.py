@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import children
+from stepwell.core.loop import children, signals
 from stepwell.core.loop.attempts import leased_by
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.journals import journal_at, kind_of, put_journal, write_end
+from stepwell.core.loop.journals import journal_at, put_journal
 from stepwell.core.loop.occurrences import (
     AwaitChild,
     AwaitSignal,
@@ -24,13 +24,12 @@ from stepwell.core.loop.occurrences import (
     SuspendedCall,
 )
 from stepwell.core.loop.question_tokens import token_id, token_refusal
-from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, EndedCall, Reply, refused
-from stepwell.core.loop.waits import QUESTION_TIMER, waits_of, wake
+from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply, refused
+from stepwell.core.loop.waits import QUESTION_TIMER, end_call
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.errors import INVALID_OUTCOME
-from stepwell.core.records.journal import Entry, value_bytes
-from stepwell.core.records.model import Execution, Failure, Payload, Question, Usage
+from stepwell.core.records.model import Execution, Failure, Question, Usage
 from stepwell.core.records.states import (
     NO_PERSON,
     EventType,
@@ -41,11 +40,6 @@ from stepwell.core.records.states import (
 )
 
 TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
-NAMES = {QuestionKind.SIGNAL: "receive", QuestionKind.CHILD: "child"}
-"""The name, for people, of the entry with a call's end, by kind of question; of a person's answer it is `ask`."""
-NO_FAILURE = Failure()
-SIGNALS = "signals"
-"""The journal of a run's kept signals."""
 
 
 def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) -> Failure | None:
@@ -137,13 +131,13 @@ def open_calls(
         question = question_of(execution, call.wait, draft.context.now_us)
         if question is None:
             continue
-        if isinstance(call.wait, AwaitSignal) and _take(draft, question, call):
-            continue
         question_id = token_id(call.wait) or f"{question.question_id}.{prefix}{number}"
-        opened[call.call] = question_id
         question = replace(
             question, question_id=question_id, call=call.call, arguments=call.arguments
         )
+        if isinstance(call.wait, AwaitSignal) and signals.take(draft, question):
+            continue
+        opened[call.call] = question_id
         if isinstance(call.wait, AwaitChild):
             question = children.start(draft, question, call.wait)
         if question.kind in NO_PERSON:
@@ -153,41 +147,6 @@ def open_calls(
     for question in asked:
         ask_person(draft, question)
     return opened
-
-
-def _take(draft: Draft, question: Question, call: SuspendedCall) -> bool:
-    """Give a call the first kept signal of the name that it waits for; return False if none is kept."""
-    run = draft.run
-    if not run.signals.kept:
-        return False
-    if draft.signals is None and draft.state.run.signals.kept:
-        draft.asks_signals = True
-        return False
-    # Signals that came within this same transition aren't in the store yet.
-    sent = tuple(one for one in draft.entries if one.journal == SIGNALS)
-    kept = (*(draft.signals or ()), *sent)
-    found = next((one for one in kept if one.entry.name == question.prompt), None)
-    if found is None:
-        return False
-    if found in sent:
-        draft.entries = tuple(one for one in draft.entries if one is not found)
-    else:
-        draft.signals = tuple(one for one in draft.signals or () if one is not found)
-        draft.forgotten += (replace(found, entry=replace(found.entry, value=None)),)
-    draft.event(
-        EventType.SIGNAL_TAKEN,
-        task_id=question.task_id,
-        execution_id=question.execution_id,
-        message=question.prompt,
-    )
-    left = replace(
-        run.signals,
-        kept=run.signals.kept - 1,
-        bytes=run.signals.bytes - value_bytes(found.entry),
-    )
-    draft.change_run(signals=left)
-    end_call(draft, replace(question, call=call.call, arguments=call.arguments), found.entry.value)
-    return True
 
 
 def open_of(draft: Draft, task_id: str) -> dict[str, str]:
@@ -246,39 +205,6 @@ def put_open(draft: Draft, question: Question) -> None:
     if question.expires_ms:
         name = QUESTION_TIMER + question.question_id
         draft.timers[name] = Timer(name=name, delay_ms=question.expires_ms)
-
-
-def end_call(
-    draft: Draft, question: Question, value: Payload | None, failure: Failure = NO_FAILURE
-) -> None:
-    """End the call of a question, within the current event, which has changed the question.
-
-    Its END has the value, or the failure if it ended without one. A step that waits for it is woken; the worker of a
-    running step is notified.
-    """
-    task_id, call = question.task_id, question.call
-    name = NAMES.get(question.kind, "ask")
-    entry = Entry(key=call, name=name, arguments=question.arguments, value=value, failure=failure)
-    write_end(draft, task_id, entry)
-    waits = waits_of(draft, task_id)
-    if any(one.key == call for one in waits) or (waits and question.kind in NO_PERSON):
-        # Of the waits for signals and children a suspension lists only as many as there is room for.
-        wake(draft, task_id, call)
-    elif (leased := _leased(draft, task_id)) is not None:
-        journal = journal_at(draft, task_id)
-        put_journal(draft, task_id, replace(journal, answered=(*journal.answered, call)))
-        draft.ended_calls.append(
-            EndedCall(execution_id=leased.execution_id, worker_id=leased.worker_id, entry=entry)
-        )
-
-
-def _leased(draft: Draft, task_id: str) -> Execution | None:
-    """Return the attempt at a step that a worker has, or None."""
-    kind, leased = kind_of(draft.run, task_id), ExecutionStatus.LEASED
-    for one in draft.open_executions():
-        if one.status is leased and one.kind is kind and one.task_id == task_id:
-            return one
-    return None
 
 
 def wait_expired(draft: Draft, question: Question) -> None:

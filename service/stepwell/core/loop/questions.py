@@ -17,13 +17,13 @@ from stepwell.core.loop.closing import close, pause_run, withdraw_ready
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
 from stepwell.core.loop.occurrences import Answer, Delivery, NeedsAnswer
-from stepwell.core.loop.opening import ask_person, end_call, question_of, wait_expired
+from stepwell.core.loop.opening import ask_person, question_of, wait_expired
 from stepwell.core.loop.phases import enter_phase
 from stepwell.core.loop.renewals import renew
 from stepwell.core.loop.suspending import fail_asking_step
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import Reply, refused
-from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, withdraw_questions
+from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call, withdraw_questions
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (

@@ -1,23 +1,33 @@
 """Signals to a run: a call that waits for the name takes one at once, else it is kept for the next that does.
 
-Kept signals are entries of the run's journal `signals`, which are removed by the commit that gives one to a call. The
-run's row only counts them, so a run whose signals are all taken reads nothing.
+Kept signals are entries of the run's journal `signals`, which are removed by the commit that gives one to a call. There,
+each name has a generation of its own, so that a call reads the first of its name and not those of others. The run's row
+only counts them: a run whose signals are all taken reads nothing.
 """
 
 from __future__ import annotations
+
+from zlib import crc32
 
 from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import SendSignal
-from stepwell.core.loop.opening import SIGNALS, end_call
 from stepwell.core.loop.transition import Reply, refused, run_ended
-from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer
-from stepwell.core.port import EntryWrite
+from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call
+from stepwell.core.port import EntryWrite, JournalQuery
 from stepwell.core.records import limits
 from stepwell.core.records.journal import Entry, value_bytes
 from stepwell.core.records.model import Question, Signals
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
+
+JOURNAL = "signals"
+"""The journal of a run's kept signals."""
+
+
+def generation_of(name: str) -> int:
+    """Return the generation in which signals of a name are kept; few other names have the same."""
+    return crc32(name.encode()) >> 1 or 1
 
 
 def send_signal(draft: Draft, command: SendSignal) -> Reply:
@@ -51,8 +61,60 @@ def send_signal(draft: Draft, command: SendSignal) -> Reply:
         )
     draft.event(EventType.SIGNAL_RECEIVED, message=name)
     draft.change_run(signals=after)
-    draft.entries += (EntryWrite(journal=SIGNALS, generation=1, entry=entry),)
+    draft.entries += (EntryWrite(journal=JOURNAL, generation=generation_of(name), entry=entry),)
     return Reply()
+
+
+def take(draft: Draft, question: Question) -> bool:
+    """Give the first kept signal of a name to the call of a question that waits for it; return False if none is kept."""
+    kept = draft.run.signals
+    found = _first(draft, question.prompt) if kept.kept else None
+    if found is None:
+        return False
+    # One that came within this same transition isn't in the store yet.
+    entries = tuple(one for one in draft.entries if one is not found)
+    if entries == draft.entries:
+        draft.forgotten += (replace(found, entry=replace(found.entry, value=None)),)
+    draft.entries = entries
+    draft.event(
+        EventType.SIGNAL_TAKEN,
+        task_id=question.task_id,
+        execution_id=question.execution_id,
+        message=question.prompt,
+    )
+    size = kept.bytes - value_bytes(found.entry)
+    draft.change_run(signals=replace(kept, kept=kept.kept - 1, bytes=size))
+    end_call(draft, question, found.entry.value)
+    return True
+
+
+def _first(draft: Draft, name: str) -> EntryWrite | None:
+    """Return the first kept signal of a name that no call has taken; None if there is none, or it isn't read yet."""
+    spec, generation = draft.run.spec, generation_of(name)
+    taken = {one.entry.key for one in draft.forgotten if one.journal == JOURNAL}
+    draft.wanted_signals[name] += 1
+    # Calls that want the same name in one transition read a page together.
+    limit = 1 << (draft.wanted_signals[name] - 1).bit_length()
+    while draft.state.run.signals.kept > len(taken):
+        query = JournalQuery(
+            tenant_id=spec.tenant_id,
+            run_id=spec.run_id,
+            journal=JOURNAL,
+            generation=generation,
+            limit=limit,
+        )
+        stored = draft.read(query)
+        if stored is None:
+            return None
+        for one in stored:
+            if one.entry.name == name and one.entry.key not in taken:
+                return EntryWrite(journal=JOURNAL, generation=generation, entry=one.entry)
+        if len(stored) < limit:
+            break
+        limit *= 2  # Another name has the same generation.
+    return next(
+        (one for one in draft.entries if one.journal == JOURNAL and one.entry.name == name), None
+    )
 
 
 def inherit_signals(draft: Draft, signals: tuple[EntryWrite, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from stepwell.core.port import Commit
+from stepwell.core.port import Commit, JournalQuery
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Record, Run, Violation
 
@@ -81,12 +81,15 @@ class Transition(Record, frozen=True, kw_only=True):
     asked_keys: dict[str, bool] = {}
     """Idempotency keys on which the decision depends and that `Context.keys` lacks: ask the store
     first. True: reserve the key for this run; False: only read."""
-    asked_messages: tuple[tuple[str, int], ...] = ()
-    """Executions whose recorded messages the decision depends on and that `Context.messages` lacks, with the number of
-    entries of each: read them first."""
-    asks_signals: bool = False
-    """The decision depends on the signals that the run keeps, and `Context.signals` lacks them: read them first."""
+    asked_pages: tuple[JournalQuery, ...] = ()
+    """Questions for entries of the run's journals on which the decision depends and that `Context.pages` lacks: read
+    them first."""
     offered: tuple[str, ...] = ()
     """Executions that became READY and were not leased to a free worker, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()
     ended_calls: tuple[EndedCall, ...] = ()
+
+    @property
+    def asks(self) -> bool:
+        """True if the store must be read first, and the decision made again."""
+        return bool(self.asked_keys or self.asked_pages)

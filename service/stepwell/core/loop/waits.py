@@ -14,10 +14,14 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import budgets, journals, letters
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.transition import EndedCall
 from stepwell.core.port import Timer
-from stepwell.core.records.model import Question
+from stepwell.core.records.journal import Entry
+from stepwell.core.records.model import Execution, Failure, Payload, Question
 from stepwell.core.records.states import (
+    NO_PERSON,
     EventType,
+    ExecutionStatus,
     QuestionKind,
     QuestionStatus,
     TaskStatus,
@@ -29,6 +33,9 @@ QUESTION_TIMER = "question:"
 """Prefix of a question's expiry; the question's id follows."""
 WAIT_TIMER = "wait:"
 """Prefix of a sleep's end; the journal's name, a colon and the call's key follow."""
+_NAMES = {QuestionKind.SIGNAL: "receive", QuestionKind.CHILD: "child"}
+"""The name, for people, of the entry with a call's end, by kind of question; of a person's answer it is `ask`."""
+_NO_FAILURE = Failure()
 
 
 def drop_timer(draft: Draft, name: str) -> None:
@@ -77,6 +84,39 @@ def wake(draft: Draft, task_id: str, call: str) -> None:
     _end_waits(draft, task_id)
     if task_id:
         draft.change_task(task_id, status=TaskStatus.PENDING)
+
+
+def end_call(
+    draft: Draft, question: Question, value: Payload | None, failure: Failure = _NO_FAILURE
+) -> None:
+    """End the call of a question, within the current event, which has changed the question.
+
+    Its END has the value, or the failure if it ended without one. A step that waits for it is woken; the worker of a
+    running step is notified.
+    """
+    task_id, call = question.task_id, question.call
+    name = _NAMES.get(question.kind, "ask")
+    entry = Entry(key=call, name=name, arguments=question.arguments, value=value, failure=failure)
+    journals.write_end(draft, task_id, entry)
+    waits = waits_of(draft, task_id)
+    if any(one.key == call for one in waits) or (waits and question.kind in NO_PERSON):
+        # Of the waits for signals and children a suspension lists only as many as there is room for.
+        wake(draft, task_id, call)
+    elif (leased := _leased(draft, task_id)) is not None:
+        journal = journals.journal_at(draft, task_id)
+        journals.put_journal(draft, task_id, replace(journal, answered=(*journal.answered, call)))
+        draft.ended_calls.append(
+            EndedCall(execution_id=leased.execution_id, worker_id=leased.worker_id, entry=entry)
+        )
+
+
+def _leased(draft: Draft, task_id: str) -> Execution | None:
+    """Return the attempt at a step that a worker has, or None."""
+    kind, leased = journals.kind_of(draft.run, task_id), ExecutionStatus.LEASED
+    for one in draft.open_executions():
+        if one.status is leased and one.kind is kind and one.task_id == task_id:
+            return one
+    return None
 
 
 def sleep_over(draft: Draft, timer: str) -> None:
