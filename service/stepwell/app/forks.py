@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from stepwell.app.commands import CommandResult, carry_out
 from stepwell.app.history import History, check_version
 from stepwell.app.runs import read_run
+from stepwell.app.start import check_labels
 from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
 from stepwell.core.fork.inherit import Changes
@@ -90,9 +91,10 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
 
     Raises:
         RunNotFound: there is no such parent.
-        InvalidArgument: the parent has not reached this version (VERSION_IN_FUTURE).
+        InvalidArgument: the parent has not reached this version (VERSION_IN_FUTURE), or a label is one of the service's.
         CursorOutOfRange: the parent's events before the version are no longer kept.
     """
+    check_labels(order.labels)
     parent = await read_run(store, order.tenant_id, order.parent_run_id)
     check_version(parent, order.version)
     rows = await history.rows_at(parent, order.version or parent.version)

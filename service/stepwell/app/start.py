@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from stepwell.core.loop.children import OWN_LABELS
 from stepwell.core.loop.occurrences import Start
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Payload, RunSpec, TaskSpec
@@ -33,6 +36,20 @@ def checked_version(wanted: WorkerVersion) -> WorkerVersion:
     return wanted
 
 
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Check that no label has a name that only the service may give.
+
+    Raises:
+        InvalidArgument: a name begins with `OWN_LABELS`.
+    """
+    what = f"begins with {OWN_LABELS!r}: the service itself gives such labels, such as a child run's parent"
+    faults = [
+        Violation(f"labels[{name}]", what) for name in sorted(labels) if name.startswith(OWN_LABELS)
+    ]
+    if faults:
+        raise InvalidArgument(f"{faults[0].field} {what}", tuple(faults))
+
+
 def start_command(
     spec: RunSpec,
     *,
@@ -43,8 +60,9 @@ def start_command(
     """Return the command.
 
     Raises:
-        InvalidArgument: there are stages and no plan.
+        InvalidArgument: there are stages and no plan, or a label is one of the service's.
     """
+    check_labels(spec.labels)
     if stages and plan is None:
         what = "without a plan it is the planning worker that says which stages there are"
         raise InvalidArgument(f"stages: {what}", (Violation("stages", what),))

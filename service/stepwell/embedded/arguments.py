@@ -57,13 +57,13 @@ def start_command(
     request = orchestrator_pb2.StartRunRequest(goal=spec.goal, labels=spec.labels, plan=draft)
     faults = violations(request)
     tasks = None if draft is None else read_plan(draft, "plan", faults)
-    try:
-        faults.refuse()
-    except InvalidArgument as error:
-        raise ValueError(error.message) from None
     if budget is not None:
         spec = replace(spec, budget=budget_record(budget))
-    command = start.start_command(spec, run_input=payload, plan=tasks, stages=stages)
+    try:
+        faults.refuse()
+        command = start.start_command(spec, run_input=payload, plan=tasks, stages=stages)
+    except InvalidArgument as error:
+        raise ValueError(error.message) from None
     fingerprint = hashlib.sha256(canonical.bytes_of(command)).hexdigest()
     return replace(command, spec=replace(spec, request_fingerprint=fingerprint))
 

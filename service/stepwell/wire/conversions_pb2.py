@@ -6085,6 +6085,12 @@ def check_ListRunsRequest(m: orchestrator_pb2.ListRunsRequest, p: str, f: Faults
     v = m.run_id_prefix
     if v:
         if v and (len(v) > 36 or not is_name(v)): f.add(p + 'run_id_prefix', f'{quoted(v)}; limit: a name of at most 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.child_of
+    if v:
+        if v and (len(v) > 36 or not is_name(v)): f.add(p + 'child_of', f'{quoted(v)}; limit: a name of at most 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.root_run_id
+    if v:
+        if v and (len(v) > 36 or not is_name(v)): f.add(p + 'root_run_id', f'{quoted(v)}; limit: a name of at most 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     return None
 
 

@@ -30,7 +30,7 @@ SESSION_S = 1_800.0
 """The life of the processes that all tests share."""
 AGENT = """
     import asyncio
-    from stepwell_client import Agent, Continue, Finish, QuestionKind, NeedsAnswer, NonRetryable, Task
+    from stepwell_client import Agent, Budget, Continue, Finish, QuestionKind, NeedsAnswer, NonRetryable, Task
 
     agent = Agent("cli")
     other = object()
@@ -73,6 +73,12 @@ AGENT = """
     async def call(ctx):
         value = await ctx.call("read", str.upper, "page")
         return value + await ctx.call("read", str.upper, "book", key="book")
+
+    @agent.task("family")
+    async def family(ctx, goals):
+        plan, share = [Task("kid", "family", input=[])], Budget(input_tokens=10)
+        started = [await ctx.start_child(goal, plan=plan, budget=share) for goal in goals]
+        return [await child.result() for child in started]
 
     @agent.task("receive")
     async def receive(ctx):

@@ -236,6 +236,7 @@ def test_a_run_without_letters_keeps_nothing_of_them() -> None:
         ({"child_of": ChildOf(run_id="up", depth=16)}, CHILD, "CHILD_TOO_DEEP"),
         ({"budget": Budget(input_tokens=10)}, None, "CHILD_BUDGET"),
         ({}, AwaitChild(goal="x" * (limits.CHILD_INPUT_BYTES_MAX + 1)), "CHILD_TOO_LARGE"),
+        ({}, AwaitChild(labels={"stepwell.root": "other"}), "LABELS_INVALID"),
         (
             {},
             AwaitChild(tasks=(TaskSpec(task_id="a", depends_on=("nobody",)),)),

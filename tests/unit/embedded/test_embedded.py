@@ -169,6 +169,7 @@ def test_an_argument_beyond_its_limit_is_refused(arguments: dict[str, object]) -
         ({"goal": "a\udc80"}, "goal"),
         ({"labels": {"k": "v\x00"}}, "labels"),
         ({"labels": {"two words": ""}}, "labels"),
+        ({"labels": {"stepwell.root": "r"}}, "labels"),
         ({"tenant_id": "a\x00"}, "tenant_id"),
         ({"run_id": "{a}", "store": "memory://"}, "run_id"),
         ({"plan": [Task("a b")]}, r"plan\.tasks\[0\]\.task_id"),

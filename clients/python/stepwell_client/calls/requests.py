@@ -130,6 +130,10 @@ class ListOptions(TypedDict, total=False):
     """Only forks of this run."""
     run_id_prefix: str
     """Only runs whose id begins with this."""
+    child_of: str
+    """Only child runs that a step of this run started."""
+    root_run_id: str
+    """Only child runs at any depth below this run, which no run started; without itself."""
     page_size: int
     """The number of runs that are read at once; default: the server's."""
 
@@ -232,6 +236,8 @@ def list_request(options: ListOptions) -> orchestrator_pb2.ListRunsRequest:
         blocked_on=[to_wire(kind) for kind in options.get("blocked_on", ())],
         parent_run_id=options.get("parent_run_id", ""),
         run_id_prefix=options.get("run_id_prefix", ""),
+        child_of=options.get("child_of", ""),
+        root_run_id=options.get("root_run_id", ""),
         page_size=options.get("page_size", 0),
     )
 

@@ -117,7 +117,7 @@ class GetRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ("statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "page_size", "page_token", "parent_run_id", "run_id_prefix")
+    __slots__ = ("statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "page_size", "page_token", "parent_run_id", "run_id_prefix", "child_of", "root_run_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +135,8 @@ class ListRunsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    CHILD_OF_FIELD_NUMBER: _ClassVar[int]
+    ROOT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
     pipeline_id: str
     queue: str
@@ -145,7 +147,9 @@ class ListRunsRequest(_message.Message):
     page_token: str
     parent_run_id: str
     run_id_prefix: str
-    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., run_id_prefix: _Optional[str] = ...) -> None: ...
+    child_of: str
+    root_run_id: str
+    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., run_id_prefix: _Optional[str] = ..., child_of: _Optional[str] = ..., root_run_id: _Optional[str] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")

@@ -48,6 +48,15 @@ def ls(
     forks_of: Annotated[
         str, typer.Option("--forks-of", metavar="RUN", help="Only forks of this run.")
     ] = "",
+    child_of: Annotated[
+        str, typer.Option("--child-of", metavar="RUN", help="Only child runs that it started.")
+    ] = "",
+    tree: Annotated[
+        str,
+        typer.Option(
+            "--tree", metavar="RUN", help="Only child runs, at any depth, of the tree it is in."
+        ),
+    ] = "",
     limit: Annotated[
         int,
         typer.Option(
@@ -69,6 +78,8 @@ def ls(
         labels=connect.labels(label),
         blocked_on=blocked,
         parent_run_id=connect.run_id(client, forks_of) if forks_of else "",
+        child_of=connect.run_id(client, child_of) if child_of else "",
+        root_run_id=describe.root_id(connect.handle(client, tree).get()) if tree else "",
         page_size=min(limit + 1, 1_000),
     )
     runs = list(islice(listing, limit + 1))
@@ -117,6 +128,8 @@ def _print(runs: list[Run], unknown: dict[str, Execution]) -> None:
         goal.append(one_line(run.goal, _GOAL_CHARS) if cause else one_line(run.goal))
         if run.parent_run_id:
             goal.append(f"  (fork of {short_id(run.parent_run_id)})", style="dim")
+        if run.child_of is not None:
+            goal.append(f"  (child of {short_id(run.child_of.run_id)})", style="dim")
         if cause:
             goal.append(f"  ({cause})" if goal.plain else f"({cause})", style=style)
         rows.add_row(

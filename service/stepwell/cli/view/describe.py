@@ -111,6 +111,11 @@ def parent(run: Run) -> str:
     )
 
 
+def root_id(run: Run) -> str:
+    """Return the id of the run at the root of a run's tree: its own where no run started it."""
+    return run.child_of.root_run_id if run.child_of is not None else run.id
+
+
 def above(run: Run) -> str:
     """Return the run and task that started a child run, or ""."""
     place = run.child_of

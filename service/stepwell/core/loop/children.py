@@ -29,6 +29,8 @@ from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import QuestionKind
 from stepwell.core.records.texts import id_ending
 
+OWN_LABELS = "stepwell."
+"""The beginning of the names of labels that the service itself gives a run. No caller may give such a label."""
 PARENT_LABEL = "stepwell.parent"
 ROOT_LABEL = "stepwell.root"
 """Labels by which the children of a run, and all runs below a root, are found."""
@@ -55,8 +57,8 @@ class ChildEnd(Record, frozen=True, kw_only=True):
 
 
 def own_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Return labels without those that name a child's place in its tree."""
-    return {name: one for name, one in labels.items() if name not in (PARENT_LABEL, ROOT_LABEL)}
+    """Return labels without those that the service gave, such as a child's place in its tree."""
+    return {name: one for name, one in labels.items() if not name.startswith(OWN_LABELS)}
 
 
 def refusal(draft: Draft, starts: Sequence[AwaitChild]) -> Failure | None:
@@ -79,6 +81,8 @@ def refusal(draft: Draft, starts: Sequence[AwaitChild]) -> Failure | None:
         if one.tasks and (violations := graph.violations_of(one.tasks)):
             first = violations[0]
             return _refused("PLAN_INVALID", f"plan: {first.field}: {first.description}")
+        if len(own_labels(one.labels)) < len(one.labels):
+            return _refused("LABELS_INVALID", f"no label's name may begin with {OWN_LABELS!r}")
         for name in _SHARED:
             rest = left[name]
             if rest is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from stepwell.app.history import History, check_version
 from stepwell.app.runs import read_run
+from stepwell.core.loop.children import PARENT_LABEL, ROOT_LABEL
 from stepwell.core.port import ExecutionQuery, RunQuery, TaskQuery
 from stepwell.core.records.model import Execution, Run, Task, TaskSpec
 from stepwell.core.records.states import BlockedKind, RunStatus
@@ -24,6 +25,12 @@ def run_statuses(numbers: Sequence[types_pb2.RunStatus]) -> tuple[RunStatus, ...
     """Return the statuses of a filter."""
     names = (types_pb2.RunStatus.Name(number) for number in numbers)
     return tuple(RunStatus(name.removeprefix("RUN_STATUS_")) for name in names)
+
+
+def _place(request: pb.ListRunsRequest) -> dict[str, str]:
+    """Return the labels of the child runs that are asked for."""
+    asked = {PARENT_LABEL: request.child_of, ROOT_LABEL: request.root_run_id}
+    return {name: run_id for name, run_id in asked.items() if run_id}
 
 
 async def list_runs(
@@ -49,7 +56,7 @@ async def list_runs(
         pipeline_id=request.pipeline_id,
         queue=request.queue,
         executor_id=request.executor_id,
-        labels=dict(request.labels),
+        labels={**request.labels, **_place(request)},
         blocked_on=tuple(sorted(asked)),
         parent_run_id=request.parent_run_id,
         run_id_prefix=request.run_id_prefix,

@@ -729,7 +729,7 @@ request_id (	B\x07¢» 
 run_id (	B\b¢»\b$
 \x07version (B¢»8\0"/
 GetRunResponse
-run (\v2.stepwell.v1.Run"Ã
+run (\v2.stepwell.v1.Run"ú
 ListRunsRequest0
 \bstatuses (2.stepwell.v1.RunStatusB¢»Hd
 \vpipeline_id (	B\x07¢»
@@ -743,7 +743,9 @@ blocked_on (2.stepwell.v1.BlockedKindB¢»Hd
 page_token\b (	B\x07¢» \b
 \rparent_run_id	 (	B¢»$
 \rrun_id_prefix
- (	B¢»$-
+ (	B¢»$
+\bchild_of\v (	B¢»$\x1B
+\vroot_run_id\f (	B¢»$-
 \vLabelsEntry\v
 key (	\r
 value (	:8"K
