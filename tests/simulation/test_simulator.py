@@ -21,6 +21,7 @@ from tests.simulation.simulator import VirtualLoop, simulate
 from tests.simulation.simulator.journals import LATE_ENTRY, REPLAYED, STALE_ENTRY
 from tests.simulation.simulator.loop import Spinning, Stalled
 from tests.simulation.simulator.rare_events import DEFINED_ANEW, IN_ONE_BATCH
+from tests.simulation.simulator.signals import KEPT, SENT
 from tests.simulation.simulator.tally import Tally, play
 from tests.simulation.simulator.violation import INVARIANTS, unchecked
 from tests.support.proofs.must_happen import SIMULATED
@@ -39,6 +40,7 @@ HAPPENS = (
     *("OUTCOME_UNKNOWN", "OUTCOME_RESOLVED", "PLAN_REJECTED", "RUN_FAILED", "RUN_PAUSED"),
     *("RUN_RESUMED", "TASK_DEDUPLICATED", "MESSAGES_APPENDED", "run forked"),
     *("STEP_SUSPENDED", "STEP_WOKEN", "JOURNAL_RENEWED", "JOURNAL_FORGOTTEN"),
+    *("WAIT_OPENED", "WAIT_EXPIRED", "SIGNAL_TAKEN", "CHILD_ENDED", KEPT, SENT),
     *(REPLAYED, STALE_ENTRY, LATE_ENTRY, "write_journal:twice", "write_journal:time_out"),
     *("commit:CONFLICT:r0", "commit:CONFLICT:r1", "foreign delivery refused"),
     *(f"{method}:{mode}" for method in ("commit", "claim", "load") for mode in MODES),

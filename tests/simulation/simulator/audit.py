@@ -34,6 +34,8 @@ async def audit(store: Store, ledger: Ledger) -> None:
         for check in _CHECKS:
             await check(store, model)
         _accepted_results(model, ledger)
+    ledger.letters.audit()
+    await ledger.signals.audit(store)
     await _feed(store, ledger)
 
 

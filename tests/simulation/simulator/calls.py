@@ -76,9 +76,11 @@ class Calls:
         run, model = assignment.run, ledger.model((assignment.run.tenant_id, assignment.run.run_id))
         task = model.tasks[assignment.execution.task_id]
         assert model.run is not None
+        self.run = model.run
         name = name_of(model.run, task)
         self._place = Place((run.tenant_id, run.run_id), name, task.journal.generation)
         self._made = self._said = self._forgets = 0
+        self.signals = ledger.signals
         self._last: Entry | None = None
         """The entry that was sent last, until it is answered."""
         self._written: NewEntries | None = None
@@ -239,7 +241,12 @@ class Calls:
         await self._plain(key)
 
     async def _send(
-        self, entries: Sequence[Entry] = (), forget: Sequence[str] = ()
+        self,
+        entries: Sequence[Entry] = (),
+        forget: Sequence[str] = (),
+        opens: Sequence[SuspendedCall] = (),
+        open_number: int = 0,
+        known: Sequence[str] = (),
     ) -> JournalAnswer:
         run, execution = self._assignment.run, self._assignment.execution
         one = NewEntries(
@@ -249,6 +256,9 @@ class Calls:
             entries=entries,
             forget=forget,
             forget_number=self._forgets,
+            opens=opens,
+            open_number=open_number,
+            known=known,
         )
         answer = await self._ask(
             "record", partial(Replica.record, tenant_id=run.tenant_id, one=one)

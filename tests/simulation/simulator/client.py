@@ -21,6 +21,7 @@ from stepwell.core.loop.occurrences import (
     Resolve,
     Resume,
     RetryTask,
+    SendSignal,
     SkipTask,
     Start,
     Stop,
@@ -30,6 +31,7 @@ from stepwell.core.port import EntryWrite
 from stepwell.core.records.errors import RunNotFound, StepwellError
 from stepwell.core.records.model import Budget, Execution, Payload, Run
 from stepwell.core.records.states import (
+    NO_PERSON,
     SETTLED,
     ExecutionStatus,
     Finding,
@@ -44,8 +46,9 @@ from tests.simulation.simulator.replica import Service
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.run_model import RunModel
+from tests.simulation.simulator.signals import has_signals
 from tests.simulation.simulator.violation import holds
-from tests.simulation.simulator.workloads import Workload, answer_to
+from tests.simulation.simulator.workloads import SIGNALS, Workload, answer_to
 
 
 def _more(run: Run) -> Budget:
@@ -108,9 +111,15 @@ class Client:
         self._origin = origin
         """The command that creates the run if it is a fork."""
         self._forks = 0
+        self._sent = 0
         self.started = False
-        self.idle = False
+        self.acting = 1
+        """The number of things that it does on its own."""
+
+    @property
+    def idle(self) -> bool:
         """None of its commands is under way."""
+        return not self.acting
 
     @property
     def model(self) -> RunModel:
@@ -135,7 +144,23 @@ class Client:
                 await self._one_thing()
             except _Forgotten:
                 await sleep(rng.random())
-        self.idle = True
+        self.acting -= 1
+
+    async def send_signals(self, seconds: float) -> None:
+        """Send the run signals for so long, whether a call waits for them or not."""
+        until = self._runtime.monotonic() + seconds
+        while self._runtime.monotonic() < until and not self._has_ended():
+            await self._runtime.sleep(self._rng.random() * 3)
+            if self.started:
+                with suppress(_Forgotten):
+                    await self._signal(self._rng.pick(SIGNALS))
+        self.acting -= 1
+
+    async def _signal(self, name: str) -> None:
+        self._sent += 1
+        value = f"{name}/{self._sent}".encode()
+        if await self._command(SendSignal(name=name, value=Payload(data=value))):
+            self._ledger.guard(self._ledger.signals.acknowledged, self.key, value)
 
     def crash(self) -> None:
         """Forget what is under way; it may be carried out all the same."""
@@ -148,6 +173,9 @@ class Client:
 
     def _is_final(self) -> bool:
         return self.model.run is not None and self.model.run.status in FINAL
+
+    def _has_ended(self) -> bool:
+        return self.model.run is not None and self.model.run.ended
 
     async def start(self) -> None:
         """Start the run, again and again until an answer comes."""
@@ -177,10 +205,13 @@ class Client:
                 await self._command(Resume(retry_failed=self._rng.happens(0.8)))
         elif draw > 0.96:
             await self._command(Cancel(reason="no more"))
-        elif 0.68 < draw < 0.82 and run is not None and self._origin is None and not self._forks:
+        elif 0.68 < draw < 0.82 and run is not None and self._may_fork():
             self._fork()
         elif draw > 0.82 and run is not None:
             await self._command(self._change_of(run))
+
+    def _may_fork(self) -> bool:
+        return self._origin is None and not self._forks and not self.workload.waits
 
     def _fork(self) -> None:
         """Make another run of this one, as it stood at some version."""
@@ -208,6 +239,8 @@ class Client:
             await self.start()
         await self._answer_questions()
         await self._settle_unknown()
+        for name in has_signals(self.model):
+            await self._signal(name)
         run = self.model.run
         if run is None or run.status is not RunStatus.PAUSED or self.leaves_paused:
             return
@@ -241,7 +274,8 @@ class Client:
 
     async def _answer_questions(self) -> None:
         for question in tuple(self.model.questions.values()):
-            if question.status is QuestionStatus.OPEN and self._rng.happens(0.6):
+            by_person = question.kind not in NO_PERSON
+            if by_person and question.status is QuestionStatus.OPEN and self._rng.happens(0.6):
                 command = Answer(
                     question_id=question.question_id,
                     payload=answer_to(question),
@@ -250,8 +284,8 @@ class Client:
                 )
                 await self._command(command)
 
-    async def _command(self, command: AnyCommand) -> None:
-        """Send a command under a new request id, sometimes twice."""
+    async def _command(self, command: AnyCommand) -> bool:
+        """Send a command under a new request id, sometimes twice; return whether it was carried out."""
         self._requests += 1
         request_id = f"{self.key[1]}-{self._requests}"
         command = replace(command, request_id=request_id, fingerprint=request_id)
@@ -260,6 +294,7 @@ class Client:
             self._check_carried_out(command)
         if reply.status is not ReplyStatus.REFUSED and self._rng.happens(0.2):
             await self._send_again(command, carried_out=reply.status is ReplyStatus.ACCEPTED)
+        return reply.status is not ReplyStatus.REFUSED
 
     async def _send_again(self, command: AnyCommand, *, carried_out: bool) -> None:
         again = await self._send(command)

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.letters import JOURNAL as LETTERS
+from stepwell.core.loop.signals import JOURNAL as SIGNALS
 from stepwell.core.port import EntryWrite, JournalAck, JournalWrite
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Usage
@@ -22,6 +24,10 @@ from tests.simulation.simulator.violation import holds
 REPLAYED = "recorded call was not made again"
 STALE_ENTRY = "stale entry refused"
 LATE_ENTRY = "late copy of a dropped entry refused"
+
+
+_NO_STEP = (LETTERS, SIGNALS)
+"""Journals that are no step's."""
 
 
 class Place(NamedTuple):
@@ -97,6 +103,8 @@ class JournalModel:
         self._begins_anew_by_an_event(model, applied)
         kinds = {event.type for event in applied.commit.events}
         for write in applied.commit.forgotten:
+            if write.journal in _NO_STEP:
+                continue
             begin = write.entry.mark is JournalMark.BEGIN
             lawful = not begin and EventType.JOURNAL_FORGOTTEN in kinds
             lawful = lawful or EventType.OUTCOME_RESOLVED in kinds
@@ -108,6 +116,8 @@ class JournalModel:
             self._known.pop(name, None)
             self._orders.pop(name, None)
         for write in applied.commit.entries:
+            if write.journal in _NO_STEP:
+                continue
             name = _name(_place(model, write), write.entry)
             self._stored.setdefault(name, write.entry)
             self._known.setdefault(name, 0)

@@ -29,8 +29,10 @@ from tests.simulation.simulator import rules
 from tests.simulation.simulator.history import History
 from tests.simulation.simulator.journals import JournalModel
 from tests.simulation.simulator.keys import KeyModel
+from tests.simulation.simulator.letters import LetterModel
 from tests.simulation.simulator.rare_events import Rare
 from tests.simulation.simulator.run_model import Applied, RunModel
+from tests.simulation.simulator.signals import SignalModel
 from tests.simulation.simulator.violation import InvariantViolation, holds
 
 RunKey = tuple[str, str]
@@ -56,6 +58,10 @@ class Ledger:
         self.tokens: set[str] = set()
         self.keys = KeyModel(history.seen)
         self.journals = JournalModel(history)
+        self.letters = LetterModel(self.models)
+        self.signals = SignalModel(history.seen)
+        self.child_started: Callable[[RunKey], None] = lambda _key: None
+        """Called with each child run that is started."""
         self.order: list[tuple[RunKey, int]] = []
         """Every applied commit, in the order in which the store applied them."""
         self.deliveries: dict[str, Delivery] = {}
@@ -116,10 +122,15 @@ class Ledger:
             holds(len({*instances}) > SUSPECT_LOSSES and not here, "S13", applied, details)
         rules.check_before(model, applied)
         self.rare.committed(model, applied)
+        used = model.run.usage.input_tokens if model.run is not None else 0
         model.apply(applied)
         rules.check_after(model, applied)
         self.keys.applied(model, applied)
         self.journals.applied(model, applied)
+        self.signals.applied(model, applied)
+        self.letters.applied(model, applied, used)
+        if commit.version == 1 and commit.run.spec.child_of.run_id:
+            self.child_started(key)
 
     def _refused(self, replica: str, commit: Commit) -> None:
         holds(

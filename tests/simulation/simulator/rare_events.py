@@ -48,6 +48,11 @@ _COUNTED = frozenset(
         EventType.STEP_WOKEN,
         EventType.JOURNAL_RENEWED,
         EventType.JOURNAL_FORGOTTEN,
+        EventType.SIGNAL_TAKEN,
+        EventType.WAIT_OPENED,
+        EventType.WAIT_EXPIRED,
+        EventType.CHILD_ENDED,
+        EventType.LETTERS_DELIVERED,
     }
 )
 

@@ -61,6 +61,10 @@ class WorkerSide(Protocol):
         """Learn that a step is not wanted any more."""
         ...
 
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        """Learn that a call of a running step has ended."""
+        ...
+
     def is_replaced(self, stream: Stream) -> None:
         """Learn that a newer instance is here."""
         ...
@@ -99,7 +103,10 @@ class StreamPort:
             )
 
     def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
-        """Tell nothing: a call whose end is lost on its way finds it when the step is suspended."""
+        if self.stream is not None:
+            self.stream.to_worker.send(
+                lambda: self._side.ended(execution_id, run_id, entry), may_repeat=True
+            )
 
     def replaced(self) -> None:
         stream = self.stream

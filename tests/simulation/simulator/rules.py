@@ -141,7 +141,11 @@ def _plans_are_counted(model: RunModel, applied: Applied) -> None:
 
 def _callers_are_named(model: RunModel, applied: Applied) -> None:
     del model
+    by_letter = applied.commit.run.spec.child_of.run_id
     for event in applied.commit.events:
+        if by_letter and event.type in (EventType.RUN_STARTED, EventType.RUN_CANCELLED):
+            # M3 says whose letter it was.
+            continue
         pause = event.run.pause_reason if not isinstance(event.run, UnsetType) else None
         called = event.type in _OF_A_COMMAND or pause is PauseReason.REQUESTED
         holds(event.actor or not called, "A1", applied, event.type, "names no caller")
@@ -231,7 +235,7 @@ def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
 
 
 def _what_is_waited_for_can_come(model: RunModel, applied: Applied) -> None:
-    """A sleep that a suspended step waits for has a timer, and a question is open (L3)."""
+    """A sleep that a suspended step waits for has a timer, and a question is open (L3, W1)."""
     run = applied.commit.run
     steps = [(name_of(run, task), task.waits) for task in model.tasks.values() if task.waits]
     if run.step_waits:
@@ -246,10 +250,9 @@ def _what_is_waited_for_can_come(model: RunModel, applied: Applied) -> None:
                 WaitKind.SIGNAL: is_open,
                 WaitKind.CHILD: is_open,
                 WaitKind.BUDGET: True,
-                WaitKind.SIGNAL: is_open,
-                WaitKind.CHILD: is_open,
             }
-            holds(comes[wait.kind], "L3", applied, journal, "waits for nothing:", wait)
+            name = "W1" if wait.question_id else "L3"
+            holds(comes[wait.kind], name, applied, journal, "waits for nothing:", wait)
 
 
 def _letters_come_due(model: RunModel, applied: Applied) -> None:

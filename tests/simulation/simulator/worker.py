@@ -24,6 +24,7 @@ from stepwell.core.loop.occurrences import (
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError
+from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Message, Usage
 from stepwell.core.records.states import Effect, StepKind
 from stepwell.engine.executor import Heartbeat, HeldLease
@@ -42,6 +43,7 @@ from tests.simulation.simulator.replica import CONFIG, Replica, Service, StreamP
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.violation import InvariantViolation, holds
+from tests.simulation.simulator.waiting import Waiting
 from tests.simulation.simulator.workloads import Workload, answer_to
 
 T = TypeVar("T")
@@ -103,6 +105,8 @@ class Worker:
         self.runtime = SimRuntime(loop, rng.stream("runtime"), skew_us=skew_us)
         self.jobs: dict[str, Job] = {}
         """The steps under way, by lease token."""
+        self._waiting: dict[str, Waiting] = {}
+        """The calls of steps that wait, by lease token."""
         self._seen: set[str] = set()
         self.stream: Stream | None = None
         self.port: StreamPort | None = None
@@ -234,6 +238,16 @@ class Worker:
             if known.execution.execution_id == execution_id and known.run.run_id == run_id:
                 self._drop(token)
 
+    def ended(self, execution_id: str, run_id: str, entry: Entry) -> None:
+        """Give the end of a call to the step that waits for it."""
+        for token, calls in tuple(self._waiting.items()):
+            job = self.jobs.get(token)
+            if job is None or self.runtime.dead:
+                continue
+            run, execution = job.assignment.run, job.assignment.execution
+            if (run.run_id, execution.execution_id) == (run_id, execution_id):
+                self.ledger.guard(calls.ended, entry)
+
     def is_replaced(self, stream: Stream) -> None:
         """Never connect again; what is under way may still be reported."""
         if stream is self.stream:
@@ -248,6 +262,7 @@ class Worker:
             self._done(token)
 
     def _done(self, token: str) -> None:
+        self._waiting.pop(token, None)
         if self.jobs.pop(token, None) is not None:
             self._grant(1)
         if not self.jobs:
@@ -278,7 +293,7 @@ class Worker:
             return
         result = workload.perform(assignment)
         said: tuple[Message, ...] = ()
-        if behaviour == "calls" and execution.kind is StepKind.TASK:
+        if behaviour in ("calls", "waits") and execution.kind is StepKind.TASK:
             try:
                 end, said = await self._call(assignment, late=at_most_once)
                 result = end or result
@@ -331,9 +346,12 @@ class Worker:
             await self.runtime.sleep(self.rng.random() * self._longest_s("") / 4)
             await self._awake.wait()
 
-        calls = Calls(assignment, self.ledger, self.rng, ask, work)
         task = assignment.task
         assert task is not None
+        kind = Waiting if task.type.startswith("waits") else Calls
+        calls = kind(assignment, self.ledger, self.rng, ask, work)
+        if isinstance(calls, Waiting):
+            self._waiting[assignment.token] = calls
         end = None
         try:
             end = await calls.make(int(task.type.partition(":")[2]))

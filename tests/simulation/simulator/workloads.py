@@ -3,7 +3,7 @@
 A task's behaviour is its spec's `type`, so that its worker needs nothing else: `flaky:2` fails
 twice, `poison` kills its worker each time, `ask` needs a person's answer first (`ask:0` waits for
 it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when the
-run's planner is, `calls:5` makes five calls within it. A result is a digest of the task and of the
+run's planner is, `calls:5` makes five calls within it, `waits:3` three that wait (waiting.py). A result is a digest of the task and of the
 results that it builds on, so its bytes tell whether every task got what it depends on.
 """
 
@@ -48,6 +48,8 @@ from tests.simulation.simulator.rng import Rng
 
 BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
 QUICK = RetryPolicy(max_attempts=5, initial_backoff_ms=50, max_backoff_ms=1_000)
+SIGNALS = ("note", "stop")
+"""The names of the signals for which tasks wait."""
 CYCLE = (TaskSpec(task_id="a", depends_on=("b",)), TaskSpec(task_id="b", depends_on=("a",)))
 
 Plans = tuple[tuple[TaskSpec, ...], ...]
@@ -74,6 +76,8 @@ class Workload(Record, frozen=True, kw_only=True):
     """The probability that an answer asks for another plan."""
     budget: Budget = Budget()
     no_progress_limit: int = 0
+    waits: bool = False
+    """It gets signals, and may have child runs. It isn't forked."""
 
     def start(self, tenant_id: str, run_id: str) -> Start:
         """Return the command that brings it to life."""
@@ -414,6 +418,19 @@ def calling(rng: Rng) -> Workload:
     )
 
 
+def waiting(rng: Rng) -> Workload:
+    """Tasks wait for signals, people and child runs while they run."""
+    names = [f"s{index}" for index in range(rng.between(1, 2))]
+    first = tuple(task(name, behaviour=f"waits:{rng.between(2, 4)}") for name in names)
+    last = task("send", *names, behaviour=rng.pick(["", "waits:1"]))
+    budget = Budget(input_tokens=rng.pick([0, 0, 12]))
+    plans = ((*first, last),)
+    return Workload(name="waits", plans=plans, by_caller=True, budget=budget, waits=True)
+
+
+CHILD = Workload(name="child", plans=((task("k0", behaviour="waits:1"),),), waits=True)
+"""A child run: where its parent gives it no plan, this is the one that it makes."""
+
 KINDS: tuple[Callable[[Rng], Workload], ...] = (
     _conversing,
     _sequence,
@@ -439,5 +456,7 @@ KINDS: tuple[Callable[[Rng], Workload], ...] = (
 
 def draw(rng: Rng) -> Workload:
     """Return one of them, or one that makes calls."""
-    # A stream of its own: what else a seed plays stays as it is.
+    # Streams of their own: what else a seed plays stays as it is.
+    if rng.stream("waits").happens(0.07):
+        return waiting(rng)
     return calling(rng) if rng.stream("calls").happens(0.14) else rng.pick(KINDS)(rng)

@@ -37,7 +37,7 @@ from tests.simulation.simulator.setting import Setting
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.watcher import LAG_S_MAX, Watcher
 from tests.simulation.simulator.worker import Character, Worker, WorkerPool
-from tests.simulation.simulator.workloads import Workload, keyed
+from tests.simulation.simulator.workloads import CHILD, Workload, keyed
 from tests.simulation.simulator.workloads import draw as draw_workload
 
 STILL_S = 20.0
@@ -76,6 +76,7 @@ class World:
         self.ledger.clocks_lie = setting.clock_steps or setting.skew_ms_max > 0
         self.ledger.rare.is_alive = self._is_alive
         self.ledger.is_gone = self._is_gone
+        self.ledger.child_started = self._adopt_child
         self.network = Network(self.runtime, rng.stream("network"))
         place = Place(
             self.store,
@@ -135,6 +136,22 @@ class World:
         left_s = max(0.0, self.setting.safety_s - self.loop.time())
         self.spawn(client.act(left_s), f"client {key}")
 
+    def _adopt_child(self, key: tuple[str, str]) -> None:
+        """Let a child run have a caller of its own, which does what it waits for."""
+        self.pool.workloads[key] = CHILD
+        client = self._client(key, CHILD, self.rng.stream(f"client {key}"))
+        client.started, client.acting = True, 0
+        self.clients.append(client)
+        left_s = self.setting.safety_s - self.loop.time()
+        if self.setting.callers_act and left_s > 0 and not self.faults_over:
+            self._let_act(client, left_s)
+
+    def _let_act(self, client: Client, seconds: float) -> None:
+        client.acting = 1 + client.workload.waits
+        self.spawn(client.act(seconds if self._is_busy(client) else 0.0), f"client {client.key}")
+        if client.workload.waits:
+            self.spawn(client.send_signals(seconds), f"signals {client.key}")
+
     def fail(self, error: Exception) -> None:
         """Record an error; the first one ends the simulation."""
         self.errors.append(error)
@@ -173,8 +190,7 @@ class World:
         for watcher in self.watchers:
             self.spawn(watcher.follow(), watcher.name)
         for client in self.clients:
-            busy_s = setting.safety_s if self._is_busy(client) else 0.0
-            self.spawn(client.act(busy_s), f"client {client.key}")
+            self._let_act(client, setting.safety_s)
         if setting.fault_interval_s:
             self.spawn(self.inject_faults(self), "faults")
         while self.loop.time() < setting.safety_s and not self._all_is_over():
@@ -346,6 +362,7 @@ class World:
         self._check_starving(model, max(now, since))
         still_s = now - max(since, self._last_move(model))
         name = "L2" if model.leased() else "L3"
+        name = "M1" if self.ledger.letters.pending(model.key) else name
         status = model.run.status if model.run else "unborn"
         moves = still_s < STILL_S + self._waits_s(model)
         holds(moves, name, model.key, status, "and nothing for", still_s, "s:", _open(model))
@@ -354,8 +371,10 @@ class World:
         holds(not late, poisoned, model.key, "has no end after", LIVENESS_S, "s:", _open(model))
 
     def _rests(self, model: RunModel) -> bool:
-        """Return whether a run has ended or waits for something that it names."""
+        """Return whether a run has ended or waits for something that it names, and has no letter left."""
         run = model.run
+        if self.ledger.letters.pending(model.key):
+            return False
         if run is None or not _waits_for_key(run):
             return _rests(model)
         holder = self.ledger.model((model.key[0], run.blocked_run_id))

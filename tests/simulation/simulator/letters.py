@@ -1,0 +1,228 @@
+"""Letters between runs (M1 to M4) and families of runs (F1 to F3), by the commits of all runs alone.
+
+A letter is written by a commit of its sender and seen in commits of its receiver: a child's first one, its
+cancellation without a caller, and the end of the parent's call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from stepwell.core.loop import letters
+from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, StartRun
+from stepwell.core.records.events import Event
+from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
+from tests.simulation.simulator.run_model import Applied, RunModel
+from tests.simulation.simulator.violation import holds
+
+RunKey = tuple[str, str]
+
+
+class LetterModel:
+    """The letters of all runs, and the runs that they have started and ended."""
+
+    def __init__(self, models: Mapping[RunKey, RunModel]) -> None:
+        self._models = models
+        self._written: dict[RunKey, dict[int, Letter]] = {}
+        """All letters by sender and number."""
+        self._first: dict[RunKey, int] = {}
+        """The number of each sender's first letter that isn't removed."""
+        self._taken: dict[tuple[RunKey, str], int] = {}
+        """The number of the letter that a receiver has taken last, by sender."""
+        self._over: set[tuple[RunKey, str]] = set()
+        """The questions of parents that a child's end has answered."""
+        self._left: set[tuple[RunKey, str]] = set()
+        """The questions of parents whose children may outlive their steps."""
+
+    def applied(self, model: RunModel, applied: Applied, used_before: int) -> None:
+        """Take in a commit that the run's model has taken in already.
+
+        Raises:
+            InvariantViolation: a letter is lost, out of its order, taken again or of nobody; a family is wrong.
+        """
+        run = applied.commit.run
+        mine = self._written.setdefault(model.key, {})
+        for number, letter in letters.written(applied.commit):
+            mine[number] = letter
+            if isinstance(letter, StartRun):
+                self._starts_once(model, applied, letter)
+        ended: list[str] = []
+        for event in applied.commit.events:
+            if event.type is EventType.CHILD_ENDED:
+                ended.append(self._ended(model, applied, event))
+            elif run.spec.child_of.run_id and event.type in (
+                EventType.RUN_STARTED,
+                EventType.RUN_CANCELLED,
+            ):
+                self._commanded(model, applied, event)
+        self._usage_goes_up(model, applied, ended, used_before)
+        self._children_are_cancelled(model, applied)
+        for write in applied.commit.forgotten:
+            if write.journal == letters.JOURNAL:
+                self._removed(model, applied, int(write.entry.key))
+
+    # --- letters ---
+
+    def _commanded(self, model: RunModel, applied: Applied, event: Event) -> None:
+        """Check what a child did without a caller: a letter of its parent's said so (M3)."""
+        if event.actor:
+            return
+        spec = applied.commit.run.spec
+        kind = StartRun if event.type is EventType.RUN_STARTED else CancelRun
+        parent = (model.key[0], spec.child_of.run_id)
+        number, letter = self._take(parent, model.key[1], kind)
+        right = letter.spec == spec if isinstance(letter, StartRun) else letter is not None
+        holds(right, "M3", applied, event.type, "by no letter of", parent, number)
+        self._in_order(parent, model.key[1], number, applied)
+
+    def _ended(self, model: RunModel, applied: Applied, event: Event) -> str:
+        """Check the end of a call for a child; return the child (M2, M3)."""
+        question = (model.key, event.question_id)
+        holds(question not in self._over, "M2", applied, event.question_id, "ends again")
+        self._over.add(question)
+        child = (model.key[0], model.questions[event.question_id].prompt)
+        if child in self._models and self._models[child].run is not None:
+            number, letter = self._take(child, model.key[1], RunEnded)
+            wrote = isinstance(letter, RunEnded) and letter.question_id == event.question_id
+            holds(wrote, "M3", applied, child, "has written of no end")
+            self._in_order(child, model.key[1], number, applied)
+        else:
+            # It could not be started.
+            number, _ = self._take(model.key, child[1], StartRun)
+            holds(number, "M3", applied, child, "was never to start")
+        return child[1]
+
+    def _take(self, sender: RunKey, receiver: str, kind: type[Letter]) -> tuple[int, Letter | None]:
+        """Return the first letter of a kind that a receiver has not taken, and its number."""
+        after = self._taken.get((sender, receiver), 0)
+        for number, letter in self._written.get(sender, {}).items():
+            if number > after and letter.receiver == receiver and isinstance(letter, kind):
+                return number, letter
+        return 0, None
+
+    def _in_order(self, sender: RunKey, receiver: str, number: int, applied: Applied) -> None:
+        """Check that a receiver takes a letter before none that was sent earlier (M4)."""
+        after = self._taken.get((sender, receiver), 0)
+        for before, letter in self._written[sender].items():
+            if after < before < number and letter.receiver == receiver:
+                over = self._is_taken(sender, letter)
+                holds(over, "M4", applied, "takes letter", number, "of", sender, "before", letter)
+        holds(number > after, "M4", applied, "takes letter", number, "after", after)
+        self._taken[sender, receiver] = number
+
+    def _removed(self, model: RunModel, applied: Applied, number: int) -> None:
+        """Check that a letter that its sender keeps no longer is with its receiver (M1, M4)."""
+        first = self._first.get(model.key, 1)
+        holds(number == first, "M4", applied, "removes letter", number, "before", first)
+        self._first[model.key] = number + 1
+        letter = self._written[model.key][number]
+        holds(self._is_taken(model.key, letter), "M1", applied, "removes untaken", letter)
+
+    def _is_taken(self, sender: RunKey, letter: Letter) -> bool:
+        """Return whether a letter has done what it was to do, or has nothing to do any more."""
+        to = self._models.get((sender[0], letter.receiver))
+        run = to.run if to is not None else None
+        match letter:
+            case StartRun():
+                place = letter.spec.child_of
+                return run is not None or not self._waits(sender, place.question_id)
+            case CancelRun():
+                return run is None or run.ended
+            case RunEnded():
+                resumed = self._models[sender].events[-1].number > self._end_of(sender)
+                waits = self._waits((sender[0], letter.receiver), letter.question_id)
+                return not waits or resumed
+
+    def _waits(self, key: RunKey, question_id: str) -> bool:
+        """Return whether a parent's question is open."""
+        parent = self._models.get(key)
+        question = parent.questions.get(question_id) if parent is not None else None
+        return question is not None and question.status is QuestionStatus.OPEN
+
+    def _end_of(self, key: RunKey) -> int:
+        """Return the number of a run's last event if it has not been resumed since its first end."""
+        events = self._models[key].events
+        resumed = [one.number for one in events if one.type is EventType.RUN_RESUMED]
+        failed = [one.number for one in events if one.type is EventType.RUN_FAILED]
+        again = bool(resumed and failed and max(resumed) > min(failed))
+        return 0 if again else events[-1].number
+
+    def pending(self, key: RunKey) -> int:
+        """Return the number of letters that a run has still to deliver."""
+        return len(self._written.get(key, {})) + 1 - self._first.get(key, 1)
+
+    # --- families ---
+
+    def _starts_once(self, model: RunModel, applied: Applied, letter: StartRun) -> None:
+        """Check that a call starts one child, whatever attempt makes it (F1)."""
+        place = letter.spec.child_of
+        for sender, written in self._written.items():
+            same = [
+                one
+                for one in written.values()
+                if isinstance(one, StartRun) and one.receiver == letter.receiver
+            ]
+            fine = sender[0] != model.key[0] or len(same) == (sender == model.key)
+            holds(fine, "F1", applied, letter.receiver, "is started again")
+        parent = model.run
+        assert parent is not None
+        right = place.depth == parent.spec.child_of.depth + 1
+        right = right and place.root_run_id == (parent.spec.child_of.root_run_id or model.key[1])
+        holds(right, "F1", applied, letter.receiver, "is in another place:", place)
+
+    def _usage_goes_up(
+        self, model: RunModel, applied: Applied, ended: list[str], used_before: int
+    ) -> None:
+        """Check that the usage of a child is added by the commit that takes its end, and by no other (F2)."""
+        if not applied.commit.run.children:
+            return
+        own = sum(
+            one.usage.input_tokens
+            for one in applied.commit.executions
+            if (closing := model.closed.get(one.execution_id)) is not None
+            and closing.version == applied.commit.version
+        )
+        children = [self._used(model.key[0], run_id) for run_id in ended]
+        grew = applied.commit.run.usage.input_tokens - used_before - own
+        sums = {sum(each) for each in product(*children)}
+        holds(grew in sums, "F2", applied, "adds", grew, "of", ended, "which used one of", sums)
+
+    def _used(self, tenant_id: str, run_id: str) -> set[int]:
+        """Return what a child had used at each of its ends."""
+        child = self._models.get((tenant_id, run_id))
+        if child is None or child.run is None:
+            return {0}
+        runs = [one.commit.run for one in child.applied]
+        return {one.usage.input_tokens for one in runs if one.ended}
+
+    def _children_are_cancelled(self, model: RunModel, applied: Applied) -> None:
+        """Check that the commit which ends a step cancels its children, but those that are left (F3)."""
+        wrote = [one for _, one in letters.written(applied.commit) if isinstance(one, CancelRun)]
+        for question in applied.commit.questions:
+            place = (model.key, question.question_id)
+            if question.kind is not QuestionKind.CHILD or place in self._left:
+                continue
+            if question.leave and question.status is QuestionStatus.OPEN:
+                self._left.add(place)
+            if question.status is QuestionStatus.CANCELLED:
+                cancels = any(one.run_id == question.prompt for one in wrote)
+                holds(cancels, "F3", applied, "leaves", question.prompt, "behind")
+
+    def audit(self) -> None:
+        """Check, at the end of all, that no letter is left and no child has outlived its step (M1, F3).
+
+        Raises:
+            InvariantViolation: something is left.
+        """
+        for key in self._written:
+            holds(not self.pending(key), "M1", key, "has letters left:", self.pending(key))
+        for key, model in self._models.items():
+            place = model.run.spec.child_of if model.run is not None else None
+            if place is None or not place.run_id:
+                continue
+            question = self._models[key[0], place.run_id].questions[place.question_id]
+            left = ((key[0], place.run_id), place.question_id) in self._left
+            over = left or question.status is QuestionStatus.OPEN
+            over = over or any(isinstance(one, RunEnded) for one in self._written[key].values())
+            holds(over, "F3", key, "goes on, and its step has ended:", question)
