@@ -81,6 +81,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(occurrences.BudgetSpent, worker_pb2.Outcome.BudgetSpent),
     Pair(occurrences.AwaitSignal, worker_pb2.Outcome.AwaitSignal),
     Pair(occurrences.AwaitChild, worker_pb2.Outcome.AwaitChild, renamed={"tasks": "plan"}),
+    Pair(occurrences.SignalChild, worker_pb2.Outcome.SignalChild),
     Pair(occurrences.UnknownCall, worker_pb2.Outcome.UnknownCall),
 )
 

@@ -178,7 +178,7 @@ class JournalWriter:
         elif reply.status is ReplyStatus.REFUSED:
             answered(_refused(one, reply.reason, reply.message))
         else:
-            answered(JournalAnswer(live=True))
+            answered(JournalAnswer(live=True, children=reply.children))
 
     async def _find_misplaced(
         self, key: RunKey, state: RunState, one: NewEntries

@@ -15,8 +15,16 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.children import ChildEnd
-from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, StartRun
-from stepwell.core.loop.occurrences import Cancel, ChildEnds, LettersDelivered, Occurrence, Start
+from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, SignalRun, StartRun
+from stepwell.core.loop.occurrences import (
+    Cancel,
+    ChildEnds,
+    LettersDelivered,
+    Occurrence,
+    SendSignal,
+    SignalSent,
+    Start,
+)
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Commit, JournalQuery, Runtime, Store, TaskQuery, every_row
 from stepwell.core.records import limits
@@ -85,8 +93,8 @@ class Letters:
         try:
             while pending := known or await self._read(key):
                 self._more.discard(key)
-                await self._take_all(key, pending)
-                await self._post(key, LettersDelivered(last=pending[-1][0]))
+                signals = await self._take_all(key, pending)
+                await self._post(key, LettersDelivered(last=pending[-1][0], signals=signals))
                 if known and key not in self._more:
                     return
                 known = ()
@@ -110,27 +118,38 @@ class Letters:
         )
         return [letters.read(one.entry) for one in (await self._store.page(query)).items]
 
-    async def _take_all(self, key: RunKey, pending: Sequence[Numbered]) -> None:
-        """Have the receivers take letters, several receivers at once, in order for each of them."""
-        batch: dict[str, Letter] = {}
-        for _, letter in pending:
-            if letter.receiver in batch or len(batch) == AT_ONCE_MAX:
-                await self._take_batch(key, batch)
-            batch[letter.receiver] = letter
-        await self._take_batch(key, batch)
+    async def _take_all(self, key: RunKey, pending: Sequence[Numbered]) -> tuple[SignalSent, ...]:
+        """Have the receivers take letters, several receivers at once, in order for each of them.
 
-    async def _take_batch(self, key: RunKey, batch: dict[str, Letter]) -> None:
-        taking = [self._take(key, letter) for letter in batch.values()]
+        Returns the outcomes of those with signals.
+        """
+        batch: dict[str, Numbered] = {}
+        sent: list[SignalSent] = []
+        for number, letter in pending:
+            if letter.receiver in batch or len(batch) == AT_ONCE_MAX:
+                sent += await self._take_batch(key, batch)
+            batch[letter.receiver] = number, letter
+        return (*sent, *await self._take_batch(key, batch))
+
+    async def _take_batch(self, key: RunKey, batch: dict[str, Numbered]) -> list[SignalSent]:
+        taking = [self._take(key, *numbered) for numbered in batch.values()]
         batch.clear()
         if len(taking) == 1:
-            await taking[0]
-            return
-        for found in await asyncio.gather(*taking, return_exceptions=True):
-            if isinstance(found, BaseException):
-                raise found
+            found = [await taking[0]]
+        else:
+            found = await asyncio.gather(*taking, return_exceptions=True)
+        sent: list[SignalSent] = []
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+            if one is not None:
+                sent.append(one)
+        return sent
 
-    async def _take(self, key: RunKey, letter: Letter) -> None:
+    async def _take(self, key: RunKey, number: int, letter: Letter) -> SignalSent | None:
         """Have a receiver take a letter. A receiver that is missing, or has ended, takes it by that.
+
+        Returns the outcome of a signal.
 
         Raises:
             StoreError: it may not have been taken.
@@ -141,12 +160,19 @@ class Letters:
                 await self._start(key, to, letter)
             case CancelRun(reason=reason):
                 await self._sent(to, Cancel(reason=reason))
+            case SignalRun(question_id=question_id, name=name, value=value):
+                signal = SendSignal(
+                    name=name, value=value, sender=key[1], letter=number, on_behalf_of=key[1]
+                )
+                failure = await self._sent(to, signal)
+                return SignalSent(question_id=question_id, failure=failure or Failure())
             case RunEnded(question_id=question_id):
                 run = await self._store.get_run(*key)
                 if run is None or not run.ended:
-                    return  # It was resumed: its next end has a letter of its own.
+                    return None  # It was resumed: its next end has a letter of its own.
                 end = await end_of(self._store, run)
                 await self._sent(to, child_ends(question_id, end, run))
+        return None
 
     async def _start(self, key: RunKey, to: RunKey, letter: StartRun) -> None:
         spec = letter.spec

@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from stepwell.core.loop.occurrences import AwaitChild, AwaitSignal, Begin, BudgetSpent, Completed, Delivery, Failed, NeedsAnswer, Planned, Reconciled, Reflected, Released, Sleep, Suspended, SuspendedCall, UnknownCall
+from stepwell.core.loop.occurrences import AwaitChild, AwaitSignal, Begin, BudgetSpent, Completed, Delivery, Failed, NeedsAnswer, Planned, Reconciled, Reflected, Released, SignalChild, Sleep, Suspended, SuspendedCall, UnknownCall
 from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, CheckpointQuery, Claim, Claimed, Commit, CommitResult, DependencyResult, Due, EndedQuery, EndedRun, EntryAck, EntryWrite, EventPage, ExecutionQuery, FeedEntry, FeedQuery, Fence, FoundQuestion, HeldEntry, JournalAck, JournalPage, JournalQuery, JournalWrite, KeySwap, Lease, LeaseQuery, Loaded, LogQuery, LogsOfExecution, MessageQuery, OldLogs, OpenExecution, Presence, PresenceQuery, QuestionQuery, ReadyStep, Renewal, Reservation, RunQuery, StoreInfo, StoredPayload, TaskQuery, Timer, Want, WorkerLease
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growth, NamedEvent
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.records.family import ChildOf, Letters
+from stepwell.core.records.family import ChildOf, Letters, Signals
 from stepwell.core.records.journal import Entry, StoredEntry, Totals
-from stepwell.core.records.model import Budget, Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Signals, Task, TaskSpec, Usage, Violation
+from stepwell.core.records.model import Budget, Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import BlockedKind, Decision, DueKind, Durability, Effect, EventType, ExecutionStatus, ExpiryAction, Finding, FinishReason, JournalMark, LogKind, OnFailure, PauseReason, Phase, PlanTrigger, QuestionKind, QuestionStatus, RunStatus, StepKind, TaskStatus, Verdict, VersionMatch, WaitKind
 from stepwell.core.records.step_journal import Journal, Source, Wait
@@ -525,23 +525,6 @@ def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
         no_progress_limit=m.no_progress_limit,
         worker_version=read_WorkerVersion(m.worker_version) if m.HasField("worker_version") else D_RunSpec_worker_version,
         child_of=read_ChildOf(m.child_of) if m.HasField("child_of") else D_RunSpec_child_of,
-    )
-
-
-def fill_Signals(r: Signals, m: store_pb2.Signals) -> None:
-    v = r.kept
-    if v: m.kept = v
-    v = r.bytes
-    if v: m.bytes = v
-    v = r.last
-    if v: m.last = v
-
-
-def read_Signals(m: store_pb2.Signals) -> Signals:
-    return Signals(
-        kept=m.kept,
-        bytes=m.bytes,
-        last=m.last,
     )
 
 
@@ -1154,6 +1137,26 @@ def read_Letters(m: store_pb2.Letters) -> Letters:
     return Letters(
         first=m.first,
         next=m.next,
+    )
+
+
+def fill_Signals(r: Signals, m: store_pb2.Signals) -> None:
+    v = r.kept
+    if v: m.kept = v
+    v = r.bytes
+    if v: m.bytes = v
+    v = r.last
+    if v: m.last = v
+    v = r.taken
+    if v: m.taken.update(v)
+
+
+def read_Signals(m: store_pb2.Signals) -> Signals:
+    return Signals(
+        kept=m.kept,
+        bytes=m.bytes,
+        last=m.last,
+        taken=dict(m.taken),
     )
 
 
@@ -4472,6 +4475,7 @@ def fill_SuspendedCall(r: SuspendedCall, m: worker_pb2.Outcome.SuspendedCall) ->
     if k is BudgetSpent: m.budget.SetInParent(); fill_BudgetSpent(v, m.budget)
     if k is AwaitSignal: m.signal.SetInParent(); fill_AwaitSignal(v, m.signal)
     if k is AwaitChild: m.child.SetInParent(); fill_AwaitChild(v, m.child)
+    if k is SignalChild: m.child_signal.SetInParent(); fill_SignalChild(v, m.child_signal)
     v = r.arguments
     if v: m.arguments = v
 
@@ -4479,7 +4483,7 @@ def fill_SuspendedCall(r: SuspendedCall, m: worker_pb2.Outcome.SuspendedCall) ->
 def read_SuspendedCall(m: worker_pb2.Outcome.SuspendedCall) -> SuspendedCall:
     return SuspendedCall(
         call=m.call,
-        wait=read_Sleep(m.sleep) if (a := m.WhichOneof("wait")) == "sleep" else read_NeedsAnswer(m.ask) if a == "ask" else read_BudgetSpent(m.budget) if a == "budget" else read_AwaitSignal(m.signal) if a == "signal" else read_AwaitChild(m.child) if a == "child" else missing("SuspendedCall.wait"),
+        wait=read_Sleep(m.sleep) if (a := m.WhichOneof("wait")) == "sleep" else read_NeedsAnswer(m.ask) if a == "ask" else read_BudgetSpent(m.budget) if a == "budget" else read_AwaitSignal(m.signal) if a == "signal" else read_AwaitChild(m.child) if a == "child" else read_SignalChild(m.child_signal) if a == "child_signal" else missing("SuspendedCall.wait"),
         arguments=m.arguments,
     )
 
@@ -4561,6 +4565,26 @@ def read_AwaitChild(m: worker_pb2.Outcome.AwaitChild) -> AwaitChild:
         tasks=tuple([read_TaskSpec(x) for x in m.plan.tasks[:]]),
         leave=m.leave,
         cancel=m.cancel,
+    )
+
+
+def fill_SignalChild(r: SignalChild, m: worker_pb2.Outcome.SignalChild) -> None:
+    v = r.child
+    if v: m.child = v
+    v = r.name
+    if v: m.name = v
+    v = r.value
+    if v is not None:
+        c = m.value
+        c.SetInParent()
+        fill_Payload(v, c)
+
+
+def read_SignalChild(m: worker_pb2.Outcome.SignalChild) -> SignalChild:
+    return SignalChild(
+        child=m.child,
+        name=m.name,
+        value=read_Payload(m.value) if m.HasField("value") else None,
     )
 
 
@@ -5128,7 +5152,6 @@ MESSAGES: dict[Any, Any] = {
     Previous: store_pb2.Previous,
     Plan: types_pb2.Plan,
     RunSpec: types_pb2.RunSpec,
-    Signals: store_pb2.Signals,
     Run: types_pb2.Run,
     Task: types_pb2.Task,
     Execution: types_pb2.Execution,
@@ -5140,6 +5163,7 @@ MESSAGES: dict[Any, Any] = {
     AttemptCounts: types_pb2.AttemptCounts,
     ChildOf: types_pb2.ChildOf,
     Letters: store_pb2.Letters,
+    Signals: store_pb2.Signals,
     TaskPattern: types_pb2.TaskPattern,
     WorkerVersion: types_pb2.WorkerVersion,
     Journal: store_pb2.Journal,
@@ -5257,6 +5281,7 @@ MESSAGES: dict[Any, Any] = {
     BudgetSpent: worker_pb2.Outcome.BudgetSpent,
     AwaitSignal: worker_pb2.Outcome.AwaitSignal,
     AwaitChild: worker_pb2.Outcome.AwaitChild,
+    SignalChild: worker_pb2.Outcome.SignalChild,
     UnknownCall: worker_pb2.Outcome.UnknownCall,
 }
 FILLERS: dict[Any, Any] = {
@@ -5271,7 +5296,6 @@ FILLERS: dict[Any, Any] = {
     store_pb2.Previous: fill_Previous,
     types_pb2.Plan: fill_Plan,
     store_pb2.RunSpec: fill_RunSpec,
-    store_pb2.Signals: fill_Signals,
     store_pb2.Run: fill_Run,
     store_pb2.Task: fill_Task,
     store_pb2.Execution: fill_Execution,
@@ -5283,6 +5307,7 @@ FILLERS: dict[Any, Any] = {
     types_pb2.AttemptCounts: fill_AttemptCounts,
     types_pb2.ChildOf: fill_ChildOf,
     store_pb2.Letters: fill_Letters,
+    store_pb2.Signals: fill_Signals,
     types_pb2.TaskPattern: fill_TaskPattern,
     types_pb2.WorkerVersion: fill_WorkerVersion,
     store_pb2.Journal: fill_Journal,
@@ -5400,6 +5425,7 @@ FILLERS: dict[Any, Any] = {
     worker_pb2.Outcome.BudgetSpent: fill_BudgetSpent,
     worker_pb2.Outcome.AwaitSignal: fill_AwaitSignal,
     worker_pb2.Outcome.AwaitChild: fill_AwaitChild,
+    worker_pb2.Outcome.SignalChild: fill_SignalChild,
     worker_pb2.Outcome.UnknownCall: fill_UnknownCall,
     types_pb2.Run: fill_ShownRun,
     types_pb2.RunSpec: fill_ShownRunSpec,
@@ -5422,7 +5448,6 @@ READERS: dict[Any, Any] = {
     store_pb2.Previous: read_Previous,
     types_pb2.Plan: read_Plan,
     store_pb2.RunSpec: read_RunSpec,
-    store_pb2.Signals: read_Signals,
     store_pb2.Run: read_Run,
     store_pb2.Task: read_Task,
     store_pb2.Execution: read_Execution,
@@ -5434,6 +5459,7 @@ READERS: dict[Any, Any] = {
     types_pb2.AttemptCounts: read_AttemptCounts,
     types_pb2.ChildOf: read_ChildOf,
     store_pb2.Letters: read_Letters,
+    store_pb2.Signals: read_Signals,
     types_pb2.TaskPattern: read_TaskPattern,
     types_pb2.WorkerVersion: read_WorkerVersion,
     store_pb2.Journal: read_Journal,
@@ -5551,6 +5577,7 @@ READERS: dict[Any, Any] = {
     worker_pb2.Outcome.BudgetSpent: read_BudgetSpent,
     worker_pb2.Outcome.AwaitSignal: read_AwaitSignal,
     worker_pb2.Outcome.AwaitChild: read_AwaitChild,
+    worker_pb2.Outcome.SignalChild: read_SignalChild,
     worker_pb2.Outcome.UnknownCall: read_UnknownCall,
 }
 
@@ -5832,6 +5859,9 @@ def check_Outcome_SuspendedCall(m: worker_pb2.Outcome.SuspendedCall, p: str, f: 
     elif o == 'child':
         v = m.child
         check_Outcome_AwaitChild(v, p + 'child.', f)
+    elif o == 'child_signal':
+        v = m.child_signal
+        check_Outcome_SignalChild(v, p + 'child_signal.', f)
     return None
 
 
@@ -5914,6 +5944,23 @@ def check_Budget(m: types_pb2.Budget, p: str, f: Faults) -> None:
     v = m.iterations
     if v:
         if not 0 <= v <= 1000000000000000: f.add(p + 'iterations', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    return None
+
+
+def check_Outcome_SignalChild(m: worker_pb2.Outcome.SignalChild, p: str, f: Faults) -> None:
+    v = m.child
+    if v:
+        if not v or len(v) > 512 or not v.isprintable() and has_control(v): f.add(p + 'child', f'{length(v)}; limit: 1 to 512 characters, no control characters')
+    else:
+        f.add(p + 'child', 'absent; limit: 1 to 512 characters')
+    v = m.name
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'name', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'name', 'absent; limit: a name of 1 to 128 characters')
+    if m.HasField('value'):
+        v = m.value
+        check_Payload(v, p + 'value.', f)
     return None
 
 
@@ -7271,6 +7318,15 @@ def check_Wait_record(m: types_pb2.Wait, p: str, f: Faults) -> None:
 
 
 def check_store_Signals_record(m: store_pb2.Signals, p: str, f: Faults) -> None:
+    v = m.taken
+    if len(v) > 10000: f.add(p + 'taken', f'{items(v)}; limit: 10,000 entries, each key any text, each value any text')
+    else:
+        for k, w in v.items():
+            v = k
+            if '\0' in v: f.add(f"{p}taken[{shown(k)}]", f'key {utf8_size(v)}; limit: any text')
+            else:
+                v = w
+                if '\0' in v: f.add(f"{p}taken[{shown(k)}]", f'{utf8_size(v)}; limit: any text')
     return None
 
 

@@ -71,6 +71,7 @@ def fill_ack(
         recorded.lease.cancel_requested = answer.cancelled
         return
     recorded.lease.status = worker_pb2.LEASE_STATUS_LIVE
+    recorded.children.update(answer.children)
     states = answer.entries
     if refused:
         states = list(states)

@@ -32,6 +32,7 @@ from stepwell.core.loop.occurrences import (
     Planned,
     Reflected,
     Result,
+    SignalChild,
     Sleep,
     Start,
     Suspended,
@@ -245,7 +246,7 @@ class World:
     def suspend(
         self,
         execution_id: str,
-        **waits: Sleep | NeedsAnswer | BudgetSpent | AwaitSignal | AwaitChild,
+        **waits: Sleep | NeedsAnswer | BudgetSpent | AwaitSignal | AwaitChild | SignalChild,
     ) -> None:
         """Hand a step back that waits for these, by the keys of their calls."""
         calls = tuple(

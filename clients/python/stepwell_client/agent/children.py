@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stepwell_client.agent.journal.context import JournalContext
 from stepwell_client.agent.journal.journal_calls import Calls
 from stepwell_client.agent.journal.keys import digest_of
 from stepwell_client.enums import RunStatus
@@ -20,6 +21,7 @@ from stepwell_client.records.plans import Budget, Task, plan_draft
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 OnLoop = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+InThread = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
 
 
 class ChildFailed(NonRetryable):
@@ -52,14 +54,22 @@ class ChildEnd:
 
 
 class Child:
-    """A child run of a step, as `ctx.start_child` returns it. Its methods are awaited in the step's function."""
+    """A child run of a step, as `ctx.start_child` returns it. Its methods are called in the step's function."""
 
     def __init__(
-        self, calls: Calls, call: worker_pb2.Outcome.SuspendedCall, on_loop: OnLoop
+        self,
+        calls: Calls,
+        call: worker_pb2.Outcome.SuspendedCall,
+        run_id: str,
+        on_loop: OnLoop,
+        in_thread: InThread,
     ) -> None:
+        self.run_id = run_id
+        """The child's id, the same in all attempts at the step: for logs and links."""
         self._calls = calls
         self._call = call
         self._on_loop = on_loop
+        self._in_thread = in_thread
         self._waiting = asyncio.Lock()
 
     async def result(self, as_: Any = Any) -> Any:
@@ -68,39 +78,113 @@ class Child:
         The step is suspended once only waits are left of it, as for `ctx.ask`. Raises ChildFailed if the child has
         no result, JournalError if its results are too large to be brought along, and what `ctx.call` raises.
         """
-        end = await self._end()
-        found = _end_of(end)
-        if found.status is not RunStatus.SUCCEEDED:
-            raise ChildFailed(found)
-        if end.get("too_large"):
-            raise JournalError(
-                f"the results of child run {found.run_id} are too large for its parent: keep them elsewhere, and "
-                "return where they are"
-            )
-        if "tasks" in end:
-            values = {name: decode(_payload(one), Any) for name, one in end["tasks"].items()}
-            return decode(encode(values), as_)
-        return decode(_payload(end.get("result")), as_)
+        return _result_of(await self._on_loop(self._end()), as_)
+
+    def result_sync(self, as_: Any = Any) -> Any:
+        """Return the child's result, from a thread; see `result`."""
+        return _result_of(self._in_thread(self._end), as_)
 
     async def wait(self) -> ChildEnd:
         """Return the child's end, whatever it is. Raises what `ctx.call` raises."""
-        return _end_of(await self._end())
+        return _end_of(await self._on_loop(self._end()))
+
+    def wait_sync(self) -> ChildEnd:
+        """Return the child's end, from a thread; see `wait`."""
+        return _end_of(self._in_thread(self._end))
+
+    async def signal(self, name: str, value: object = None, *, key: str | None = None) -> None:
+        """Send the child a signal, once for all attempts at the step, and return when the child has it.
+
+        A call is identified as `ctx.call` identifies one, by the child, the name and the value, or by `key`. Raises
+        NonRetryable if the child can't take it: with kind CHILD_ENDED or RUN_ENDED it has ended, with SIGNALS_FULL it keeps
+        too many; and what `ctx.receive` raises but TimeoutError.
+        """
+        payload = encode(value)
+        await self._on_loop(self._calls.signal_child(self._call, self.run_id, name, payload, key))
+
+    def signal_sync(self, name: str, value: object = None, *, key: str | None = None) -> None:
+        """Send the child a signal, from a thread; see `signal`."""
+        payload = encode(value)
+        self._in_thread(
+            lambda: self._calls.signal_child(self._call, self.run_id, name, payload, key)
+        )
 
     async def cancel(self) -> None:
         """Cancel the child, unless it has ended; `wait` then returns its end."""
         await self._on_loop(self._calls.cancel_child(self._call))
 
+    def cancel_sync(self) -> None:
+        """Cancel the child, from a thread; see `cancel`."""
+        self._in_thread(lambda: self._calls.cancel_child(self._call))
+
     async def _end(self) -> Mapping[str, Any]:
-        async def find() -> types_pb2.JournalEntry:
-            async with self._waiting:  # One wait for a call: it may be awaited in several places.
-                return await self._calls.end_of(self._call)
-
-        return json.loads((await self._on_loop(find())).value.data)
+        async with self._waiting:  # One wait for a call: it may be awaited in several places.
+            end = await self._calls.end_of(self._call)
+        return json.loads(end.value.data)
 
 
-def child_call(
+class ChildContext(JournalContext):
+    """The part of a step's context that starts child runs. All methods may be used from the step's threads."""
+
+    async def start_child(
+        self,
+        goal: str = "",
+        *,
+        pipeline: str = "",
+        queue: str = "",
+        input: object = None,  # noqa: A002 - as in Client.start
+        plan: Sequence[Task] | None = None,
+        labels: Mapping[str, str] | None = None,
+        budget: Budget | None = None,
+        max_iterations: int = 0,
+        leave: bool = False,
+        key: str | None = None,
+    ) -> Child:
+        """Start a run of which this step is the parent, and return it once the start is durable.
+
+        A call is identified as `call` identifies one: every attempt at the step finds the same child. When the step
+        ends, its children that haven't ended are cancelled, unless they were started with `leave`. Without `plan` the
+        child plans. `queue` and `pipeline`: empty, the parent's. `budget`: its tokens and cost are taken from what is
+        left of the parent's budget, all of it without one.
+
+        Raises:
+            NonRetryable: a limit; the kind is CHILD_TOO_DEEP, TOO_MANY_CHILDREN, CHILD_BUDGET, CHILD_TOO_LARGE,
+                TOO_MANY_LETTERS or PLAN_INVALID.
+            JournalError, JournalMismatch, Suspended, LeaseLost: as of `call`.
+        """
+        given = child_wait(
+            goal, pipeline, queue, input, labels, max_iterations, budget, plan, leave=leave
+        )
+        return await self._on_loop(self._start_child(given, key))
+
+    def start_child_sync(
+        self,
+        goal: str = "",
+        *,
+        pipeline: str = "",
+        queue: str = "",
+        input: object = None,  # noqa: A002 - as in Client.start
+        plan: Sequence[Task] | None = None,
+        labels: Mapping[str, str] | None = None,
+        budget: Budget | None = None,
+        max_iterations: int = 0,
+        leave: bool = False,
+        key: str | None = None,
+    ) -> Child:
+        """Start a child run, from a thread; see `start_child`."""
+        given = child_wait(
+            goal, pipeline, queue, input, labels, max_iterations, budget, plan, leave=leave
+        )
+        return self._wait(lambda: self._start_child(given, key))
+
+    async def _start_child(self, given: worker_pb2.Outcome.AwaitChild, key: str | None) -> Child:
+        wait = worker_pb2.Outcome.SuspendedCall(child=given)
+        run_id = await self._calls.start_child(_digest_of(given), key, wait)
+        return Child(self._calls, wait, run_id, self._on_loop, self._wait)
+
+
+def child_wait(
     goal: str,
-    *,
     pipeline: str,
     queue: str,
     input: object,  # noqa: A002 - as in Client.start
@@ -108,10 +192,11 @@ def child_call(
     max_iterations: int,
     budget: Budget | None,
     plan: Sequence[Task] | None,
+    *,
     leave: bool,
-) -> tuple[worker_pb2.Outcome.SuspendedCall, str]:
-    """Return the call that starts a child, and the digest of its arguments."""
-    wait = worker_pb2.Outcome.AwaitChild(
+) -> worker_pb2.Outcome.AwaitChild:
+    """Return what a call that starts a child waits for."""
+    return worker_pb2.Outcome.AwaitChild(
         pipeline_id=pipeline,
         queue=queue,
         goal=storable(goal),
@@ -122,13 +207,30 @@ def child_call(
         plan=plan_draft(plan) if plan is not None else None,
         leave=leave,
     )
+
+
+def _digest_of(given: worker_pb2.Outcome.AwaitChild) -> str:
     identity = worker_pb2.Outcome.AwaitChild()
-    identity.CopyFrom(wait)
+    identity.CopyFrom(given)
     for name in ("labels", "budget"):  # They may depend on when the step runs.
         identity.ClearField(name)
     data = identity.SerializeToString(deterministic=True)
-    digest = digest_of("child", base64.b64encode(data).decode())
-    return worker_pb2.Outcome.SuspendedCall(child=wait), digest
+    return digest_of("child", base64.b64encode(data).decode())
+
+
+def _result_of(end: Mapping[str, Any], as_: Any) -> Any:
+    found = _end_of(end)
+    if found.status is not RunStatus.SUCCEEDED:
+        raise ChildFailed(found)
+    if end.get("too_large"):
+        raise JournalError(
+            f"the results of child run {found.run_id} are too large for its parent: keep them elsewhere, and "
+            "return where they are"
+        )
+    if "tasks" in end:
+        values = {name: decode(_payload(one), Any) for name, one in end["tasks"].items()}
+        return decode(encode(values), as_)
+    return decode(_payload(end.get("result")), as_)
 
 
 def _payload(found: Mapping[str, str] | None) -> types_pb2.Payload | None:

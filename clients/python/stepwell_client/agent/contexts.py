@@ -13,7 +13,8 @@ from contextvars import ContextVar
 from functools import cache, cached_property
 from typing import Any, TypeVar, overload
 
-from stepwell_client.agent.journal.context import JournalContext, calls_of
+from stepwell_client.agent.children import ChildContext
+from stepwell_client.agent.journal.context import calls_of
 from stepwell_client.agent.scopes import add_usage
 from stepwell_client.agent.step_output import AttemptRecord, OutputContext
 from stepwell_client.agent.step_services import StepServices
@@ -36,7 +37,7 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 T = TypeVar("T")
 
 
-class StepContext(OutputContext, JournalContext):
+class StepContext(OutputContext, ChildContext):
     """The context of any step."""
 
     def __init__(

@@ -345,13 +345,14 @@ class Outcome(_message.Message):
         more: bool
         def __init__(self, waits: _Optional[_Iterable[_Union[Outcome.SuspendedCall, _Mapping]]] = ..., more: bool = ...) -> None: ...
     class SuspendedCall(_message.Message):
-        __slots__ = ("call", "sleep", "ask", "budget", "signal", "child", "arguments")
+        __slots__ = ("call", "sleep", "ask", "budget", "signal", "child", "child_signal", "arguments")
         CALL_FIELD_NUMBER: _ClassVar[int]
         SLEEP_FIELD_NUMBER: _ClassVar[int]
         ASK_FIELD_NUMBER: _ClassVar[int]
         BUDGET_FIELD_NUMBER: _ClassVar[int]
         SIGNAL_FIELD_NUMBER: _ClassVar[int]
         CHILD_FIELD_NUMBER: _ClassVar[int]
+        CHILD_SIGNAL_FIELD_NUMBER: _ClassVar[int]
         ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
         call: str
         sleep: Outcome.Sleep
@@ -359,8 +360,9 @@ class Outcome(_message.Message):
         budget: Outcome.BudgetSpent
         signal: Outcome.AwaitSignal
         child: Outcome.AwaitChild
+        child_signal: Outcome.SignalChild
         arguments: str
-        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ..., signal: _Optional[_Union[Outcome.AwaitSignal, _Mapping]] = ..., child: _Optional[_Union[Outcome.AwaitChild, _Mapping]] = ..., arguments: _Optional[str] = ...) -> None: ...
+        def __init__(self, call: _Optional[str] = ..., sleep: _Optional[_Union[Outcome.Sleep, _Mapping]] = ..., ask: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., budget: _Optional[_Union[Outcome.BudgetSpent, _Mapping]] = ..., signal: _Optional[_Union[Outcome.AwaitSignal, _Mapping]] = ..., child: _Optional[_Union[Outcome.AwaitChild, _Mapping]] = ..., child_signal: _Optional[_Union[Outcome.SignalChild, _Mapping]] = ..., arguments: _Optional[str] = ...) -> None: ...
     class Sleep(_message.Message):
         __slots__ = ("remaining",)
         REMAINING_FIELD_NUMBER: _ClassVar[int]
@@ -406,6 +408,15 @@ class Outcome(_message.Message):
         leave: bool
         cancel: bool
         def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., leave: bool = ..., cancel: bool = ...) -> None: ...
+    class SignalChild(_message.Message):
+        __slots__ = ("child", "name", "value")
+        CHILD_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        child: str
+        name: str
+        value: _types_pb2.Payload
+        def __init__(self, child: _Optional[str] = ..., name: _Optional[str] = ..., value: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
     class UnknownCall(_message.Message):
         __slots__ = ("call", "reason")
         CALL_FIELD_NUMBER: _ClassVar[int]
@@ -609,20 +620,29 @@ class EntryState(_message.Message):
     def __init__(self, status: _Optional[_Union[EntryStatus, str]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., remaining: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class JournalAck(_message.Message):
-    __slots__ = ("delivery_id", "lease", "entries", "remaining_budget", "budget_spent", "failure")
+    __slots__ = ("delivery_id", "lease", "entries", "remaining_budget", "budget_spent", "failure", "children")
+    class ChildrenEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     REMAINING_BUDGET_FIELD_NUMBER: _ClassVar[int]
     BUDGET_SPENT_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
     lease: LeaseState
     entries: _containers.RepeatedCompositeFieldContainer[EntryState]
     remaining_budget: _types_pb2.Budget
     budget_spent: bool
     failure: _types_pb2.Failure
-    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[LeaseState, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryState, _Mapping]]] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., budget_spent: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
+    children: _containers.ScalarMap[str, str]
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[LeaseState, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[EntryState, _Mapping]]] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., budget_spent: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., children: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class WriteJournalRequest(_message.Message):
     __slots__ = ("writes",)

@@ -19,7 +19,6 @@ from stepwell.core.loop import (
     deliveries,
     expiries,
     leases,
-    letters,
     opening,
     questions,
     resolution,
@@ -109,7 +108,7 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
         case ChildEnds():
             return opening.child_ends(draft, occurrence)
         case LettersDelivered():
-            return letters.delivered(draft, occurrence)
+            return opening.letters_delivered(draft, occurrence)
         case _:
             with draft.called_by(occurrence):
                 return _apply_called(draft, occurrence)

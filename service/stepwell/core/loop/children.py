@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import AwaitChild
+from stepwell.core.loop.occurrences import AwaitChild, SignalChild
 from stepwell.core.records import graph, limits
 from stepwell.core.records.family import ChildOf
 from stepwell.core.records.model import (
@@ -61,19 +61,19 @@ def own_labels(labels: dict[str, str]) -> dict[str, str]:
     return {name: one for name, one in labels.items() if not name.startswith(OWN_LABELS)}
 
 
-def refusal(draft: Draft, starts: Sequence[AwaitChild]) -> Failure | None:
-    """Return why a step may not start these children, or None."""
-    if not starts:
+def refusal(draft: Draft, starts: Sequence[AwaitChild], signals: int = 0) -> Failure | None:
+    """Return why a step may not start these children, nor send so many signals to some, or None."""
+    if not starts and not signals:
         return None
     run = draft.run
     pending = run.letters.next - run.letters.first
+    if pending + len(starts) + signals > limits.LETTERS_MAX:
+        return _refused("TOO_MANY_LETTERS", f"{pending:,} letters of the run are not delivered yet")
     left = {name: _left(draft, name) for name in _SHARED}
-    if run.spec.child_of.depth >= limits.CHILD_DEPTH_MAX:
+    if starts and run.spec.child_of.depth >= limits.CHILD_DEPTH_MAX:
         return _refused("CHILD_TOO_DEEP", f"{limits.CHILD_DEPTH_MAX} runs are above it")
     if run.children + len(starts) > limits.CHILDREN_MAX:
         return _refused("TOO_MANY_CHILDREN", f"a run starts at most {limits.CHILDREN_MAX:,}")
-    if pending + len(starts) > limits.LETTERS_MAX:
-        return _refused("TOO_MANY_LETTERS", f"{pending:,} letters of the run are not delivered yet")
     for one in starts:
         if _bytes_of(one) > limits.CHILD_INPUT_BYTES_MAX:
             what = f"goal, input and plan have more than {limits.CHILD_INPUT_BYTES_MAX:,} bytes"
@@ -96,7 +96,9 @@ def refusal(draft: Draft, starts: Sequence[AwaitChild]) -> Failure | None:
 
 
 def _refused(kind: str, why: str) -> Failure:
-    return Failure(kind=kind, message=f"no child run can be started: {why}", retryable=False)
+    return Failure(
+        kind=kind, message=f"no child run can be started or signalled: {why}", retryable=False
+    )
 
 
 def _bytes_of(one: AwaitChild) -> int:
@@ -129,6 +131,15 @@ def start(draft: Draft, question: Question, asked: AwaitChild) -> Question:
     letters.write(draft, letters.StartRun(spec=spec, input=asked.input, plan=plan))
     shares = {name: getattr(spec.budget, name) for name in _SHARED if getattr(run.budget, name)}
     return replace(question, prompt=spec.run_id, budget=Budget(**shares))
+
+
+def signal(draft: Draft, question: Question, child: Question, asked: SignalChild) -> Question:
+    """Write the letter with a signal to a child, within the current event; return the question, which names the child."""
+    name, value = asked.name, asked.value
+    question_id = question.question_id
+    letter = letters.SignalRun(run_id=child.prompt, question_id=question_id, name=name, value=value)
+    letters.write(draft, letter)
+    return replace(question, prompt=child.prompt)
 
 
 def cancel(draft: Draft, question: Question, reason: str) -> None:

@@ -4,7 +4,8 @@ A letter is an entry of the sender's journal `letters`, so it is there exactly i
 is due as long as any letter isn't delivered: the replica that committed delivers at once, and another
 one does when the timer comes due (`engine/letters.py`). Letters to one receiver are delivered in their order. A
 letter may be delivered twice, and each kind is recognized by its receiver: a START by the run's id, a CANCEL by the
-run's status, an ENDED by the question that it answers.
+run's status, an ENDED by the question that it answers, a SIGNAL by its number, which the
+receiver keeps.
 """
 
 from __future__ import annotations
@@ -67,7 +68,22 @@ class RunEnded(Record, tag="ENDED", frozen=True, kw_only=True):
         return self.run_id
 
 
-Letter = StartRun | CancelRun | RunEnded
+class SignalRun(Record, tag="SIGNAL", frozen=True, kw_only=True):
+    """Send a child run a signal."""
+
+    run_id: str
+    question_id: str
+    """The sender's question, whose call ends when this is delivered."""
+    name: str
+    value: Payload | None = None
+
+    @property
+    def receiver(self) -> str:
+        """The run that receives it."""
+        return self.run_id
+
+
+Letter = StartRun | CancelRun | RunEnded | SignalRun
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Letter).decode

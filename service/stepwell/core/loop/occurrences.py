@@ -107,6 +107,10 @@ class SendSignal(Command, frozen=True, kw_only=True):
 
     name: str
     value: Payload | None = None
+    sender: str = ""
+    """The run that sends it by a letter."""
+    letter: int = 0
+    """The number of that letter, which a second delivery repeats."""
 
 
 class RaiseBudget(Command, frozen=True, kw_only=True):
@@ -236,11 +240,20 @@ class AwaitChild(Record, tag=True, frozen=True, kw_only=True):
     """Nothing is started; the child that the call has is cancelled."""
 
 
+class SignalChild(Record, tag=True, frozen=True, kw_only=True):
+    """A call waits until a child run has a signal, which is sent once."""
+
+    child: str
+    """The call of the child."""
+    name: str
+    value: Payload | None = None
+
+
 class SuspendedCall(Record, frozen=True, kw_only=True):
     """A waiting call, by its key in the step's journal. An answer, a signal, or a child's end becomes its value."""
 
     call: str
-    wait: Sleep | NeedsAnswer | BudgetSpent | AwaitSignal | AwaitChild
+    wait: Sleep | NeedsAnswer | BudgetSpent | AwaitSignal | AwaitChild | SignalChild
     arguments: str = ""
     """The digest of what it waits for, for the entry with its value."""
 
@@ -391,11 +404,21 @@ class ChildEnds(Record, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
+class SignalSent(Record, frozen=True, kw_only=True):
+    """The outcome of a letter with a signal, for the call that waits for it."""
+
+    question_id: str
+    failure: Failure = Failure()
+    """Why its receiver did not take it, or an empty one."""
+
+
 class LettersDelivered(Record, frozen=True, kw_only=True):
     """Letters of the run are with their receivers, or have none: they are kept no longer."""
 
     last: int
     """The number of the last one; all before it are delivered, too."""
+    signals: tuple[SignalSent, ...] = ()
+    """The outcomes of those with signals."""
 
 
 class GrantLease(Record, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import children, signals
+from stepwell.core.loop import children, letters, signals
 from stepwell.core.loop.attempts import leased_by
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import journal_at, put_journal
@@ -19,8 +19,10 @@ from stepwell.core.loop.occurrences import (
     AwaitChild,
     AwaitSignal,
     ChildEnds,
+    LettersDelivered,
     NeedsAnswer,
     Open,
+    SignalChild,
     SuspendedCall,
 )
 from stepwell.core.loop.question_tokens import token_id, token_refusal
@@ -40,6 +42,9 @@ from stepwell.core.records.states import (
 )
 
 TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
+_NO_CHILD = Failure(
+    kind="CHILD_ENDED", message="the child run has ended: it takes no signal", retryable=False
+)
 
 
 def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) -> Failure | None:
@@ -57,7 +62,7 @@ def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) 
     for one in calls:
         if isinstance(one.wait, NeedsAnswer):
             asked.add(one.call)
-        elif isinstance(one.wait, AwaitSignal | AwaitChild):
+        elif isinstance(one.wait, AwaitSignal | AwaitChild | SignalChild):
             others.add(one.call)
     for question in draft.open_questions():
         if question.call and question.task_id == execution.task_id:
@@ -72,6 +77,7 @@ def refusal(draft: Draft, execution: Execution, calls: Iterable[SuspendedCall]) 
         return children.refusal(
             draft,
             [one for one in started.values() if isinstance(one, AwaitChild) and not one.cancel],
+            sum(isinstance(one, SignalChild) for one in started.values()),
         )
     message = f"calls of the step would have {what}"
     return Failure(kind=TOO_MANY_QUESTIONS, message=message, retryable=False)
@@ -83,7 +89,7 @@ def open_waits(draft: Draft, one: Open) -> Reply:
     if execution is None or execution.status is not ExecutionStatus.LEASED:
         return LEASE_LOST
     if one.number <= execution.open_number:
-        return UNCHANGED
+        return replace(UNCHANGED, children=_children_of(draft, execution.task_id, one))
     if (failure := refusal(draft, execution, one.calls)) is not None:
         return refused(failure.kind, failure.message)
     task_id = execution.task_id
@@ -98,7 +104,19 @@ def open_waits(draft: Draft, one: Open) -> Reply:
     if answered != journal.answered:
         put_journal(draft, task_id, replace(journal, answered=answered))
     open_calls(draft, execution, calls, prefix=f"{one.number}.")
-    return Reply()
+    return Reply(children=_children_of(draft, task_id, one))
+
+
+def _children_of(draft: Draft, task_id: str, one: Open) -> dict[str, str]:
+    """Return the children that have not ended of the calls that a message opens."""
+    calls = {call.call for call in one.calls if isinstance(call.wait, AwaitChild)}
+    if not calls:
+        return {}
+    return {
+        each.call: each.prompt
+        for each in draft.open_questions()
+        if each.call in calls and each.task_id == task_id
+    }
 
 
 def _described(call: SuspendedCall) -> str:
@@ -107,6 +125,8 @@ def _described(call: SuspendedCall) -> str:
             return f"signal {name}"
         case AwaitChild():
             return "child run"
+        case SignalChild(name=name):
+            return f"signal {name} to a child run"
         case _:
             return "question"
 
@@ -137,9 +157,17 @@ def open_calls(
         )
         if isinstance(call.wait, AwaitSignal) and signals.take(draft, question):
             continue
+        receiver = None
+        if isinstance(call.wait, SignalChild):
+            receiver = draft.open_question(opened.get(call.wait.child, ""))
+            if receiver is None or receiver.kind is not QuestionKind.CHILD:
+                end_call(draft, question, None, _NO_CHILD)
+                continue
         opened[call.call] = question_id
         if isinstance(call.wait, AwaitChild):
             question = children.start(draft, question, call.wait)
+        elif isinstance(call.wait, SignalChild) and receiver is not None:
+            question = children.signal(draft, question, receiver, call.wait)
         if question.kind in NO_PERSON:
             put_open(draft, question)
         else:
@@ -183,6 +211,9 @@ def question_of(execution: Execution, wait: object, now_us: int) -> Question | N
             return replace(question, kind=kind, prompt=name, expires_ms=expires_ms)
         case AwaitChild(leave=leave):
             return replace(question, kind=QuestionKind.CHILD, leave=leave)
+        case SignalChild():
+            # Its withdrawal leaves the child as it is.
+            return replace(question, kind=QuestionKind.CHILD, leave=True)
         case _:
             return None
 
@@ -242,3 +273,15 @@ def child_ends(draft: Draft, one: ChildEnds) -> Reply:
         draft.change_run(usage=draft.run.usage + one.usage)
     end_call(draft, question, one.value)
     return Reply()
+
+
+def letters_delivered(draft: Draft, one: LettersDelivered) -> Reply:
+    """Remove letters that are delivered, and end the calls that sent signals by them."""
+    reply = letters.delivered(draft, one)
+    for sent in one.signals if reply is not UNCHANGED else ():
+        question = draft.open_question(sent.question_id)
+        if question is not None:
+            now_us = draft.context.now_us
+            draft.put_question(replace(question, status=QuestionStatus.ANSWERED, ended_us=now_us))
+            end_call(draft, question, None, sent.failure)
+    return reply

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import SendSignal
-from stepwell.core.loop.transition import Reply, refused, run_ended
+from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
 from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call
 from stepwell.core.port import EntryWrite, JournalQuery
 from stepwell.core.records import limits
@@ -32,7 +32,12 @@ def generation_of(name: str) -> int:
 
 def send_signal(draft: Draft, command: SendSignal) -> Reply:
     """Give a signal to the call that has waited longest for its name, or keep it."""
-    run, name = draft.run, command.name
+    run, name, sender = draft.run, command.name, command.sender
+    signals = run.signals
+    if sender and command.letter <= signals.taken.get(sender, 0):
+        return UNCHANGED
+    if sender:
+        signals = replace(signals, taken={**signals.taken, sender: command.letter})
     if run.ended:
         return run_ended(run, "nothing of it takes a signal")
     if (waiting := _waiting(draft, name)) is not None:
@@ -42,13 +47,15 @@ def send_signal(draft: Draft, command: SendSignal) -> Reply:
             question_id=waiting.question_id,
             message=name,
         )
+        if sender:
+            draft.change_run(signals=signals)
         now_us = draft.context.now_us
         draft.put_question(replace(waiting, status=QuestionStatus.ANSWERED, ended_us=now_us))
         if waiting.expires_ms:
             drop_timer(draft, QUESTION_TIMER + waiting.question_id)
         end_call(draft, waiting, command.value)
         return Reply()
-    kept = run.signals
+    kept = signals
     entry = Entry(key=f"{kept.last + 1:012}", name=name, value=command.value)
     after = replace(
         kept, kept=kept.kept + 1, bytes=kept.bytes + value_bytes(entry), last=kept.last + 1

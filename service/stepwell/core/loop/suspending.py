@@ -19,6 +19,7 @@ from stepwell.core.loop.occurrences import (
     BudgetSpent,
     Delivery,
     NeedsAnswer,
+    SignalChild,
     Sleep,
     Suspended,
     SuspendedCall,
@@ -57,7 +58,7 @@ def suspend(draft: Draft, execution: Execution, delivery: Delivery, result: Susp
     opened = open_calls(draft, execution, left)
     is_over = bool(answered) or (result.more and bool(journal.answered))
     is_over = is_over or any(
-        isinstance(one.wait, AwaitSignal) and one.call not in opened for one in left
+        isinstance(one.wait, AwaitSignal | SignalChild) and one.call not in opened for one in left
     )
     waits = tuple(_wait(one, opened) for one in left)
     if not is_over and waits and not any(_is_over(draft, one) for one in left):
@@ -87,7 +88,7 @@ def _kind(call: SuspendedCall) -> WaitKind:
             return WaitKind.BUDGET
         case AwaitSignal():
             return WaitKind.SIGNAL
-        case AwaitChild():
+        case AwaitChild() | SignalChild():
             return WaitKind.CHILD
 
 

@@ -33,6 +33,8 @@ class Reply(Record, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
     run: Run | None = None
     """The run after a command; None if the command was refused, or the occurrence came from a worker."""
+    children: dict[str, str] = {}
+    """After calls were opened: the ids of the child runs that they wait for, by call."""
 
 
 UNCHANGED = Reply(status=ReplyStatus.UNCHANGED)

@@ -1,4 +1,6 @@
-"""Records of runs that belong together: the place of a child run, and the numbers of letters between runs."""
+"""Records of runs that belong together: the place of a child run, the numbers of letters between runs, and
+the signals that a run keeps.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +29,14 @@ class Letters(Record, frozen=True, kw_only=True):
     """The first that isn't delivered."""
     next: int = 1
     """The number of the next letter."""
+
+
+class Signals(Record, frozen=True, kw_only=True):
+    """The signals that a run keeps for calls to take. Their values are in its journal `signals`."""
+
+    kept: int = 0
+    bytes: int = 0
+    last: int = 0
+    """The number of the last one that was kept."""
+    taken: dict[str, int] = {}
+    """The number of the last letter with one, by the run that sent it."""

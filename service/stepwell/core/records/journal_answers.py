@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stepwell.core.records.model import Budget, Failure
@@ -33,3 +33,5 @@ class JournalAnswer(NamedTuple):
     """The lease is lost because the run was cancelled."""
     failure: Failure | None = None
     """Why no call was dropped, or None if they were."""
+    children: Mapping[str, str] = {}
+    """The ids of the child runs that opened calls wait for, by call."""

@@ -47,7 +47,7 @@ CHILDREN_MAX = 10_000
 CHILD_DEPTH_MAX = 16
 """Runs above a child."""
 LETTERS_MAX = 10_000
-"""Letters of a run that aren't delivered; with them it starts no further child."""
+"""Letters of a run that aren't delivered; with them it starts no further child, and sends none a signal."""
 CHILD_INPUT_BYTES_MAX = 1024 * 1024
 """Goal, input and plan of a child that a step starts."""
 CHILD_RESULT_BYTES_MAX = 700 * 1024

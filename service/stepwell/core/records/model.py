@@ -13,7 +13,7 @@ from __future__ import annotations
 from msgspec.structs import force_setattr
 
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
-from stepwell.core.records.family import ChildOf, Letters
+from stepwell.core.records.family import ChildOf, Letters, Signals
 from stepwell.core.records.record import Record, StoredRecord
 from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
@@ -248,15 +248,6 @@ class RunSpec(Record, frozen=True, kw_only=True):
     """Only workers of this version are assigned its steps."""
     child_of: ChildOf = ChildOf()
     """The run that started it, if one did."""
-
-
-class Signals(Record, frozen=True, kw_only=True):
-    """The signals that a run keeps for calls to take. Their values are in its journal `signals`."""
-
-    kept: int = 0
-    bytes: int = 0
-    last: int = 0
-    """The number of the last one that was kept."""
 
 
 class Run(StoredRecord, frozen=True, kw_only=True):

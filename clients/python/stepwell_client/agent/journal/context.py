@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, TypeVar, overload
 
-from stepwell_client.agent.children import Child, child_call
 from stepwell_client.agent.journal.call_run import CallRequest, Reconcile
 from stepwell_client.agent.journal.journal_calls import Calls
 from stepwell_client.agent.journal.keys import scope_prefix
@@ -22,7 +21,7 @@ from stepwell_client.enums import Effect, ExpiryAction, QuestionKind, StepKind
 from stepwell_client.errors import JournalError, LeaseLost
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.decisions import NeedsAnswer
-from stepwell_client.records.plans import Budget, Retry, Span, Task
+from stepwell_client.records.plans import Retry, Span
 from stepwell_client.v1 import worker_pb2
 
 T = TypeVar("T")
@@ -328,46 +327,6 @@ class JournalContext:
     ) -> OpenQuestion:
         token, answer = await self._calls.open_question(question, key, returns)
         return OpenQuestion(token, lambda: self._on_loop(answer()), lambda: self._wait(answer))
-
-    async def start_child(
-        self,
-        goal: str = "",
-        *,
-        pipeline: str = "",
-        queue: str = "",
-        input: object = None,  # noqa: A002 - as in Client.start
-        plan: Sequence[Task] | None = None,
-        labels: Mapping[str, str] | None = None,
-        budget: Budget | None = None,
-        max_iterations: int = 0,
-        leave: bool = False,
-        key: str | None = None,
-    ) -> Child:
-        """Start a run of which this step is the parent, and return it once the start is durable.
-
-        A call is identified as `call` identifies one: every attempt at the step finds the same child. When the step
-        ends, its children that haven't ended are cancelled, unless they were started with `leave`. Without `plan` the
-        child plans. `queue` and `pipeline`: empty, the parent's. `budget`: its tokens and cost are taken from what is
-        left of the parent's budget, all of it without one.
-
-        Raises:
-            NonRetryable: a limit; the kind is CHILD_TOO_DEEP, TOO_MANY_CHILDREN, CHILD_BUDGET, CHILD_TOO_LARGE,
-                TOO_MANY_LETTERS or PLAN_INVALID.
-            JournalError, JournalMismatch, Suspended, LeaseLost: as of `call`.
-        """
-        wait, digest = child_call(
-            goal,
-            pipeline=pipeline,
-            queue=queue,
-            input=input,
-            labels=labels,
-            max_iterations=max_iterations,
-            budget=budget,
-            plan=plan,
-            leave=leave,
-        )
-        await self._on_loop(self._calls.open("child", digest, key, wait))
-        return Child(self._calls, wait, self._on_loop)
 
     async def forget(self, key: str) -> None:
         """Drop a call from the step's journal, by the key that the journal shows.

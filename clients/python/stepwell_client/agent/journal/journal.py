@@ -259,8 +259,8 @@ class Journal:
             self._keep(entry)
         self.on_end(entry.key)
 
-    async def open(self, call: worker_pb2.Outcome.SuspendedCall) -> None:
-        """Have the server open a call that waits. Calls that come meanwhile go into one message.
+    async def open(self, call: worker_pb2.Outcome.SuspendedCall) -> worker_pb2.JournalAck:
+        """Have the server open a call that waits; return its answer. Calls that come meanwhile go into one message.
 
         Raises:
             NonRetryable: the server refused it, or one that went with it.
@@ -272,6 +272,7 @@ class Journal:
         recorded = self._live(await opened)
         if recorded.HasField("failure"):
             raise NonRetryable(recorded.failure.message, kind=recorded.failure.kind)
+        return recorded
 
     def _open_next(self) -> None:
         if self._opening or not self._to_open:

@@ -7,6 +7,8 @@ it is stored itself.
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
@@ -33,7 +35,7 @@ from stepwell_client.answer_tokens import SECRET_MEDIA_TYPE, new_answer_token, s
 from stepwell_client.enums import Effect
 from stepwell_client.errors import JournalError, LeaseLost, Suspended
 from stepwell_client.link.runtime import Runtime
-from stepwell_client.records.decisions import NeedsAnswer
+from stepwell_client.records.decisions import NeedsAnswer, NonRetryable
 from stepwell_client.records.plans import Span, duration
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -184,19 +186,29 @@ class Calls:
 
     async def open(
         self, name: str, digest: str, key: str | None, wait: worker_pb2.Outcome.SuspendedCall
-    ) -> None:
+    ) -> worker_pb2.JournalAck | None:
         """Open a call that waits for something from outside, unless it has ended; `end_of` waits for its end."""
         frame = self.frame()
-        wait.call, wait.arguments = self._key(frame, name, digest, key), digest
+        return await self._open(frame, self._key(frame, name, digest, key), name, digest, wait)
+
+    async def _open(
+        self,
+        frame: Frame,
+        key: str,
+        name: str,
+        digest: str,
+        wait: worker_pb2.Outcome.SuspendedCall,
+    ) -> worker_pb2.JournalAck | None:
+        wait.call, wait.arguments = key, digest
         await self._read(frame)
         held = self.journal.find(wait.call)
         held.check(wait.call, digest)
         if held.end is not None:
-            return
+            return None
         self._check_wait(frame, name)
         self.journal.follow()
         with self._working(frame):
-            await self.journal.open(wait)
+            return await self.journal.open(wait)
 
     async def end_of(self, wait: worker_pb2.Outcome.SuspendedCall) -> types_pb2.JournalEntry:
         """Return the END of a call that was opened. Raises as `await_end` does."""
@@ -205,6 +217,44 @@ class Calls:
         opened = Wait(wait.call, opens=wait)
         opened.was_opened = True
         return await self._end_of(opened, frame)
+
+    async def start_child(
+        self, digest: str, key: str | None, wait: worker_pb2.Outcome.SuspendedCall
+    ) -> str:
+        """Start the child run of a call, unless it has one; return the child's id."""
+        opened = await self.open("child", digest, key, wait)
+        # Signals to a child of the call that a fork's parent started are not made again.
+        self.journal.replay(self._within_child(wait))
+        if opened is not None and wait.call in opened.children:
+            return opened.children[wait.call]
+        return json.loads((await self.end_of(wait)).value.data)["run_id"]
+
+    async def signal_child(
+        self,
+        child: worker_pb2.Outcome.SuspendedCall,
+        run_id: str,
+        name: str,
+        value: types_pb2.Payload | None,
+        key: str | None,
+    ) -> None:
+        """Send the child run of a call a signal once, and return when it has it.
+
+        Raises NonRetryable if it can't have it, because it has ended.
+        """
+        frame = self.frame()
+        data = "" if value is None else base64.b64encode(value.data).decode()
+        digest = digest_of("signal", name, data)
+        within = f"{self._within_child(child)}{run_id[:8]}/"
+        signal = worker_pb2.Outcome.SignalChild(child=child.call, name=name, value=value)
+        wait = worker_pb2.Outcome.SuspendedCall(child_signal=signal)
+        key = self._key(frame, "signal", digest, key, within)
+        await self._open(frame, key, "signal", digest, wait)
+        failure = (await self.end_of(wait)).failure
+        if failure.kind:
+            raise NonRetryable(failure.message, kind=failure.kind)
+
+    def _within_child(self, child: worker_pb2.Outcome.SuspendedCall) -> str:
+        return inner_prefix(child.call, own_key=True)
 
     async def cancel_child(self, wait: worker_pb2.Outcome.SuspendedCall) -> None:
         """Cancel the child run of a call that was opened, unless it has ended."""
@@ -360,12 +410,18 @@ class Calls:
 
     # Helpers.
 
-    def _key(self, frame: Frame, name: str, digest: str, given: str | None) -> str:
-        """Return the key of the next call. Runs before anything is awaited, so that keys follow the order of the code."""
+    def _key(
+        self, frame: Frame, name: str, digest: str, given: str | None, prefix: str | None = None
+    ) -> str:
+        """Return the key of the next call. Runs before anything is awaited, so that keys follow the order of the code.
+
+        `prefix`: that of the key; None: the frame's.
+        """
+        prefix = frame.prefix if prefix is None else prefix
         if given is not None:
-            key = own_key(frame.prefix, given)
+            key = own_key(prefix, given)
         else:
-            key = counted_key(frame.prefix, name, digest, frame.run.counts, frame.run.free)
+            key = counted_key(prefix, name, digest, frame.run.counts, frame.run.free)
         self.journal.ask(key, frame.run)
         return key
 

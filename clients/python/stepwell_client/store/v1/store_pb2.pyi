@@ -243,14 +243,23 @@ class Letters(_message.Message):
     def __init__(self, first: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
 
 class Signals(_message.Message):
-    __slots__ = ("kept", "bytes", "last")
+    __slots__ = ("kept", "bytes", "last", "taken")
+    class TakenEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     KEPT_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
     kept: int
     bytes: int
     last: int
-    def __init__(self, kept: _Optional[int] = ..., bytes: _Optional[int] = ..., last: _Optional[int] = ...) -> None: ...
+    taken: _containers.ScalarMap[str, int]
+    def __init__(self, kept: _Optional[int] = ..., bytes: _Optional[int] = ..., last: _Optional[int] = ..., taken: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
