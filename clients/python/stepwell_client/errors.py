@@ -14,7 +14,8 @@ another name │   └── DeadlineExceeded       no answer in time ├── 
 server failed, or doesn't know the call ├── RunFailed                  the run ended otherwise than
 SUCCEEDED, so it has no result ├── Misconfigured              target, token or agent can't be used
 as given (also a ValueError) ├── DecodeError                bytes that don't fit the type asked for
-(also a ValueError) ├── NotLoaded                  a result must be loaded before it is read (also a
+(also a ValueError) ├── NoSignal                   the run keeps no signal of the name (also a
+LookupError) ├── NotLoaded                  a result must be loaded before it is read (also a
 LookupError) ├── JournalError               a call within a step can't be made or kept as it is
 written │   └── JournalMismatch        its key has another content in the journal ├── LeaseLost
 another worker has the step, or it is cancelled └── WorkerReplaced             a newer process has
@@ -46,6 +47,7 @@ __all__ = [
     "JournalMismatch",
     "LeaseLost",
     "Misconfigured",
+    "NoSignal",
     "NotFound",
     "NotLoaded",
     "NotSecured",
@@ -284,6 +286,12 @@ class DecodeError(StepwellClientError, ValueError):
     def __init__(self, message: str, violations: Sequence[Violation] = ()) -> None:
         super().__init__(message)
         self.violations = tuple(violations)
+
+
+class NoSignal(StepwellClientError, LookupError):
+    """The run keeps no signal of the name that a call takes one of without waiting."""
+
+    reason = "NO_SIGNAL"
 
 
 class NotLoaded(StepwellClientError, LookupError):

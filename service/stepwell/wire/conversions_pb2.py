@@ -4513,12 +4513,15 @@ def fill_AwaitSignal(r: AwaitSignal, m: worker_pb2.Outcome.AwaitSignal) -> None:
     if v: m.name = v
     v = r.expires_ms
     if v != 0: put_ms(m.expires, v)
+    v = r.at_once
+    if v: m.at_once = v
 
 
 def read_AwaitSignal(m: worker_pb2.Outcome.AwaitSignal) -> AwaitSignal:
     return AwaitSignal(
         name=m.name,
         expires_ms=get_ms(m.expires) if m.HasField("expires") else 0,
+        at_once=m.at_once,
     )
 
 

@@ -18,7 +18,7 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.enums import BlockedKind
-from stepwell_client.errors import RunNotFound
+from stepwell_client.errors import NoSignal, RunNotFound
 from stepwell_client.v1 import orchestrator_pb2
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.support.patience import until
@@ -65,6 +65,34 @@ def receiving() -> tuple[Agent, asyncio.Event, asyncio.Event]:
     return agent, runs, ends
 
 
+def taking() -> tuple[Agent, asyncio.Event]:
+    """Return an agent whose tasks take what is kept, and an event that says that one has done so."""
+    agent, took = Agent("taking"), asyncio.Event()
+
+    @agent.task("kept")
+    async def kept(ctx: TaskContext) -> Any:
+        found: list[Any] = []
+        for _ in range(3):
+            try:
+                found.append(await ctx.receive_nowait("note"))
+            except NoSignal as error:
+                found.append(str(error))
+        took.set()
+        await ctx.receive("go")
+        return [*found, ctx.attempt]
+
+    @agent.task("each")
+    async def each(ctx: TaskContext) -> Any:
+        found: list[str] = []
+        async for note in ctx.receive_each("note", as_=str):
+            if note == "end":
+                break
+            found.append(note)
+        return [*found, [one async for one in ctx.receive_each("note", timeout=0.05)]]
+
+    return agent, took
+
+
 async def blocked_on(run: RunHandle, kind: BlockedKind) -> None:
     async def is_there() -> bool:
         return (await run.get()).blocked_on == kind
@@ -109,6 +137,27 @@ async def test_receive_raises_where_no_signal_comes_in_time(served_everywhere: S
     run = await served_everywhere.client.start(plan=[Task("a", "late")])
     async with served_everywhere.worker(receiving()[0]):
         assert await value_of(run) == "no signal 'note' came within 0.05 s"
+
+
+async def test_step_takes_what_is_kept_and_finds_the_same_again(served_everywhere: Served) -> None:
+    agent, took = taking()
+    run = await served_everywhere.client.start(plan=[Task("a", "kept")])
+    await run.signal("note", 1)
+    await run.signal("note", 2)
+    async with served_everywhere.worker(agent):
+        await took.wait()
+        await blocked_on(run, BlockedKind.SIGNAL)
+        await run.signal("note", "too late")
+        await run.signal("go", None)
+        assert await value_of(run) == [1, 2, "the run keeps no signal 'note'", 2]
+
+
+async def test_loop_over_signals_ends_by_break_or_in_time(served_everywhere: Served) -> None:
+    run = await served_everywhere.client.start(plan=[Task("a", "each")])
+    for note in ("one", "two", "end", "three"):
+        await run.signal("note", note)
+    async with served_everywhere.worker(taking()[0]):
+        assert await value_of(run) == ["one", "two", ["three"]]
 
 
 async def test_fork_begins_with_the_signals_of_its_version(served_everywhere: Served) -> None:

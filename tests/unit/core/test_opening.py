@@ -8,6 +8,7 @@ from stepwell.core.loop.occurrences import (
     AwaitSignal,
     NeedsAnswer,
     Open,
+    SendSignal,
     Sleep,
     Suspended,
     SuspendedCall,
@@ -20,6 +21,7 @@ from tests.unit.core.loop_world import YES, World, started, task
 
 NOTE = AwaitSignal(name="note")
 SOON = AwaitSignal(name="note", expires_ms=1_500)
+AT_ONCE = AwaitSignal(name="note", at_once=True)
 NOW = NeedsAnswer(prompt="now?")
 Kind = AwaitSignal | AwaitChild | NeedsAnswer
 
@@ -171,3 +173,27 @@ def test_waits_end_with_their_task() -> None:
     opened(world, s=SOON)
     world.complete("a")
     assert (ids(world), world.timers) == ({}, {})
+
+
+def test_call_that_waits_for_no_signal_ends_at_once_without_one() -> None:
+    world = running()
+    transition = world.advance(opening(world, 1, s=AT_ONCE))
+    (ended,) = transition.ended_calls
+    assert (ended.entry.failure.kind, ended.entry.value) == ("NO_SIGNAL", None)
+    opened(world, s=AT_ONCE)
+    assert ids(world) == {}
+
+
+def test_call_that_waits_for_no_signal_takes_one_that_is_kept() -> None:
+    world = running()
+    world.do(SendSignal(name="note", value=YES))
+    opened(world, s=AT_ONCE, t=AT_ONCE)
+    ends = {one.entry.key: one.entry for one in world.commits[-1].entries}
+    assert (ends["s"].value, ends["t"].failure.kind) == (YES, "NO_SIGNAL")
+    assert world.run.signals.kept == 0
+
+
+def test_step_that_is_suspended_for_such_a_call_goes_on_at_once() -> None:
+    world = running()
+    world.suspend("task:a#1", s=AT_ONCE)
+    assert (world.ready(), world.run.blocked_on) == (["task:a#2"], "WORKER")

@@ -10,6 +10,7 @@ import pytest
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.embedded import Orchestrator
 from stepwell_client import Agent, RunStatus, Task, TaskContext
+from stepwell_client.errors import NoSignal
 
 PLAN = [Task("a", "two")]
 
@@ -66,3 +67,20 @@ async def test_signal_of_an_invalid_name_or_size_is_refused() -> None:
         await orchestrator.signal("no name")
     with pytest.raises(ValueError, match="value"):
         await orchestrator.signal("note", "x" * (1024 * 1024))
+
+
+async def test_function_without_an_event_loop_takes_what_is_kept() -> None:
+    agent = Agent("taking")
+
+    @agent.task("take")
+    def take(ctx: TaskContext) -> list[str]:
+        found = [ctx.receive_sync("note", as_=str), ctx.receive_nowait_sync("note", as_=str)]
+        with pytest.raises(NoSignal):
+            ctx.receive_nowait_sync("note")
+        return found
+
+    orchestrator = Orchestrator("wait", agent, plan=[Task("a", "take")])
+    assert (await orchestrator.run()).status is RunStatus.WAITING
+    await orchestrator.signal("note", "first")
+    await orchestrator.signal("note", "second")
+    assert (await orchestrator.run()).value == {"a": ["first", "second"]}

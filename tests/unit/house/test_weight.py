@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_356,
+    "clients/python/stepwell_client": 9_392,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -31,7 +31,7 @@ BUDGET = {
     "service/stepwell/app": 734,
     "service/stepwell/cli": 5_756,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 7_098,
+    "service/stepwell/core": 7_104,
     "service/stepwell/embedded": 1_751,
     "service/stepwell/engine": 3_987,
     "service/stepwell/rpc": 4_289,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_967,
     "tests/frameworks": 4_049,
     "tests/mutants": 1_070,
-    "tests/service": 13_296,
+    "tests/service": 13_335,
     "tests/simulation": 5_553,
     "tests/support": 2_928,
-    "tests/unit": 17_022,
+    "tests/unit": 17_056,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

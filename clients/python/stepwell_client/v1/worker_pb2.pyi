@@ -372,12 +372,14 @@ class Outcome(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
     class AwaitSignal(_message.Message):
-        __slots__ = ("name", "expires")
+        __slots__ = ("name", "expires", "at_once")
         NAME_FIELD_NUMBER: _ClassVar[int]
         EXPIRES_FIELD_NUMBER: _ClassVar[int]
+        AT_ONCE_FIELD_NUMBER: _ClassVar[int]
         name: str
         expires: _duration_pb2.Duration
-        def __init__(self, name: _Optional[str] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+        at_once: bool
+        def __init__(self, name: _Optional[str] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., at_once: bool = ...) -> None: ...
     class AwaitChild(_message.Message):
         __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "max_iterations", "budget", "plan", "leave", "cancel")
         class LabelsEntry(_message.Message):

@@ -217,6 +217,8 @@ class AwaitSignal(Record, tag=True, frozen=True, kw_only=True):
 
     name: str
     expires_ms: int = 0
+    at_once: bool = False
+    """The call ends at once, also if no signal is kept."""
 
 
 class AwaitChild(Record, tag=True, frozen=True, kw_only=True):

@@ -136,7 +136,7 @@ def open_calls(
 ) -> dict[str, str]:
     """Open what calls wait for, within the current event, or for a person with an own one; return each call's question.
 
-    Those that are open already are kept; one for which a signal is kept ends at once, and has none. The ids of new ones have the `prefix` before their number.
+    Those that are open already are kept; one for which a signal is kept, or that doesn't wait for one, ends at once, and has none. The ids of new ones have the `prefix` before their number.
     """
     opened = open_of(draft, execution.task_id)
     asked: list[Question] = []
@@ -156,6 +156,11 @@ def open_calls(
             question, question_id=question_id, call=call.call, arguments=call.arguments
         )
         if isinstance(call.wait, AwaitSignal) and signals.take(draft, question):
+            continue
+        if isinstance(call.wait, AwaitSignal) and call.wait.at_once:
+            message = f"the run keeps no signal {call.wait.name!r}"
+            failure = Failure(kind="NO_SIGNAL", message=message, retryable=False)
+            end_call(draft, question, None, failure)
             continue
         receiver = None
         if isinstance(call.wait, SignalChild):

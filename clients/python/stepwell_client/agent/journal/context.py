@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, TypeVar, overload
@@ -284,6 +292,37 @@ class JournalContext:
     ) -> Any:
         """Return the value of the next signal of this name, from a thread; see `receive`."""
         return self._wait(lambda: self._calls.receive(name, timeout, key, as_))
+
+    async def receive_nowait(self, name: str, *, as_: Any = Any, key: str | None = None) -> Any:
+        """Return the value, decoded as `as_`, of the first signal of this name that the run keeps; takes it once.
+
+        The answer is recorded, so that a later attempt gets the same. Raises NoSignal if none is kept, and what
+        `receive` raises.
+        """
+        return await self._on_loop(self._calls.receive_nowait(name, key, as_))
+
+    def receive_nowait_sync(self, name: str, *, as_: Any = Any, key: str | None = None) -> Any:
+        """Return the value of the first kept signal of this name, from a thread; see `receive_nowait`."""
+        return self._wait(lambda: self._calls.receive_nowait(name, key, as_))
+
+    async def receive_each(
+        self,
+        name: str,
+        *,
+        as_: Any = Any,
+        timeout: Span | None = None,  # noqa: ASYNC109 - as in `receive`
+    ) -> AsyncIterator[Any]:
+        """Yield the values of signals of this name, each received as by `receive`, in an `async for`.
+
+        It ends once none came within `timeout`, which counts from the signal before; without one only by `break`. A signal
+        that isn't asked for stays kept. Raises what `receive` raises, without TimeoutError.
+        """
+        while True:
+            try:
+                value = await self.receive(name, as_=as_, timeout=timeout)
+            except TimeoutError:
+                return
+            yield value
 
     async def open_question(
         self,

@@ -33,7 +33,7 @@ from stepwell_client.agent.step_services import StepServices
 from stepwell_client.agent.threads import InThread
 from stepwell_client.answer_tokens import SECRET_MEDIA_TYPE, new_answer_token, sha256_of
 from stepwell_client.enums import Effect
-from stepwell_client.errors import JournalError, LeaseLost, Suspended
+from stepwell_client.errors import JournalError, LeaseLost, NoSignal, Suspended
 from stepwell_client.link.runtime import Runtime
 from stepwell_client.records.decisions import NeedsAnswer, NonRetryable
 from stepwell_client.records.plans import Span, duration
@@ -171,6 +171,16 @@ class Calls:
         end = await self.await_end("receive", digest_of("receive", name), key, wait)
         if end.failure.kind:
             raise TimeoutError(end.failure.message)
+        return value_of(end, returns)
+
+    async def receive_nowait(self, name: str, key: str | None, returns: Any) -> Any:
+        """Return the value of the first kept signal of this name. Raises NoSignal if none is kept."""
+        wait = worker_pb2.Outcome.SuspendedCall()
+        wait.signal.name, wait.signal.at_once = name, True
+        digest = digest_of("receive_nowait", name)
+        end = await self.await_end("receive_nowait", digest, key, wait)
+        if end.failure.kind:
+            raise NoSignal(end.failure.message)
         return value_of(end, returns)
 
     async def await_end(
