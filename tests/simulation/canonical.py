@@ -15,9 +15,9 @@ from tests.simulation.simulator.reading import events_of, every
 RunKey = tuple[str, str]
 FLEETING = (
     *("EXECUTION_", "LEASE_", "OUTCOME_", "TASK_RETRY_", "STEP_RETRY_"),
-    *("PLAN_REJECTED", "RUN_BLOCKED"),
+    *("PLAN_REJECTED", "RUN_BLOCKED", "STEP_SUSPENDED", "STEP_WOKEN", "LETTERS_", "WAIT_OPENED"),
 )
-"""Events that a crash may add or take away, and no others: leases, losses, retries, and waits meanwhile."""
+"""Events that a crash may add or take away, and no others: leases, losses, retries, waits meanwhile, and deliveries."""
 _FAILED = frozenset({ExecutionStatus.FAILED, ExecutionStatus.TIMED_OUT})
 
 

@@ -27,6 +27,7 @@ from stepwell.core.loop.occurrences import (
     Reconciled,
     Resolve,
     Result,
+    SendSignal,
     Start,
 )
 from stepwell.core.loop.transition import ReplyStatus
@@ -41,12 +42,14 @@ from stepwell.core.records.states import (
     Finding,
     ForkMode,
     PauseReason,
+    QuestionKind,
     QuestionStatus,
     StepKind,
 )
 from stepwell.engine.executor import Executor, HeldLease
+from stepwell.engine.journal_writer import NewEntries
 from tests.simulation.canonical import RunKey
-from tests.simulation.crash_workloads import CrashWorkload, effect_of
+from tests.simulation.crash_workloads import CrashWorkload, effect_of, waits_of
 from tests.simulation.simulator import forks
 from tests.simulation.simulator.reading import events_of, every
 
@@ -131,6 +134,10 @@ class Callers:
         if run.pause_reason is PauseReason.BUDGET_EXHAUSTED:
             more = _more(run)
             yield RaiseBudget(budget=more), f"raise to {more}"
+        if self.workload.signals:
+            for one in await every(store, QuestionQuery(tenant_id=tenant_id, run_id=run_id)):
+                if one.question.kind is QuestionKind.SIGNAL:
+                    yield SendSignal(name="note", value=Payload(data=b"now")), "signal"
         if run.blocked_on is BlockedKind.QUESTION:
             for one in await every(store, QuestionQuery(tenant_id=tenant_id, run_id=run_id)):
                 question = one.question
@@ -270,6 +277,8 @@ class CrashWorker:
     async def _result(self, executor: Executor, assignment: Assignment) -> Result | None:
         """Return the result of a step, or None if there is nothing to report."""
         spec, kind, bank = assignment.task, assignment.execution.kind, self.callers.bank
+        if spec is not None and spec.type == "parent" and kind is StepKind.TASK:
+            await self._open(executor, assignment)
         if spec is None or spec.effect is not Effect.AT_MOST_ONCE:
             return self.callers.workload.perform(assignment)
         if kind is StepKind.RECONCILE:
@@ -285,6 +294,16 @@ class CrashWorker:
                 return None
             self.results[assignment.token] = result
         return self.results[assignment.token]
+
+    async def _open(self, executor: Executor, assignment: Assignment) -> None:
+        """Open what a step waits for while it runs, as one message; it may be that of a worker that has restarted."""
+        if not (waits := waits_of(assignment)):
+            return
+        name, token = assignment.execution.execution_id, assignment.token
+        over = asyncio.get_running_loop().create_future()
+        one = NewEntries(assignment.run.run_id, name, token, (), opens=waits, open_number=1)
+        executor.write_journal(_run_of(assignment)[0], one, over.set_result)
+        await over
 
 
 def _run_of(assignment: Assignment) -> RunKey:

@@ -1,4 +1,4 @@
-"""The twelve workloads whose every commit is a crash point.
+"""The thirteen workloads whose every commit is a crash point.
 
 All that their workers and callers do follows from the run and from the world outside, never from
 the number of an attempt that a crash may have used up. Each thus has one end, whatever happens on
@@ -7,9 +7,20 @@ the way.
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace
 
-from stepwell.core.loop.occurrences import Completed, Failed, NeedsAnswer, Result
+from stepwell.core.loop.children import ChildEnd
+from stepwell.core.loop.occurrences import (
+    AwaitChild,
+    AwaitSignal,
+    Completed,
+    Failed,
+    NeedsAnswer,
+    Result,
+    Suspended,
+    SuspendedCall,
+)
 from stepwell.core.port import Assignment
 from stepwell.core.records.model import Budget, Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.states import Decision, Effect, ExpiryAction, OnFailure, StepKind
@@ -38,6 +49,8 @@ class CrashWorkload(Workload, frozen=True, kw_only=True):
     """The task after whose completion a caller forks the run. Empty: no fork."""
     clumsy_answers: int = 0
     """So many attempts at the synthesis fail."""
+    signals: bool = False
+    """A caller sends the run the signal that a step waits for."""
 
     def perform(self, assignment: Assignment) -> Result:
         """Return what a worker makes of a step, AT_MOST_ONCE tasks and their RECONCILE excepted."""
@@ -46,6 +59,9 @@ class CrashWorkload(Workload, frozen=True, kw_only=True):
             return Failed(failure=Failure(kind="Clumsy", message="once more"))
         if spec is None or execution.kind is not StepKind.TASK:
             return super().perform(assignment)
+        if spec.type == "parent":
+            left = waits_of(assignment)
+            return Suspended(waits=left) if left else _by_ends(spec, assignment)
         if spec.type == "unheard":
             return NeedsAnswer(prompt="anybody?", expires_ms=SHORT_MS, on_expiry=ExpiryAction.DENY)
         if spec.type == "ask":
@@ -54,6 +70,33 @@ class CrashWorkload(Workload, frozen=True, kw_only=True):
             text = assignment.answer.data.decode()
             return Completed(result=digest(spec.task_id + text, assignment.results))
         return super().perform(assignment)
+
+
+def waits_of(assignment: Assignment) -> tuple[SuspendedCall, ...]:
+    """Return what a parent's step still waits for: a signal, and the ends of two children."""
+    return tuple(
+        SuspendedCall(call=call, wait=wait)
+        for call, wait in FAMILY.items()
+        if call not in _ends(assignment)
+    )
+
+
+def _ends(assignment: Assignment) -> dict[str, bytes]:
+    entries = assignment.journal.entries if assignment.journal is not None else ()
+    return {one.entry.key: one.entry.value.data for one in entries if one.entry.value is not None}
+
+
+def _by_ends(spec: TaskSpec, assignment: Assignment) -> Result:
+    """Return a result in which the signal is, and the results of both children."""
+    ends = _ends(assignment)
+    parts = [ends.pop("signal"), *(_results(ends[call]) for call in sorted(ends))]
+    return Completed(result=digest(f"{spec.task_id}{parts}", assignment.results))
+
+
+def _results(data: bytes) -> bytes:
+    """Return the results of a child; the ids of runs are others each time."""
+    end = msgspec.json.decode(data, type=ChildEnd)
+    return f"{end.status} {[(name, one.data) for name, one in end.tasks.items()]}".encode()
 
 
 def effect_of(task_id: str) -> Payload:
@@ -73,6 +116,22 @@ _LOST = {"effect": Effect.AT_MOST_ONCE, "heartbeat_timeout_ms": SHORT_MS}
 _FEW = RetryPolicy(max_losses=POISON_ATTEMPTS_MAX - 1, initial_backoff_ms=0)
 _BAD = task("poison", behaviour="poison", on_failure=OnFailure.CONTINUE)
 
+FAMILY: dict[str, AwaitSignal | AwaitChild] = {
+    "signal": AwaitSignal(name="note"),
+    **{
+        name: AwaitChild(
+            goal=name,
+            tasks=at_once(
+                (
+                    task(name, behaviour="done", effect=Effect.AT_MOST_ONCE, reconcile=True),
+                    task("after", name),
+                )
+            )[0],
+        )
+        for name in ("left", "right")
+    },
+}
+"""The calls of a parent's step."""
 PLAIN = {
     "sequence": CrashWorkload(name="sequence", plans=at_once(chain("s", 4)), by_caller=True),
     "fan-out": CrashWorkload(name="fan-out", plans=at_once(fan("f", 4)), max_parallel=2),
@@ -126,6 +185,12 @@ ALL = {
         name="poison",
         plans=((replace(_BAD, retry=_FEW), *at_once(chain("o", 3))[0]),),
         by_caller=True,
+    ),
+    "family": CrashWorkload(
+        name="family",
+        plans=at_once((task("parent", behaviour="parent"), task("end", "parent"))),
+        by_caller=True,
+        signals=True,
     ),
     "synthesis": CrashWorkload(
         name="synthesis",

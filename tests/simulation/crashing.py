@@ -16,7 +16,8 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.port import Commit, CommitResult, Runtime, Store
+from stepwell.core.loop.children import PARENT_LABEL
+from stepwell.core.port import Commit, CommitResult, ExecutionQuery, RunQuery, Runtime, Store
 from stepwell.core.records.errors import OutcomeUnknown
 from stepwell.core.records.states import Verdict
 from stepwell.engine.executor import Executor, ExecutorConfig
@@ -27,6 +28,7 @@ from tests.simulation.crash_actors import Callers, CrashWorker, Died
 from tests.simulation.crash_workloads import POISON_ATTEMPTS_MAX, CrashWorkload
 from tests.simulation.simulator.loop import VirtualLoop
 from tests.simulation.simulator.ports import HONEST
+from tests.simulation.simulator.reading import every
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 
@@ -260,7 +262,10 @@ class CrashWorld:
                 still += 1
 
     async def _end(self, store: Store) -> End:
-        bank, keys = self.callers.bank, self.callers.keys
+        bank, keys = (
+            self.callers.bank,
+            [*self.callers.keys, *await _children(store, *self.callers.key)],
+        )
         runs = [await canonical(store, key) for key in keys]
         for key in keys:
             # S3, S7: every result that was acknowledged is in the store, byte for byte.
@@ -272,6 +277,18 @@ class CrashWorld:
         for name, count in bank.effects.items():
             assert count == 1, f"the effect of {name} took place {count} times"
         return End(tuple(runs), dict(bank.effects))
+
+
+async def _children(store: Store, tenant_id: str, run_id: str) -> list[RunKey]:
+    """Return the children of a run by their goals; all that they have used is in what it has."""
+    query = RunQuery(tenant_id=tenant_id, labels={PARENT_LABEL: run_id})
+    runs = sorted(await every(store, query), key=lambda one: one.spec.goal)
+    run = await store.get_run(tenant_id, run_id)
+    own = await every(store, ExecutionQuery(tenant_id=tenant_id, run_id=run_id))
+    used = sum(one.usage.input_tokens for one in (*runs, *own))
+    assert run is not None
+    assert run.usage.input_tokens == used, "F2: usage of children"
+    return [(tenant_id, one.spec.run_id) for one in runs]
 
 
 class Played(NamedTuple):

@@ -1,9 +1,10 @@
-"""Crash points: every commit of twelve workloads, on every driver, before it, after it and unknown.
+"""Crash points: every commit of thirteen workloads, on every driver, before it, after it and unknown.
 
 Whatever the point, the run recovers without help and comes to the same end as if nothing had
 happened (S18): nothing acknowledged is lost (S3), an unknown commit counts once (S4), no task is
 accepted twice and none tried more often than it may be (S7, S12, S13), the effect of an
-AT_MOST_ONCE task takes place once.
+AT_MOST_ONCE task takes place once. A parent's step finds its signal and the ends of its children (W1), each of
+which is started once (F1), with its usage counted once (F2).
 
 What is compared is the end of a run without any crash, played on memory in virtual time: statuses,
 plans, result bytes, inputs with their answers, budgets, what was used of them, and how often each

@@ -50,7 +50,7 @@ BUDGET = {
     "tests/frameworks": 4_049,
     "tests/mutants": 1_070,
     "tests/service": 13_335,
-    "tests/simulation": 5_553,
+    "tests/simulation": 5_636,
     "tests/support": 2_928,
     "tests/unit": 17_056,
 }
