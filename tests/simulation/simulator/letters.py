@@ -1,7 +1,7 @@
 """Letters between runs (M1 to M4) and families of runs (F1 to F3), by the commits of all runs alone.
 
 A letter is written by a commit of its sender and seen in commits of its receiver: a child's first one, its
-cancellation without a caller, and the end of the parent's call.
+cancellation without a caller, a signal of its parent's, and the end of the parent's call.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from itertools import product
 
 from stepwell.core.loop import letters
-from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, StartRun
+from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, SignalRun, StartRun
 from stepwell.core.records.events import Event
+from stepwell.core.records.model import Run
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
@@ -35,7 +36,7 @@ class LetterModel:
         self._left: set[tuple[RunKey, str]] = set()
         """The questions of parents whose children may outlive their steps."""
 
-    def applied(self, model: RunModel, applied: Applied, used_before: int) -> None:
+    def applied(self, model: RunModel, applied: Applied, before: Run | None) -> None:
         """Take in a commit that the run's model has taken in already.
 
         Raises:
@@ -56,7 +57,8 @@ class LetterModel:
                 EventType.RUN_CANCELLED,
             ):
                 self._commanded(model, applied, event)
-        self._usage_goes_up(model, applied, ended, used_before)
+        self._signals(model, applied, before.signals.taken if before is not None else {})
+        self._usage_goes_up(model, applied, ended, before.usage.input_tokens if before else 0)
         self._children_are_cancelled(model, applied)
         for write in applied.commit.forgotten:
             if write.journal == letters.JOURNAL:
@@ -75,6 +77,19 @@ class LetterModel:
         right = letter.spec == spec if isinstance(letter, StartRun) else letter is not None
         holds(right, "M3", applied, event.type, "by no letter of", parent, number)
         self._in_order(parent, model.key[1], number, applied)
+
+    def _signals(self, model: RunModel, applied: Applied, before: Mapping[str, int]) -> None:
+        """Check the signals that a run has taken of letters (M2, M3)."""
+        for sender, number in applied.commit.run.signals.taken.items():
+            after = before.get(sender, 0)
+            if number == after:
+                continue
+            holds(number > after, "M2", applied, "takes letter", number, "again, after", after)
+            by = (model.key[0], sender)
+            letter = self._written.get(by, {}).get(number)
+            right = isinstance(letter, SignalRun) and letter.run_id == model.key[1]
+            holds(right, "M3", applied, "takes signal", number, "of", sender, "which is", letter)
+            self._in_order(by, model.key[1], number, applied)
 
     def _ended(self, model: RunModel, applied: Applied, event: Event) -> str:
         """Check the end of a call for a child; return the child (M2, M3)."""
@@ -106,7 +121,7 @@ class LetterModel:
         after = self._taken.get((sender, receiver), 0)
         for before, letter in self._written[sender].items():
             if after < before < number and letter.receiver == receiver:
-                over = self._is_taken(sender, letter)
+                over = self._is_taken(sender, before, letter)
                 holds(over, "M4", applied, "takes letter", number, "of", sender, "before", letter)
         holds(number > after, "M4", applied, "takes letter", number, "after", after)
         self._taken[sender, receiver] = number
@@ -117,9 +132,9 @@ class LetterModel:
         holds(number == first, "M4", applied, "removes letter", number, "before", first)
         self._first[model.key] = number + 1
         letter = self._written[model.key][number]
-        holds(self._is_taken(model.key, letter), "M1", applied, "removes untaken", letter)
+        holds(self._is_taken(model.key, number, letter), "M1", applied, "removes untaken", letter)
 
-    def _is_taken(self, sender: RunKey, letter: Letter) -> bool:
+    def _is_taken(self, sender: RunKey, number: int, letter: Letter) -> bool:
         """Return whether a letter has done what it was to do, or has nothing to do any more."""
         to = self._models.get((sender[0], letter.receiver))
         run = to.run if to is not None else None
@@ -129,6 +144,9 @@ class LetterModel:
                 return run is not None or not self._waits(sender, place.question_id)
             case CancelRun():
                 return run is None or run.ended
+            case SignalRun():
+                taken = run.signals.taken.get(sender[1], 0) if run is not None else number
+                return taken >= number or (run is not None and run.ended)
             case RunEnded():
                 resumed = self._models[sender].events[-1].number > self._end_of(sender)
                 waits = self._waits((sender[0], letter.receiver), letter.question_id)

@@ -16,11 +16,12 @@ from stepwell.core.loop.occurrences import (
     Failed,
     NeedsAnswer,
     Result,
+    SignalChild,
     Suspended,
     SuspendedCall,
 )
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Budget, TaskSpec
+from stepwell.core.records.model import Budget, Payload, TaskSpec
 from stepwell.core.records.states import JournalMark
 from tests.simulation.simulator.calls import Calls
 from tests.simulation.simulator.workloads import SIGNALS, task
@@ -46,7 +47,7 @@ class Waiting(Calls):
         """
         self._news = asyncio.Event()
         await self._read()
-        calls = {one.call: one for one in map(self._drawn, range(count))}
+        calls = {one.call: one for number in range(count) for one in self._drawn(number)}
         left = self._left(calls)
         if not left or (failed := await self._open_some(left)) is None:
             return await self._wait(calls)
@@ -106,22 +107,33 @@ class Waiting(Calls):
         ended = {key for key, mark, _ in self._entries if mark is JournalMark.END}
         return tuple(one for key, one in calls.items() if key not in ended)
 
-    def _drawn(self, number: int) -> SuspendedCall:
-        """Return a call: the same one in each attempt."""
+    def _drawn(self, number: int) -> tuple[SuspendedCall, ...]:
+        """Return a call, and a signal to the child that it starts: the same in each attempt."""
         key = f"c{number}"
         draw = zlib.crc32(f"{self._place.run[1]} {self._place.journal} {key}".encode())
         name = SIGNALS[draw // 8 % len(SIGNALS)]
         match draw % 8:
             case 0 | 1:
-                return SuspendedCall(call=key, wait=AwaitSignal(name=name))
+                return (SuspendedCall(call=key, wait=AwaitSignal(name=name)),)
             case 2:
-                return SuspendedCall(call=key, wait=AwaitSignal(name=name, expires_ms=TIMEOUT_MS))
+                wait = AwaitSignal(name=name, expires_ms=TIMEOUT_MS)
+                return (SuspendedCall(call=key, wait=wait),)
             case 3:
-                return SuspendedCall(call=key, wait=NeedsAnswer(prompt=key))
+                return (SuspendedCall(call=key, wait=NeedsAnswer(prompt=key)),)
             case _ if self.run.spec.child_of.depth >= DEPTH_MAX:
-                return SuspendedCall(call=key, wait=AwaitSignal(name=name))
+                return (SuspendedCall(call=key, wait=AwaitSignal(name=name)),)
             case _:
-                return SuspendedCall(call=key, wait=self._child(key, draw // 8))
+                child = SuspendedCall(call=key, wait=self._child(key, draw // 8))
+                signals = [
+                    SuspendedCall(
+                        call=f"{key}/{n}",
+                        wait=SignalChild(
+                            child=key, name=name, value=Payload(data=f"{name}/{key}.{n}".encode())
+                        ),
+                    )
+                    for n in range(draw // 16 % 3)
+                ]
+                return (child, *signals)
 
     def _child(self, key: str, draw: int) -> AwaitChild:
         limited = self.run.budget.input_tokens
