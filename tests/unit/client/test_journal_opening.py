@@ -84,6 +84,27 @@ async def test_waits_of_one_moment_are_opened_by_one_message_of_a_hundred() -> N
     assert (len(outcome.suspended.waits), outcome.suspended.more) == (100, True)
 
 
+async def test_call_that_ends_before_its_turn_is_not_opened_again() -> None:
+    """An earlier attempt has opened it, and its end comes while others are opened."""
+    step = JournaledStep()
+
+    def end_late_one(key: str) -> None:
+        if key == "k000":
+            step.services.put_end("k240", value=encode("came"))
+
+    step.services.on_open = end_late_one
+
+    async def work(ctx: TaskContext) -> Any:
+        waits = (awaited(ctx, "note", f"k{n:03}") for n in range(250))
+        return await asyncio.gather(*waits)
+
+    outcome = await step.attempt(work)
+    assert outcome.HasField("suspended")
+    opened = [call.call for call in step.services.opened]
+    assert (len(opened), "k240" in opened) == (249, False)
+    assert step.services.known == ["k240"]
+
+
 async def test_what_was_not_opened_comes_first_into_a_suspension() -> None:
     step = JournaledStep()
 

@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_392,
+    "clients/python/stepwell_client": 9_400,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -50,9 +50,9 @@ BUDGET = {
     "tests/frameworks": 4_049,
     "tests/mutants": 1_070,
     "tests/service": 13_335,
-    "tests/simulation": 5_636,
+    "tests/simulation": 5_664,
     "tests/support": 2_928,
-    "tests/unit": 17_056,
+    "tests/unit": 17_070,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -277,13 +277,22 @@ class Journal:
     def _open_next(self) -> None:
         if self._opening or not self._to_open:
             return
-        self._opening, size = True, 0
         batch: list[_Opening] = []
+        size = 0
         while self._to_open and len(batch) < WAITS_MAX:
-            size += self._to_open[0][0].ByteSize() + 8
+            call, opened = self._to_open[0]
+            if self.find(call.call).end is not None:
+                # An earlier attempt had opened it, and its end came meanwhile. Opened again, it would wait again.
+                self._to_open.popleft()
+                opened.set_result(worker_pb2.JournalAck())
+                continue
+            size += call.ByteSize() + 8
             if batch and size > WAITS_BYTES_MAX:
                 break
             batch.append(self._to_open.popleft())
+        self._opening = bool(batch)
+        if not batch:
+            return
         known, self._known = self._known[:JOURNAL_ENTRIES_MAX], []
         self._opens += 1
         write = worker_pb2.JournalWrite(
