@@ -105,7 +105,9 @@ class Checks:
         if kind is None:
             body = self._test(limit, at) if field.type == FieldDescriptor.TYPE_STRING else []
         elif kind.GetOptions().map_entry:
-            return [f"v = m.{name}", *self._map(field, mapping(STORE_ITEMS_MAX, limit, limit))]
+            is_text = kind.fields_by_name["value"].type == FieldDescriptor.TYPE_STRING
+            each = limit if is_text else Limit("False", "any number", "shown")
+            return [f"v = m.{name}", *self._map(field, mapping(STORE_ITEMS_MAX, limit, each))]
         elif kind.full_name.startswith("google."):
             return []
         else:

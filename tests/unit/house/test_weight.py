@@ -26,7 +26,7 @@ BUDGET = {
     "drivers/stepwell_drivers/remote": 642,
     "drivers/stepwell_drivers/sql": 6_984,
     "examples": 2_071,
-    "scripts": 2_262,
+    "scripts": 2_264,
     "service/stepwell": 306,
     "service/stepwell/app": 734,
     "service/stepwell/cli": 5_756,
