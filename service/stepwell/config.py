@@ -188,7 +188,7 @@ class QueueSettings(Group):
     """Limits of a queue, for each tenant separately."""
 
     max_parallel: Annotated[int, Field(ge=1)]
-    """The most steps of it that may be leased at once, over all runs; replicas divide them among themselves."""
+    """The most steps of it that may be leased at once, over all runs and replicas."""
 
 
 class BudgetSettings(Group):

@@ -15,6 +15,7 @@ from stepwell.core.loop.leases import SUSPECT
 from stepwell.core.loop.letters import TIMER as LETTERS_TIMER
 from stepwell.core.loop.loss_allowance import AWAITED
 from stepwell.core.loop.occurrences import LeaseExpired, Occurrence, TimerDue
+from stepwell.core.loop.slots import NO_SLOT
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Claim, Due, ReadyStep, Runtime, Store, Want
 from stepwell.core.records.errors import StepwellError, StoreError
@@ -22,10 +23,10 @@ from stepwell.core.records.states import DueKind
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.demand import Demand
 from stepwell.engine.isolation import SuspectSteps
-from stepwell.engine.key_types import RunKey
+from stepwell.engine.key_types import QueueKey, RunKey
 from stepwell.engine.last_heartbeat import expired_of
 from stepwell.engine.runs import Runs
-from stepwell.engine.shares import QueueShares
+from stepwell.engine.slots import QueueSlots
 from stepwell.engine.worker_deaths import Deaths
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
@@ -48,7 +49,7 @@ class Timing(NamedTuple):
 
 
 class _Unleased(NamedTuple):
-    """A claimed step whose worker got another step during the claim."""
+    """A claimed step whose worker got another step during the claim, or whose slot another run got."""
 
     step: ReadyStep
     connections: Sequence[WorkerConnection]
@@ -65,7 +66,7 @@ class Claims:
         runs: Runs,
         workers: Workers,
         demand: Demand,
-        shares: QueueShares,
+        slots: QueueSlots,
         runtime: Runtime,
         clock: StoreTime,
         timing: Timing,
@@ -75,7 +76,7 @@ class Claims:
         self._runs = runs
         self._workers = workers
         self._demand = demand
-        self._shares = shares
+        self._slots = slots
         self._runtime = runtime
         self._clock = clock
         self._timing = timing
@@ -96,6 +97,7 @@ class Claims:
     def hint(self, tenant_id: str, run_id: str, version: int) -> None:
         """Note a hint of the store; this replica's own changes cause no claim."""
         if self._runs.is_news((tenant_id, run_id), version):
+            self._slots.hint((tenant_id, run_id))
             self._hinted = True
             self._demand.more_ready = True
             if self._runtime.monotonic() >= self._hints_count_from:
@@ -141,6 +143,7 @@ class Claims:
 
     async def _claim(self) -> int:
         """Claim once; return the milliseconds until the next claim, unless something happens before."""
+        await self._slots.scan(self._wanted_queues())
         self._lease_held()
         groups = self._groups() if self._demand.more_ready else []
         request = Claim(wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms)
@@ -157,11 +160,13 @@ class Claims:
             more = more or full
             for queue in want.queues:
                 self._demand.claimed((want.tenant_id, queue), full=full)
+                if self._slots.limit(queue):
+                    self._slots.claimed((want.tenant_id, queue), full=full)
             for step in steps:
                 self._lease(step, connections, want.queues[0], held_until)
         if groups:
             self._demand.more_ready = more
-        if len(claimed.due) >= request.due_limit or (more and self._shares.any):
+        if len(claimed.due) >= request.due_limit or (more and self._slots.any):
             return 0
         poll_ms = self._timing.poll_ms
         return poll_ms if claimed.next_due_ms < 0 else min(poll_ms, max(1, claimed.next_due_ms))
@@ -195,9 +200,17 @@ class Claims:
                 limit=sum(connection.credits for connection in connections),
             )
             groups.append((want, connections))
-        # A claim asks for at most as many steps of a limited queue as the limit allows.
-        asked = self._shares.ask([want for want, _ in groups])
+        # A claim asks for at most as many steps of a limited queue as it has free slots.
+        asked = self._slots.ask([want for want, _ in groups])
         return [(want, groups[position][1]) for want, position in asked]
+
+    def _wanted_queues(self) -> set[QueueKey]:
+        """Return the limited queues of free workers, if steps may be waiting."""
+        if not (self._slots.any and (self._demand.more_ready or self._unleased)):
+            return set()
+        free = [one.port.presence for one in self._workers.connections if one.is_free]
+        named = ((p.tenant_id, queue) for p in free for queue in p.queues)
+        return {key for key in named if self._slots.limit(key[1])}
 
     def _lease_held(self) -> None:
         """Lease the steps of earlier claims that are still held for this replica."""
@@ -214,26 +227,30 @@ class Claims:
         queue: str,
         held_until: float,
     ) -> None:
-        free = [one for one in connections if one.is_free]
-        if not free:
+        key = (step.tenant_id, step.run_id)
+        grant = None
+        if free := [one for one in connections if one.is_free]:
+            connection = max(free, key=lambda one: (-one.lapses, one.credits))
+            # A limited queue is claimed separately, so the step is known to be of this queue.
+            grant = self._workers.grant_claimed(connection, key, step.execution_id, queue)
+        if grant is None:
             # Steps that keep their places may have been leased since the claim asked for as many as
             # there were free places.
             self._unleased.append(_Unleased(step, connections, queue, held_until))
             self._demand.more_ready = True
             return
-        connection = max(free, key=lambda one: (-one.lapses, one.credits))
-        key = (step.tenant_id, step.run_id)
-        # A limited queue is claimed separately, so the step is known to be of this queue.
-        grant = self._workers.grant_claimed(connection, key, step.execution_id, queue)
         reply = self._runs.post_claimed(key, grant)
 
         def settle(done: asyncio.Future[Reply]) -> None:
             # An assigned lease is no longer an open grant. All other grants return their credit,
             # whatever the reply: the lease may have ended in the same commit that granted it.
-            self._workers.return_grants([grant.token])
             answered = not done.cancelled() and done.exception() is None
+            self._workers.return_grants([grant.token], uncertain=not answered)
             if answered and done.result().reason == SUSPECT and not self._stopping:
                 self._suspects.place(step, connections, queue)
+            elif answered and done.result().reason == NO_SLOT:
+                self._unleased.append(_Unleased(step, connections, queue, held_until))
+                self._demand.wake()
 
         reply.add_done_callback(settle)
 

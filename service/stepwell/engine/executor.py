@@ -48,7 +48,7 @@ from stepwell.engine.payloads import PayloadCache
 from stepwell.engine.presence import PresenceReporter
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
-from stepwell.engine.shares import QueueShares
+from stepwell.engine.slots import QueueSlots
 from stepwell.engine.verdicts import CommitObserver
 from stepwell.engine.worker_deaths import Deaths
 from stepwell.engine.workers import WorkerConnection, Workers
@@ -115,9 +115,9 @@ class Executor:
         self._committer = Committer(store, runtime)
         payloads = PayloadCache(store, bytes_max=self.config.payload_cache_bytes_max)
         demand = Demand(runtime, stickiness_ms=self.config.stickiness_ms)
-        shares = QueueShares(dict(self.config.queue_limits), self.replica_id)
+        slots = QueueSlots(store, runtime, dict(self.config.queue_limits), demand.wake)
         self._demand = demand
-        self._workers = Workers(runtime, demand, shares)
+        self._workers = Workers(runtime, demand, slots)
         assigner = Assigner(
             store,
             self._workers,
@@ -131,6 +131,7 @@ class Executor:
             self._committer,
             self._workers,
             assigner,
+            slots,
             runtime,
             self._clock,
             lease_ms=self.config.lease_ms,
@@ -147,7 +148,7 @@ class Executor:
             self._runs,
             self._workers,
             demand,
-            shares,
+            slots,
             runtime,
             self._clock,
             timing,
@@ -159,13 +160,7 @@ class Executor:
         self.journals = JournalReader(store, self._runs, self._clock)
         """Reads journals of steps."""
         self._presence = PresenceReporter(
-            store,
-            self._runs,
-            self._workers,
-            shares,
-            runtime,
-            self._clock,
-            interval_ms=self.config.presence_ms,
+            store, self._workers, runtime, interval_ms=self.config.presence_ms
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] | None = None
@@ -411,13 +406,11 @@ class Executor:
                 if connected is None:
                     connected = await self._deaths.connected(presence.tenant_id) or frozenset()
                 await self._lose_lease(presence, lease, connected - {old})
-        await self._presence.count_leases(connection)
         # Another stream of this worker may have come during the read of the store.
         self._evict(presence)
         self._workers.add(connection)
         try:
             await self._presence.report([connection.presence])
-            await self._presence.divide_shares()
         except BaseException:
             # The stream is gone already, so no caller has the connection to detach it.
             self._workers.remove(connection)

@@ -89,13 +89,19 @@ class SuspectSteps:
             alone=alone,
             connected=connected or frozenset(),
         )
+        if grant is None:
+            return Reply(status=ReplyStatus.REFUSED, reason=SUSPECT)
+        uncertain = True
         try:
-            return await self._runs.post(key, grant)
+            reply = await self._runs.post(key, grant)
+            uncertain = False
         except StepwellError as error:
             log.warning("a suspect step could not be leased", run_id=key[1], error=error.message)
             return Reply(status=ReplyStatus.REFUSED)
+        else:
+            return reply
         finally:
-            self._workers.return_grants([grant.token])
+            self._workers.return_grants([grant.token], uncertain=uncertain)
 
     async def _end_of(self, key: RunKey, step: ReadyStep, connection: WorkerConnection) -> None:
         """Wait until the worker no longer holds the step, or its outcome became unknown."""

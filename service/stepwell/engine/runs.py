@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.occurrences import Fork, GrantLease, Occurrence, Start
+from stepwell.core.loop.slots import slot_of
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
@@ -36,6 +37,7 @@ from stepwell.engine.key_types import RunKey
 from stepwell.engine.key_waits import KeyWaits
 from stepwell.engine.keys import Keys
 from stepwell.engine.letters import Letters
+from stepwell.engine.slots import QueueSlots
 from stepwell.engine.slow_turns import SlowTurns
 from stepwell.engine.verdicts import Posting, Verdicts
 from stepwell.engine.workers import Workers
@@ -67,6 +69,7 @@ class Runs:
         committer: Committer,
         workers: Workers,
         assigner: Assigner,
+        slots: QueueSlots,
         runtime: Runtime,
         clock: StoreTime,
         *,
@@ -97,10 +100,10 @@ class Runs:
         keys = Keys(store, runtime, self.key_waits)
         posting = Posting(self.post, self.post_until_accepted)
         self.verdicts = Verdicts(
-            store, workers, assigner, keys, self.letters, runtime, clock, posting
+            store, workers, assigner, keys, self.letters, slots, runtime, clock, posting
         )
         self._slow_turns = SlowTurns(
-            store, committer, workers, keys, self.verdicts, runtime, clock, self._context
+            store, committer, workers, keys, slots, self.verdicts, runtime, clock, self._context
         )
 
     def post(self, key: RunKey, occurrence: Occurrence) -> asyncio.Future[Reply]:
@@ -294,6 +297,8 @@ class Runs:
             context = self._context(begins.spec, hot, occurrences)
             return advance(RunState.empty(*key), occurrences, context)
         if state.graph.keys or hot.reached > state.run.version:
+            return None
+        if any(isinstance(one, GrantLease) and slot_of(one.token) >= 0 for one in occurrences):
             return None
         if hot.shared_until and self._runtime.monotonic() < hot.shared_until:
             return None

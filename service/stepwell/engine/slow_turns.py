@@ -25,6 +25,7 @@ from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.keys import Keys
+from stepwell.engine.slots import QueueSlots
 from stepwell.engine.step_journal import first_entries
 from stepwell.engine.verdicts import Verdicts
 from stepwell.engine.workers import Workers
@@ -46,6 +47,7 @@ class SlowTurns:
         committer: Committer,
         workers: Workers,
         keys: Keys,
+        slots: QueueSlots,
         verdicts: Verdicts,
         runtime: Runtime,
         clock: StoreTime,
@@ -55,6 +57,7 @@ class SlowTurns:
         self._committer = committer
         self._workers = workers
         self._keys = keys
+        self._slots = slots
         self._verdicts = verdicts
         self._runtime = runtime
         self._clock = clock
@@ -108,6 +111,8 @@ class SlowTurns:
         Entries of the run's journals for which it asks are read first.
         """
         spec = occurrences[0].spec if isinstance(occurrences[0], Start | Fork) else state.run.spec
+        if self._slots.limit(spec.queue):
+            occurrences = await self._slots.take(key, state, occurrences)
         pages: dict[JournalQuery, Sequence[StoredEntry]] = {}
 
         def advanced(keys: dict[str, KeyFound]) -> Transition:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.loss_allowance import POISON
 from stepwell.core.loop.occurrences import Delivery, Occurrence, TimerDue
+from stepwell.core.loop.slots import freed_slots
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
@@ -22,6 +23,7 @@ from stepwell.engine.hot_run import HotRun
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.keys import Keys, held_keys
 from stepwell.engine.letters import Letters
+from stepwell.engine.slots import QueueSlots
 from stepwell.engine.workers import Workers
 from stepwell.logger import get_logger
 
@@ -59,6 +61,7 @@ class Verdicts:
         assigner: Assigner,
         keys: Keys,
         letters: Letters,
+        slots: QueueSlots,
         runtime: Runtime,
         clock: StoreTime,
         posting: Posting,
@@ -68,6 +71,7 @@ class Verdicts:
         self._assigner = assigner
         self._keys = keys
         self._letters = letters
+        self._slots = slots
         self._runtime = runtime
         self._clock = clock
         self._posting = posting
@@ -93,12 +97,15 @@ class Verdicts:
             self.uncertain(key)
             return False
         held = held_keys(state, commit)
+        queue = commit.run.spec.queue
+        freed = freed_slots(state, commit) if self._slots.limit(queue) else ()
         state.apply(commit)
         if state.graph.keys:
             self._keys.committed(key, hot, held, commit)
         self.stats["events"] += len(commit.events)
         self.stats["leases"] += len(commit.leases)
         self._assign(key, state, transition)
+        self._slots.ended((key[0], queue), freed)
         if commit.timers and continues(commit.timers):
             self._posting.post(key, TimerDue(name=MORE_TIMER))
         if commit.entries:

@@ -17,7 +17,7 @@ from stepwell.core.records.model import Execution, RunSpec
 from stepwell.core.records.states import ExecutionStatus
 from stepwell.engine.demand import Demand
 from stepwell.engine.key_types import LeaseKey, QueueKey, RunKey
-from stepwell.engine.shares import QueueShares
+from stepwell.engine.slots import QueueSlots
 
 _NO_GRANTS = Grants()
 _TOKENS_READY = 64
@@ -120,10 +120,10 @@ class WorkerConnection:
 class Workers:
     """The connected workers. Decisions grant them leases; a commit makes a grant final."""
 
-    def __init__(self, runtime: Runtime, demand: Demand, shares: QueueShares) -> None:
+    def __init__(self, runtime: Runtime, demand: Demand, slots: QueueSlots) -> None:
         self._runtime = runtime
         self._demand = demand
-        self._shares = shares
+        self._slots = slots
         self._connections: dict[tuple[str, str], WorkerConnection] = {}
         """The connected workers by tenant and id; ids are unique within a tenant only."""
         self._free: dict[QueueKey, dict[WorkerConnection, FreeWorker]] = {}
@@ -132,8 +132,6 @@ class Workers:
         """Unused tokens. A token that a decision uses is removed."""
         self._granted: dict[str, WorkerConnection] = {}
         """Grants whose commit is not decided yet, by token."""
-        self._limited: dict[str, tuple[str, str, LeaseKey]] = {}
-        """Grants in limited queues whose commit is not decided yet, by token."""
         self._lapsed: dict[tuple[str, str, str], int] = {}
         """Lapses of instances, by name, which a reconnect doesn't reset."""
         self._stopping = False
@@ -267,14 +265,7 @@ class Workers:
         while len(self._tokens) < needed:
             self._tokens.append(self._runtime.new_token())
         tokens = tuple(islice(self._tokens, needed))
-        if not self._shares.limits(spec.queue):
-            return Grants(workers=workers, tokens=tokens)
-        return Grants(
-            workers=workers,
-            tokens=tokens,
-            room=self._shares.room(*queue),
-            counted=self._shares.counted(*queue, spec.run_id),
-        )
+        return Grants(workers=workers, tokens=tokens, limit=self._slots.limit(spec.queue))
 
     def reserve(self, transition: Transition) -> list[str]:
         """Reserve credits for the leases that a decision granted; return their tokens.
@@ -284,15 +275,12 @@ class Workers:
         spec, tokens = transition.run.spec, list[str]()
         leases = transition.commit.leases if transition.commit is not None else ()
         for lease in leases:
-            if not self._tokens or lease.token != self._tokens[0]:
+            if not self._tokens or lease.token.partition("@")[0] != self._tokens[0]:
                 continue  # Granted by a claim, and so reserved already.
             self._tokens.popleft()
             connection = self.find(spec.tenant_id, lease.worker_id)
             assert connection is not None, "a decision grants leases to connected workers only"
             self._take_credit(connection, lease.token)
-            self._take_share(
-                lease.token, spec.tenant_id, spec.queue, spec.run_id, lease.execution_id
-            )
             tokens.append(lease.token)
         if transition.offered and not self._stopping:
             queue = (spec.tenant_id, spec.queue)
@@ -311,15 +299,20 @@ class Workers:
         *,
         alone: bool = False,
         connected: frozenset[str] = frozenset(),
-    ) -> GrantLease:
+    ) -> GrantLease | None:
         """Reserve a worker's credit for a claimed step; return the occurrence that leases it.
+
+        None: the queue is limited, and no slot of it seems free.
 
         `alone` says that the worker holds nothing else and is kept for this step. `connected` has
         the connected instances if the step is suspect.
         """
-        token = self._runtime.new_token()
+        token: str | None = self._runtime.new_token()
+        if self._slots.limit(queue):
+            token = self._slots.pick((key[0], queue), token)
+        if token is None:
+            return None
         self._take_credit(connection, token)
-        self._take_share(token, key[0], queue, key[1], execution_id)
         presence = connection.port.presence
         return GrantLease(
             execution_id=execution_id,
@@ -336,28 +329,18 @@ class Workers:
         self._granted[token] = connection
         self._update_free(connection, had_its_turn=True)
 
-    def _take_share(
-        self, token: str, tenant_id: str, queue: str, run_id: str, execution_id: str
-    ) -> None:
-        if self._shares.limits(queue):
-            lease = (run_id, execution_id)
-            self._limited[token] = (tenant_id, queue, lease)
-            self._shares.count(tenant_id, queue, lease)
-
-    def return_grants(self, tokens: Sequence[str]) -> None:
-        """Return the credits of grants that were not committed."""
+    def return_grants(self, tokens: Sequence[str], *, uncertain: bool = False) -> None:
+        """Return the credits of grants that were not committed; `uncertain`: they may have been."""
         for token in tokens:
             connection = self._granted.pop(token, None)
             if connection is not None:
                 connection.credits += 1
                 self._update_free(connection)
-            limited = self._limited.pop(token, None)
-            if limited is not None:
-                self._shares.discount(*limited)
+            self._slots.give_back(token, uncertain=uncertain)
 
     def committed_grant(self, token: str) -> WorkerConnection | None:
         """Make a grant final; return its worker, or None if that isn't connected here."""
-        self._limited.pop(token, None)
+        self._slots.committed(token)
         connection = self._granted.pop(token, None)
         return None if connection is None or connection.closed else connection
 
@@ -366,14 +349,9 @@ class Workers:
         due_ms = self._due_ms(key, commit)
         if due_ms >= 0:
             self._demand.due_in(due_ms)
-        limits_queues = self._shares.any
         for execution in commit.executions:
             if execution.worker_id and execution.ended_us:
                 self._drop_lease(key, execution)
-            if limits_queues and execution.status is not ExecutionStatus.LEASED:
-                lease = (key[1], execution.execution_id)
-                if self._shares.discount(key[0], execution.queue, lease):
-                    self._demand.wake()
 
     def _due_ms(self, key: RunKey, commit: Commit) -> int:
         """Return the milliseconds until the first item that a commit wrote is due; -1: none.
@@ -400,10 +378,6 @@ class Workers:
                 connection.lapses = 0
                 self._lapsed.pop(connection.name, None)
                 self._end_rest(connection)
-
-    def uncommitted(self, tenant_id: str) -> frozenset[LeaseKey]:
-        """Return the leases granted in a tenant's limited queues whose commit is not decided yet."""
-        return frozenset(lease for whose, _, lease in self._limited.values() if whose == tenant_id)
 
 
 def _by_lapses(connection: WorkerConnection) -> int:

@@ -7,6 +7,7 @@ from msgspec import UNSET
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, FreeWorker, Grants
 from stepwell.core.loop.occurrences import Completed, Delivery
+from stepwell.core.loop.slots import freed_slots
 from stepwell.core.loop.transition import Transition
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import ExecutionStatus, StepKind, VersionMatch
@@ -100,15 +101,23 @@ def test_steps_of_a_pinned_run_go_to_workers_of_that_version() -> None:
     assert [lease[1] for lease in leases_of(transition)] == ["1.10"]
 
 
-def test_a_limited_queue_counts_the_executions_that_end() -> None:
-    world = world_of(a="", b="", c="")
+def test_a_lease_in_a_limited_queue_takes_the_slot_of_one_that_ends() -> None:
+    world = started("first", *(task(name, "first") for name in "abc"))
+    world.lease("task:first#1", token="token@2")
     workers = (worker("one", steps=5),)
-    full = Grants(workers=workers, tokens=TOKENS, room=0)
-    assert leases_of(finish_first(world, full)) == []
-    freed = Grants(workers=workers, tokens=TOKENS, room=0, counted=frozenset({"task:first#1"}))
-    transition = finish_first(world, freed)
-    assert [lease[0] for lease in leases_of(transition)] == ["task:a#1"]
+    lowered = Grants(workers=workers, tokens=TOKENS, limit=2)
+    assert leases_of(finish_first(world, lowered)) == []
+    transition = finish_first(world, Grants(workers=workers, tokens=TOKENS, limit=3))
+    assert leases_of(transition) == [("task:a#1", "one", "t1@2")]
     assert transition.offered == ("task:b#1", "task:c#1")
+    assert freed_slots(world.state, committed(transition)) == set()
+
+
+def test_a_lease_in_a_limited_queue_waits_for_a_slot_if_none_ends() -> None:
+    world = world_of(a="")
+    grants = Grants(workers=(worker("one", steps=5),), tokens=TOKENS, limit=3)
+    transition = finish_first(world, grants)
+    assert (leases_of(transition), transition.offered) == ([], ("task:a#1",))
 
 
 def test_without_tokens_nothing_is_granted() -> None:

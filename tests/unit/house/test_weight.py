@@ -31,9 +31,9 @@ BUDGET = {
     "service/stepwell/app": 734,
     "service/stepwell/cli": 5_756,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 7_104,
+    "service/stepwell/core": 7_133,
     "service/stepwell/embedded": 1_751,
-    "service/stepwell/engine": 3_987,
+    "service/stepwell/engine": 4_115,
     "service/stepwell/rpc": 4_289,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 13_335,
     "tests/simulation": 5_664,
     "tests/support": 2_928,
-    "tests/unit": 17_070,
+    "tests/unit": 17_152,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -68,10 +68,8 @@ class Grants(Record, frozen=True, kw_only=True):
     """Free workers, the next one first."""
     tokens: tuple[str, ...] = ()
     """Unused lease tokens, at least as many as there may be leases."""
-    room: int | None = None
-    """The number of further steps that the queue's limit allows; None: no limit."""
-    counted: frozenset[str] = frozenset()
-    """Executions of the run that count against that limit, each of which frees a place when it ends."""
+    limit: int = 0
+    """The queue's limit: each lease takes the slot of one that ends in the same commit. 0: no limit."""
 
 
 class Context(Record, frozen=True, kw_only=True):

@@ -14,11 +14,11 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import reserved, wait
 from stepwell.core.loop.loss_allowance import losses_at, losses_of, set_losses, without
 from stepwell.core.loop.occurrences import GrantLease
+from stepwell.core.loop.slots import NO_SLOT, left_slots, with_slot
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Lease
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import (
-    OPEN,
     EventType,
     ExecutionStatus,
     RunStatus,
@@ -32,6 +32,9 @@ SUSPECT = "SUSPECT"
 
 def grant_lease(draft: Draft, occurrence: GrantLease) -> Reply:
     """Lease a READY execution to a worker."""
+    if not occurrence.token:
+        message = "no slot of its queue is free"
+        return Reply(status=ReplyStatus.REFUSED, reason=NO_SLOT, message=message)
     open_execution = draft.held(occurrence.execution_id)
     if (
         open_execution is None
@@ -133,11 +136,13 @@ class Turns:
         self._draft = draft
         self._workers = grants.workers
         self._tokens = iter(grants.tokens)
-        self._room = grants.room
-        if grants.room is not None:
-            # Executions that end here free their places.
-            counted = [one for one in draft.executions.values() if one.status not in OPEN]
-            self._room = grants.room + sum(one.execution_id in grants.counted for one in counted)
+        self._slots: list[int] | None = None
+        if grants.limit:
+            self._slots = [
+                slot
+                for slot in left_slots(draft.state, draft.executions.values())
+                if slot < grants.limit
+            ]
         self._used: dict[int, int] = {}
         self._next = 0
 
@@ -183,7 +188,7 @@ class Turns:
         self, kind: StepKind, task_id: str, type_: str, role: str, pin: str
     ) -> tuple[FreeWorker, str] | None:
         """Return the worker whose turn it is, and a token; None if no free worker takes such a step now."""
-        if self._room is not None and self._room <= 0:
+        if self._slots is not None and not self._slots:
             return None
         if losses_at(self._draft, kind, task_id).suspect:
             return None
@@ -200,7 +205,5 @@ class Turns:
                     return None
                 self._used[place] = used + 1
                 self._next = (place + 1) % count
-                if self._room is not None:
-                    self._room -= 1
-                return worker, token
+                return worker, with_slot(token, self._slots.pop()) if self._slots else token
         return None

@@ -428,6 +428,7 @@ class GrantLease(Record, frozen=True, kw_only=True):
 
     execution_id: str
     token: str
+    """Empty: the slot that was meant for it is not free."""
     worker_id: str
     instance_id: str = ""
     stages: tuple[StepKind, ...] = ()

@@ -1,0 +1,145 @@
+"""Slots of limited queues: never more leases at once than the limit, over all replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from stepwell.core.loop.occurrences import SendSignal
+from stepwell.core.port import LeaseQuery, Store
+from stepwell.core.records.model import TaskSpec
+from stepwell_testkit.conformance.harness import turns
+from stepwell_testkit.proxy import StoreProxy
+from tests.unit.core.loop_world import chain
+from tests.unit.engine.executor_world import (
+    RUN,
+    TENANT,
+    ExecutorWorld,
+    FakeWorker,
+)
+
+LIMITED: dict[str, Any] = {"queue_limits": (("default", 1),), "lease_ms": 60_000}
+OTHER = RUN[:-1] + "2"
+
+
+class Counted(StoreProxy):
+    """A store that counts the leases after each commit."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.most = 0
+
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        answer = await super().call(method, *args, **kwargs)
+        if method == "commit":
+            self.most = max(self.most, len(await leases(self.inner)))
+        return answer
+
+
+async def leases(store: Store) -> Sequence[str]:
+    page = await store.page(LeaseQuery(tenant_id=TENANT))
+    return [lease.execution_id for lease in page.items]
+
+
+async def pass_seconds(world: ExecutorWorld, seconds: int) -> None:
+    for _ in range(seconds):
+        world.pass_time(1_000)
+        await turns(50)
+
+
+@pytest.fixture
+def counted(world: ExecutorWorld) -> Counted:
+    world.store = Counted(world.store)
+    return world.store
+
+
+async def test_two_replicas_never_lease_more_than_the_limit(
+    world: ExecutorWorld, counted: Counted
+) -> None:
+    workers = [
+        FakeWorker(world.executor(**LIMITED), worker_id=name, instance_id=name) for name in "ab"
+    ]
+    for worker, run_id in zip(workers, (RUN, OTHER), strict=True):
+        await worker.attach()
+        await world.start(worker.executor, [TaskSpec(task_id="t")], run_id=run_id)
+
+    await pass_seconds(world, 40)
+
+    assert (counted.most, sum(worker.pile.qsize() for worker in workers)) == (1, 1)
+    first = next(worker for worker in workers if worker.pile.qsize())
+    await first.deliver(await first.next())
+    first.credit()
+    await pass_seconds(world, 3)
+    assert (counted.most, sum(worker.pile.qsize() for worker in workers)) == (1, 1)
+
+
+class Dying(StoreProxy):
+    """A store whose calls wait from the nth write on, which is done or not: the replica is dead, or stopped."""
+
+    def __init__(self, inner: Store, nth: int, *, done: bool) -> None:
+        super().__init__(inner)
+        self.left = nth
+        self.done = done
+        self.died = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        if method in ("commit", "swap_keys", "claim"):
+            self.left -= 1
+        if self.left >= 0 or method == "put_presence":
+            return await super().call(method, *args, **kwargs)
+        first = not self.died.is_set()
+        self.died.set()
+        if first and self.done:
+            answer = await super().call(method, *args, **kwargs)
+            await self.go_on.wait()
+            return answer
+        await self.go_on.wait()
+        return await super().call(method, *args, **kwargs)
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize(
+    ("goes_on", "moves_on"),
+    [(40, False), (1, False), (1, True)],
+    ids=["dies", "goes on", "goes on with a run that moved on"],
+)
+@pytest.mark.parametrize("nth", range(10))
+async def test_a_replica_that_stops_at_any_write_leaves_its_slot_to_others(
+    world: ExecutorWorld, counted: Counted, nth: int, goes_on: int, moves_on: bool, done: bool
+) -> None:
+    store = Dying(counted, nth, done=done)
+    settings = {**LIMITED, "lease_ms": 5_000}
+    workers = [FakeWorker(world.executor(store, **settings), worker_id="a", instance_id="a")]
+    await world.start(world.executor(), chain("t", "u"))
+    await world.start(world.executors[1], chain("t"), run_id=OTHER)
+    waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(workers[0].attach())]
+
+    def deliver() -> None:
+        for worker in workers:
+            if worker.pile.qsize():
+                waiting.append(asyncio.ensure_future(worker.deliver(worker.pile.get_nowait())))
+                worker.credit()
+
+    for _ in range(3):
+        await turns(50)
+        deliver()
+        world.pass_time(100)
+    workers.append(FakeWorker(world.executor(**settings), worker_id="b", instance_id="b"))
+    await workers[1].attach()
+    if moves_on:
+        await world.executors[1].send(TENANT, RUN, SendSignal(name="s"))
+    for second in range(50):
+        if second == goes_on:
+            assert (await world.run(OTHER)).ended or goes_on == 1
+            store.go_on.set()
+        await pass_seconds(world, 1)
+        if second >= 4:
+            deliver()
+    ended = [(await world.run(run_id)).ended for run_id in (RUN, OTHER)]
+    assert (ended, counted.most) == ([True, True], 1)
+    assert not await leases(world.store)
+    await asyncio.gather(*waiting)
