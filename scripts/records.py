@@ -36,7 +36,7 @@ from stepwell_client.enums import (
 )
 from stepwell_client.errors import Violation
 from stepwell_client.records.payloads import Payload
-from stepwell_client.records.plans import Budget, Retry, Task
+from stepwell_client.records.plans import Budget, ChildRun, Retry, Task
 from stepwell_client.records.record import Record, ResultValue, RunProperties
 from stepwell_client.v1 import orchestrator_pb2, types_pb2'''
 _WIDTH = 116
@@ -165,6 +165,7 @@ _RECORDS: Mapping[str, _Record] = {
 """The records, each after those that it has."""
 _OTHERS = {
     "Budget": "Budget",
+    "ChildRun": "ChildRun",
     "ExecutionChange": "Execution",
     "Payload": "Payload",
     "RetryPolicy": "Retry",
@@ -175,7 +176,7 @@ _OTHERS = {
 """Messages whose records are written by people, and changes, which become some fields of a record."""
 _OWN_IDS = ("Execution", "Question", "Run", "RunSpec", "Task")
 """Messages whose id is the record's own."""
-_RENAMED = {"pipeline_id": "pipeline"}
+_RENAMED = {"child": "run", "pipeline_id": "pipeline"}
 _WHOLE = frozenset({"AttemptCounts", "Budget", "Counts", "StoreInfo", "Usage"})
 """Records that are empty rather than None where a message is absent."""
 _SCALARS = {

@@ -18,6 +18,7 @@ from stepwell.core import port
 from stepwell.core.loop import occurrences
 from stepwell.core.records import (
     checkpoints,
+    child_run,
     counts,
     events,
     family,
@@ -143,7 +144,18 @@ def pairs() -> list[Pair]:
         TypeError: a record has no message of its name.
     """
     apart = {pair.record for pair in _EXCEPTIONS}
-    modules = (model, counts, family, routing, step_journal, events, checkpoints, journal, port)
+    modules = (
+        model,
+        child_run,
+        counts,
+        family,
+        routing,
+        step_journal,
+        events,
+        checkpoints,
+        journal,
+        port,
+    )
     records = [kind for module in modules for kind in _records(module)]
     same_name = [kind for kind in records if kind not in apart]
     calls = [kind for method in METHODS.values() for kind in (method.request, method.response)]

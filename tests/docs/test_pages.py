@@ -50,7 +50,7 @@ RETENTION = Page("retention", 1, ("0 True\n",))
 PAGES = (
     *(BUDGETS, CONTROL, FORKS, QUEUES, RATE_LIMITS, RETENTION),
     Page("effects", 4, ("{'charge': 'charged 4711, says task:charge#1'}",), works=True),
-    Page("children", 4, works=True),
+    Page("children", 5, works=True),
     Page("how-to/idempotent-effects", 1),
     Page("how-to/input-form", 2, (blocks(DOCS / "how-to/input-form.md", "json")[0].text,)),
     Page("how-to/large-results", 1),

@@ -61,6 +61,7 @@ from stepwell_client.link.connect import (
 from stepwell_client.records import (
     Budget,
     Checkpoint,
+    ChildRun,
     ConnectedWorker,
     Continue,
     Done,
@@ -109,6 +110,7 @@ __all__ = [
     "Checkpoint",
     "Child",
     "ChildFailed",
+    "ChildRun",
     "Client",
     "ConnectedWorker",
     "Continue",

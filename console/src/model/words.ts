@@ -166,7 +166,8 @@ export function taskWord(status: TaskStatus, task?: Task, view?: RunView): strin
   const asked = task && view?.questions.get(task.questionId);
   if (asked?.status === QuestionStatus.OPEN || task?.waits.some((one) => one.kind === WaitKind.QUESTION)) return "asks a person";
   if (task?.waits.some((one) => one.kind === WaitKind.SIGNAL)) return "waits for a signal";
-  if (task?.waits.some((one) => one.kind === WaitKind.CHILD)) return "waits for a child run";
+  const child = task?.waits.find((one) => one.kind === WaitKind.CHILD);
+  if (child) return child.questionId === task?.questionId ? `is child run ${child.call}` : "waits for a child run";
   return task?.waits.some((one) => one.kind === WaitKind.SLEEP) ? "sleeps" : "waits";
 }
 

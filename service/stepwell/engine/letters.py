@@ -11,9 +11,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from stepwell.core.loop import letters
+from stepwell.core.loop.child_outcomes import raw_of
 from stepwell.core.loop.children import ChildEnd
 from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, SignalRun, StartRun
 from stepwell.core.loop.occurrences import (
@@ -176,7 +178,13 @@ class Letters:
 
     async def _start(self, key: RunKey, to: RunKey, letter: StartRun) -> None:
         spec = letter.spec
-        refused = await self._sent(to, Start(spec=spec, input=letter.input, plan=letter.plan))
+        given = await self._input_of(key, letter) if letter.results else letter.input
+        if letter.results and given is None:
+            most = f"{limits.CHILD_INPUT_BYTES_MAX:,} bytes are the most"
+            message = f"the task's input is too large with the results that it depends on: {most}"
+            refused = Failure(kind="CHILD_TOO_LARGE", message=message, retryable=False)
+        else:
+            refused = await self._sent(to, Start(spec=spec, input=given, plan=letter.plan))
         if refused is not None:
             end = ChildEnd(run_id=spec.run_id, status=RunStatus.FAILED, failure=refused)
             await self._sent(key, child_ends(spec.child_of.question_id, end))
@@ -192,6 +200,29 @@ class Letters:
         if reply.status is ReplyStatus.REFUSED:
             return Failure(kind=reply.reason, message=reply.message, retryable=False)
         return None
+
+    async def _input_of(self, key: RunKey, letter: StartRun) -> Payload | None:
+        """Return the input of a child that is a task: the task's own, with results and failures by task.
+
+        Returns None if it is larger than `CHILD_INPUT_BYTES_MAX`.
+        """
+        results: dict[str, Raw] = {}
+        failures: dict[str, dict[str, str]] = {}
+        room = limits.CHILD_INPUT_BYTES_MAX
+        for one in letter.results:
+            if not one.result_id:
+                failures[one.task_id] = {"kind": one.failure.kind, "message": one.failure.message}
+                continue
+            run_id = one.run_id or key[1]
+            stored = await self._store.read_payloads(key[0], run_id, [one.result_id])
+            payload = stored[0].payload if stored else None
+            room -= len(payload.data) if payload is not None else 0
+            if room < 0:
+                return None
+            results[one.task_id] = raw_of(payload)
+        value = {"input": raw_of(letter.input), "results": results, "failures": failures}
+        data = msgspec.json.encode(value)
+        return Payload(data=data) if len(data) <= limits.CHILD_INPUT_BYTES_MAX else None
 
 
 def child_ends(question_id: str, end: ChildEnd, run: Run | None = None) -> ChildEnds:

@@ -15,11 +15,12 @@ from msgspec import UNSET
 from stepwell.core.loop.occurrences import AwaitChild, AwaitSignal, Begin, BudgetSpent, Completed, Delivery, Failed, NeedsAnswer, Planned, Reconciled, Reflected, Released, SignalChild, Sleep, Suspended, SuspendedCall, UnknownCall
 from stepwell.core.port import AssignedExecution, AssignedRun, Assignment, CheckpointQuery, Claim, Claimed, Commit, CommitResult, DependencyResult, Due, EndedQuery, EndedRun, EntryAck, EntryWrite, EventPage, ExecutionQuery, FeedEntry, FeedQuery, Fence, FoundQuestion, HeldEntry, JournalAck, JournalPage, JournalQuery, JournalWrite, KeySwap, Lease, LeaseQuery, Loaded, LogQuery, LogsOfExecution, MessageQuery, OldLogs, OpenExecution, Presence, PresenceQuery, QuestionQuery, ReadyStep, Renewal, Reservation, RunQuery, StoreInfo, StoredPayload, TaskQuery, Timer, Want, WorkerLease
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growth, NamedEvent
+from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.family import ChildOf, Letters, Signals
 from stepwell.core.records.journal import Entry, StoredEntry, Totals
-from stepwell.core.records.model import Budget, Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
+from stepwell.core.records.model import Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import BlockedKind, Decision, DueKind, Durability, Effect, EventType, ExecutionStatus, ExpiryAction, Finding, FinishReason, JournalMark, LogKind, OnFailure, PauseReason, Phase, PlanTrigger, QuestionKind, QuestionStatus, RunStatus, StepKind, TaskStatus, Verdict, VersionMatch, WaitKind
 from stepwell.core.records.step_journal import Journal, Source, Wait
@@ -161,6 +162,7 @@ D_Assignment_remaining_budget: Any = default_of(Assignment, 'remaining_budget')
 D_AwaitChild_budget: Any = default_of(AwaitChild, 'budget')
 D_CheckpointState_run: Any = default_of(CheckpointState, 'run')
 D_CheckpointState_since: Any = default_of(CheckpointState, 'since')
+D_ChildRun_budget: Any = default_of(ChildRun, 'budget')
 D_Delivery_session: Any = default_of(Delivery, 'session')
 D_Delivery_usage: Any = default_of(Delivery, 'usage')
 D_Entry_failure: Any = default_of(Entry, 'failure')
@@ -289,32 +291,6 @@ def read_Usage(m: types_pb2.Usage) -> Usage:
         output_tokens=m.output_tokens,
         cost_micros=m.cost_micros,
         model=m.model,
-    )
-
-
-def fill_Budget(r: Budget, m: types_pb2.Budget) -> None:
-    v = r.input_tokens
-    if v: m.input_tokens = v
-    v = r.output_tokens
-    if v: m.output_tokens = v
-    v = r.cost_micros
-    if v: m.cost_micros = v
-    v = r.tasks
-    if v: m.tasks = v
-    v = r.wall_ms
-    if v != 0: put_ms(m.wall, v)
-    v = r.iterations
-    if v: m.iterations = v
-
-
-def read_Budget(m: types_pb2.Budget) -> Budget:
-    return Budget(
-        input_tokens=m.input_tokens,
-        output_tokens=m.output_tokens,
-        cost_micros=m.cost_micros,
-        tasks=m.tasks,
-        wall_ms=get_ms(m.wall) if m.HasField("wall") else 0,
-        iterations=m.iterations,
     )
 
 
@@ -1045,6 +1021,61 @@ def read_RequestRecord(m: store_pb2.RequestRecord) -> RequestRecord:
         request_id=m.request_id,
         fingerprint=m.fingerprint,
         version=m.version,
+    )
+
+
+def fill_Budget(r: Budget, m: types_pb2.Budget) -> None:
+    v = r.input_tokens
+    if v: m.input_tokens = v
+    v = r.output_tokens
+    if v: m.output_tokens = v
+    v = r.cost_micros
+    if v: m.cost_micros = v
+    v = r.tasks
+    if v: m.tasks = v
+    v = r.wall_ms
+    if v != 0: put_ms(m.wall, v)
+    v = r.iterations
+    if v: m.iterations = v
+
+
+def read_Budget(m: types_pb2.Budget) -> Budget:
+    return Budget(
+        input_tokens=m.input_tokens,
+        output_tokens=m.output_tokens,
+        cost_micros=m.cost_micros,
+        tasks=m.tasks,
+        wall_ms=get_ms(m.wall) if m.HasField("wall") else 0,
+        iterations=m.iterations,
+    )
+
+
+def fill_ChildRun(r: ChildRun, m: types_pb2.ChildRun) -> None:
+    v = r.pipeline_id
+    if v: m.pipeline_id = v
+    v = r.queue
+    if v: m.queue = v
+    v = r.goal
+    if v: m.goal = v
+    v = r.labels
+    if v: m.labels.update(v)
+    v = r.max_iterations
+    if v: m.max_iterations = v
+    v = r.budget
+    if v is not D_ChildRun_budget and v != D_ChildRun_budget:
+        c = m.budget
+        c.SetInParent()
+        fill_Budget(v, c)
+
+
+def read_ChildRun(m: types_pb2.ChildRun) -> ChildRun:
+    return ChildRun(
+        pipeline_id=m.pipeline_id,
+        queue=m.queue,
+        goal=m.goal,
+        labels=dict(m.labels),
+        max_iterations=m.max_iterations,
+        budget=read_Budget(m.budget) if m.HasField("budget") else D_ChildRun_budget,
     )
 
 
@@ -3870,6 +3901,11 @@ def fill_TaskSpec(r: TaskSpec, m: types_pb2.TaskSpec) -> None:
     if v: m.idempotency_key = v
     v = r.reconcile
     if v: m.reconcile = v
+    v = r.child
+    if v is not None:
+        c = m.child
+        c.SetInParent()
+        fill_ChildRun(v, c)
 
 
 def read_TaskSpec(m: types_pb2.TaskSpec) -> TaskSpec:
@@ -3890,6 +3926,7 @@ def read_TaskSpec(m: types_pb2.TaskSpec) -> TaskSpec:
         effect=OF_TaskSpec_effect[m.effect],
         idempotency_key=m.idempotency_key,
         reconcile=m.reconcile,
+        child=read_ChildRun(m.child) if m.HasField("child") else None,
     )
 
 
@@ -3977,7 +4014,12 @@ def checked_TaskSpec_reconcile(m: Any, v: Any, k: dict[str, Any], f: Faults, p: 
     k['reconcile'] = v
 
 
-CHECKED_TaskSpec: dict[int, Callable[..., None]] = {1: checked_TaskSpec_task_id, 2: checked_TaskSpec_type, 3: checked_TaskSpec_title, 4: checked_TaskSpec_prompt, 5: checked_TaskSpec_role, 6: checked_TaskSpec_depends_on, 7: checked_TaskSpec_input, 8: checked_TaskSpec_retry, 9: checked_TaskSpec_attempt_timeout, 10: checked_TaskSpec_heartbeat_timeout, 16: checked_TaskSpec_idle_timeout, 11: checked_TaskSpec_total_timeout, 12: checked_TaskSpec_on_failure, 13: checked_TaskSpec_effect, 14: checked_TaskSpec_idempotency_key, 15: checked_TaskSpec_reconcile}
+def checked_TaskSpec_child(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
+    check_ChildRun(v, p + 'child.', f)
+    if not f: k['child'] = read_ChildRun(v)
+
+
+CHECKED_TaskSpec: dict[int, Callable[..., None]] = {1: checked_TaskSpec_task_id, 2: checked_TaskSpec_type, 3: checked_TaskSpec_title, 4: checked_TaskSpec_prompt, 5: checked_TaskSpec_role, 6: checked_TaskSpec_depends_on, 7: checked_TaskSpec_input, 8: checked_TaskSpec_retry, 9: checked_TaskSpec_attempt_timeout, 10: checked_TaskSpec_heartbeat_timeout, 16: checked_TaskSpec_idle_timeout, 11: checked_TaskSpec_total_timeout, 12: checked_TaskSpec_on_failure, 13: checked_TaskSpec_effect, 14: checked_TaskSpec_idempotency_key, 15: checked_TaskSpec_reconcile, 17: checked_TaskSpec_child}
 
 
 def checked_TaskSpec(m: types_pb2.TaskSpec, f: Faults, p: str = '') -> TaskSpec | None:
@@ -5148,7 +5190,6 @@ MESSAGES: dict[Any, Any] = {
     Violation: types_pb2.Violation,
     Failure: types_pb2.Failure,
     Usage: types_pb2.Usage,
-    Budget: types_pb2.Budget,
     RetryPolicy: types_pb2.RetryPolicy,
     Losses: store_pb2.Losses,
     Session: types_pb2.Session,
@@ -5162,6 +5203,8 @@ MESSAGES: dict[Any, Any] = {
     Message: types_pb2.Message,
     LogEntry: types_pb2.LogEntry,
     RequestRecord: store_pb2.RequestRecord,
+    Budget: types_pb2.Budget,
+    ChildRun: types_pb2.ChildRun,
     Counts: types_pb2.Counts,
     AttemptCounts: types_pb2.AttemptCounts,
     ChildOf: types_pb2.ChildOf,
@@ -5292,7 +5335,6 @@ FILLERS: dict[Any, Any] = {
     types_pb2.Violation: fill_Violation,
     types_pb2.Failure: fill_Failure,
     types_pb2.Usage: fill_Usage,
-    types_pb2.Budget: fill_Budget,
     types_pb2.RetryPolicy: fill_RetryPolicy,
     store_pb2.Losses: fill_Losses,
     types_pb2.Session: fill_Session,
@@ -5306,6 +5348,8 @@ FILLERS: dict[Any, Any] = {
     types_pb2.Message: fill_Message,
     types_pb2.LogEntry: fill_LogEntry,
     store_pb2.RequestRecord: fill_RequestRecord,
+    types_pb2.Budget: fill_Budget,
+    types_pb2.ChildRun: fill_ChildRun,
     types_pb2.Counts: fill_Counts,
     types_pb2.AttemptCounts: fill_AttemptCounts,
     types_pb2.ChildOf: fill_ChildOf,
@@ -5444,7 +5488,6 @@ READERS: dict[Any, Any] = {
     types_pb2.Violation: read_Violation,
     types_pb2.Failure: read_Failure,
     types_pb2.Usage: read_Usage,
-    types_pb2.Budget: read_Budget,
     types_pb2.RetryPolicy: read_RetryPolicy,
     store_pb2.Losses: read_Losses,
     types_pb2.Session: read_Session,
@@ -5458,6 +5501,8 @@ READERS: dict[Any, Any] = {
     types_pb2.Message: read_Message,
     types_pb2.LogEntry: read_LogEntry,
     store_pb2.RequestRecord: read_RequestRecord,
+    types_pb2.Budget: read_Budget,
+    types_pb2.ChildRun: read_ChildRun,
     types_pb2.Counts: read_Counts,
     types_pb2.AttemptCounts: read_AttemptCounts,
     types_pb2.ChildOf: read_ChildOf,
@@ -5715,6 +5760,57 @@ def check_RetryPolicy(m: types_pb2.RetryPolicy, p: str, f: Faults) -> None:
     return None
 
 
+def check_ChildRun(m: types_pb2.ChildRun, p: str, f: Faults) -> None:
+    v = m.pipeline_id
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'pipeline_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.queue
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'queue', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.goal
+    if v:
+        if len(v) > 16384 and len(v.encode()) > 65536 or '\0' in v: f.add(p + 'goal', f'{utf8_size(v)}; limit: 64 KiB')
+    v = m.labels
+    if v:
+        if len(v) > 30: f.add(p + 'labels', f'{items(v)}; limit: 30 entries, each key a name of 1 to 128 characters, each value 256 characters')
+        else:
+            for k, w in v.items():
+                v = k
+                if len(v) > 128 or not is_name(v): f.add(f"{p}labels[{shown(k)}]", f'key {quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+                else:
+                    v = w
+                    if len(v) > 256 or not v.isprintable() and has_control(v): f.add(f"{p}labels[{shown(k)}]", f'{length(v)}; limit: 256 characters, no control characters')
+    v = m.max_iterations
+    if v:
+        if not 0 <= v <= 10000: f.add(p + 'max_iterations', f'{v}; limit: 0 to 10,000')
+    if m.HasField('budget'):
+        v = m.budget
+        check_Budget(v, p + 'budget.', f)
+    return None
+
+
+def check_Budget(m: types_pb2.Budget, p: str, f: Faults) -> None:
+    v = m.input_tokens
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'input_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    v = m.output_tokens
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'output_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    v = m.cost_micros
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'cost_micros', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    v = m.tasks
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'tasks', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    if m.HasField('wall'):
+        v = m.wall
+        if not (0 <= v.nanos < 1000000000 and 0 <= v.seconds * 1000000000 + v.nanos <= 31622400000000000): f.add(p + 'wall', f'{seconds(v)}; limit: 0 to 366 days')
+    v = m.iterations
+    if v:
+        if not 0 <= v <= 1000000000000000: f.add(p + 'iterations', f'{v}; limit: 0 to 1,000,000,000,000,000')
+    return None
+
+
 def check_Outcome_Planned(m: worker_pb2.Outcome.Planned, p: str, f: Faults) -> None:
     if m.HasField('plan'):
         v = m.plan
@@ -5925,28 +6021,6 @@ def check_Outcome_AwaitChild(m: worker_pb2.Outcome.AwaitChild, p: str, f: Faults
         if v.ByteSize() > 524288: f.add(p + 'plan', f'{message_size(v)}; limit: 512 KiB', 'PLAN_INVALID')
         else:
             check_PlanDraft(v, p + 'plan.', f)
-    return None
-
-
-def check_Budget(m: types_pb2.Budget, p: str, f: Faults) -> None:
-    v = m.input_tokens
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'input_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    v = m.output_tokens
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'output_tokens', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    v = m.cost_micros
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'cost_micros', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    v = m.tasks
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'tasks', f'{v}; limit: 0 to 1,000,000,000,000,000')
-    if m.HasField('wall'):
-        v = m.wall
-        if not (0 <= v.nanos < 1000000000 and 0 <= v.seconds * 1000000000 + v.nanos <= 31622400000000000): f.add(p + 'wall', f'{seconds(v)}; limit: 0 to 366 days')
-    v = m.iterations
-    if v:
-        if not 0 <= v <= 1000000000000000: f.add(p + 'iterations', f'{v}; limit: 0 to 1,000,000,000,000,000')
     return None
 
 
@@ -7369,6 +7443,31 @@ def check_TaskSpec_record(m: types_pb2.TaskSpec, p: str, f: Faults) -> None:
         check_RetryPolicy_record(v, p + 'retry' + '.', f)
     v = m.idempotency_key
     if '\0' in v: f.add(p + 'idempotency_key', f'{utf8_size(v)}; limit: any text')
+    if m.HasField('child'):
+        v = m.child
+        check_ChildRun_record(v, p + 'child' + '.', f)
+    return None
+
+
+def check_ChildRun_record(m: types_pb2.ChildRun, p: str, f: Faults) -> None:
+    v = m.pipeline_id
+    if v and (len(v) > 128 or not is_name(v)): f.add(p + 'pipeline_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.queue
+    if v and (len(v) > 128 or not is_name(v)): f.add(p + 'queue', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.goal
+    if '\0' in v: f.add(p + 'goal', f'{utf8_size(v)}; limit: any text')
+    v = m.labels
+    if len(v) > 10000: f.add(p + 'labels', f'{items(v)}; limit: 10,000 entries, each key any text, each value any text')
+    else:
+        for k, w in v.items():
+            v = k
+            if '\0' in v: f.add(f"{p}labels[{shown(k)}]", f'key {utf8_size(v)}; limit: any text')
+            else:
+                v = w
+                if '\0' in v: f.add(f"{p}labels[{shown(k)}]", f'{utf8_size(v)}; limit: any text')
+    if m.HasField('budget'):
+        v = m.budget
+        check_Budget_record(v, p + 'budget' + '.', f)
     return None
 
 
@@ -8625,6 +8724,9 @@ def check_TaskSpec(m: types_pb2.TaskSpec, p: str, f: Faults) -> None:
     if m.HasField('idle_timeout'):
         v = m.idle_timeout
         if not (0 <= v.nanos < 1000000000 and 0 <= v.seconds * 1000000000 + v.nanos <= 31622400000000000): f.add(p + 'idle_timeout', f'{seconds(v)}; limit: 0 to 366 days')
+    if m.HasField('child'):
+        v = m.child
+        check_ChildRun(v, p + 'child.', f)
     return None
 
 

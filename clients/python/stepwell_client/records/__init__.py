@@ -47,7 +47,7 @@ from stepwell_client.records.messages_pb2 import (
     WaitingStep,
 )
 from stepwell_client.records.payloads import Payload, decode, encode
-from stepwell_client.records.plans import Budget, Plan, PlanLike, Retry, Task
+from stepwell_client.records.plans import Budget, ChildRun, Plan, PlanLike, Retry, Task
 from stepwell_client.records.record import Record
 from stepwell_client.records.results import Results, StepResults
 from stepwell_client.records.run_view import RunView
@@ -57,6 +57,7 @@ __all__ = [
     "Budget",
     "Checkpoint",
     "ChildOf",
+    "ChildRun",
     "ConnectedWorker",
     "Continue",
     "Counts",

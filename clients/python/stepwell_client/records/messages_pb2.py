@@ -36,7 +36,7 @@ from stepwell_client.enums import (
 )
 from stepwell_client.errors import Violation
 from stepwell_client.records.payloads import Payload
-from stepwell_client.records.plans import Budget, Retry, Task
+from stepwell_client.records.plans import Budget, ChildRun, Retry, Task
 from stepwell_client.records.record import Record, ResultValue, RunProperties
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
@@ -792,6 +792,7 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     types_pb2.Budget: Budget,
     orchestrator_pb2.Checkpoint: Checkpoint,
     types_pb2.ChildOf: ChildOf,
+    types_pb2.ChildRun: ChildRun,
     orchestrator_pb2.ConnectedWorker: ConnectedWorker,
     types_pb2.Counts: Counts,
     types_pb2.Event: Event,

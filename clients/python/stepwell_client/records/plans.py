@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from google.protobuf import duration_pb2
 
@@ -112,6 +112,33 @@ class Budget(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class ChildRun(Record):
+    """A run that a task is, in place of a function. It plans by itself, with the planner of its queue's workers."""
+
+    pipeline: str = ""
+    """Empty: the parent's."""
+    goal: str = ""
+    """Empty: the task's prompt or, without one, the parent's goal."""
+    queue: str = ""
+    """Empty: the parent's."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    max_iterations: int = 0
+    """0: the server's default."""
+    budget: Budget = Budget()
+    """Its limits; tokens and cost are taken from what is left of the parent's budget, all of it where they are 0."""
+
+    def message(self) -> types_pb2.ChildRun:
+        return types_pb2.ChildRun(
+            pipeline_id=self.pipeline,
+            goal=storable(self.goal),
+            queue=self.queue,
+            labels=self.labels,
+            max_iterations=self.max_iterations,
+            budget=self.budget.message(),
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Task(Record):
     """A node of a plan."""
 
@@ -144,6 +171,11 @@ class Task(Record):
     another run of the pipeline."""
     reconcile: bool = False
     """Run the agent's reconcile function when its outcome is unknown."""
+    run: ChildRun | None = None
+    """The child run that the task is, in place of a function: its end is the task's, and its result the task's
+    result. No worker gets the task, so it has no type, role, effect, key, heartbeat or idle time-out. A retry starts
+    another child. The child's input is the task's or, where the task depends on others, `{"input": …, "results": {…},
+    "failures": {…}}`, these two by task."""
 
     def fill(self, spec: types_pb2.TaskSpec) -> None:
         """Write the task into an empty message; leave out the server's defaults."""
@@ -172,6 +204,9 @@ class Task(Record):
             for name, span in zip(_SPANS, spans, strict=True):
                 if span is not None:
                     put_duration(getattr(spec, name), span)
+        self._fill_rules(spec)
+
+    def _fill_rules(self, spec: types_pb2.TaskSpec) -> None:
         if self.on_failure != OnFailure.FAIL_RUN:
             spec.on_failure = to_wire(self.on_failure)
         if self.effect != Effect.IDEMPOTENT:
@@ -180,6 +215,8 @@ class Task(Record):
             spec.idempotency_key = self.idempotency_key
         if self.reconcile:
             spec.reconcile = True
+        if self.run is not None:
+            spec.child.CopyFrom(self.run.message())
 
 
 _SPANS = ("attempt_timeout", "heartbeat_timeout", "idle_timeout", "total_timeout")

@@ -122,7 +122,7 @@ def readers(kind: type[ProtoMessage]) -> Mapping[str, _Reader]:
     return found
 
 
-_RENAMED = {"pipeline_id": "pipeline"}
+_RENAMED = {"child": "run", "pipeline_id": "pipeline"}
 _FLATTENED = frozenset({"spec", "question", "entry"})
 """Nested messages whose fields become fields of the outer record."""
 

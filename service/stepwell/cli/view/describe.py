@@ -260,8 +260,10 @@ def task_waits(view: RunView, task: RunTask) -> str:
         return "waits for a higher budget"
     if WaitKind.SIGNAL in kinds:
         return "waits for a signal"
-    if WaitKind.CHILD in kinds:
-        return "waits for a child run"
+    for one in task.waits:
+        if one.kind is WaitKind.CHILD:
+            is_child = one.question_id == task.question_id
+            return f"is child run {one.call}" if is_child else "waits for a child run"
     return "waits for an answer" if task.question_id or kinds else "nobody knows what came of it"
 
 

@@ -121,14 +121,24 @@ def _left(draft: Draft, name: str) -> int | None:
     return limit - getattr(draft.run.usage, name) - shares
 
 
-def start(draft: Draft, question: Question, asked: AwaitChild) -> Question:
-    """Write the letter that starts a child, within the current event; return the question, which names the child."""
+def start(
+    draft: Draft,
+    question: Question,
+    asked: AwaitChild,
+    *,
+    delay_ms: int = 0,
+    results: tuple[letters.TaskResult, ...] = (),
+) -> Question:
+    """Write the letter that starts a child, within the current event; return the question, which names the child.
+
+    `results`: what its input has besides that of `asked`.
+    """
     run = draft.run
     number = run.children + 1
-    spec = _spec(draft, question, asked, number)
+    spec = replace(_spec(draft, question, asked, number), start_delay_ms=delay_ms)
     draft.change_run(children=number)
     plan = asked.tasks or None
-    letters.write(draft, letters.StartRun(spec=spec, input=asked.input, plan=plan))
+    letters.write(draft, letters.StartRun(spec=spec, input=asked.input, plan=plan, results=results))
     shares = {name: getattr(spec.budget, name) for name in _SHARED if getattr(run.budget, name)}
     return replace(question, prompt=spec.run_id, budget=Budget(**shares))
 

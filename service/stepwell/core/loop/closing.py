@@ -171,6 +171,28 @@ def failed_for_the_run(draft: Draft, task_id: str) -> bool:
     return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
 
 
+def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = "") -> None:
+    """Settle a task as FAILED; its failure policy decides the consequence for the run."""
+    draft.event(
+        EventType.TASK_FAILED, task_id=task_id, execution_id=execution_id, message=failure.message
+    )
+    now_us = draft.context.now_us
+    fields: TaskFields = {"status": TaskStatus.FAILED, "failure": failure, "ended_us": now_us}
+    if draft.task(task_id).allowance != draft.run.allowance:
+        # It timed out or was stopped by a person before it used an attempt of this allowance.
+        fields |= {"spent": 0, "allowance": draft.run.allowance}
+    # An answered question stays for the attempts of a later resume or retry.
+    if withdraw_questions(draft, task_id):
+        fields["question_id"] = ""
+    draft.change_task(task_id, **fields)
+    drop_total_timer(draft, task_id)
+    policy = draft.spec(task_id).on_failure
+    if policy is OnFailure.SKIP_DEPENDENTS:
+        skip_dependents(draft, task_id)
+    elif policy is OnFailure.FAIL_RUN:
+        fail_run(draft, failure)
+
+
 def run_again(draft: Draft, task_id: str) -> None:
     """Return a settled task to PENDING; the caller opens a new allowance of attempts."""
     draft.change_task(

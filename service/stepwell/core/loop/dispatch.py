@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from stepwell.core.loop import budgets, idempotency, reconcile
+from stepwell.core.loop import budgets, child_tasks, idempotency, reconcile
 from stepwell.core.loop.changes import ExecutionFields, TaskFields
 from stepwell.core.loop.closing import (
     BLOCKED_TIMER,
@@ -73,6 +73,11 @@ def offer_task(
         name = TOTAL_TIMER + task_id
         draft.timers[name] = Timer(name=name, delay_ms=spec.total_timeout_ms + delay_ms)
     execution_id = f"task:{task_id}#{attempt}"
+    if spec.child is not None:
+        del fields["status"]
+        draft.change_task(task_id, **fields)
+        child_tasks.start(draft, task_id, spec.child, execution_id, delay_ms=delay_ms)
+        return
     if not _add(draft, StepKind.TASK, execution_id, attempt, delay_ms, turns, spec, fields):
         draft.change_task(task_id, **fields)
 
@@ -191,19 +196,25 @@ def _offer_tasks(
 ) -> bool:
     """Fill the free places with tasks; pause the run if only tasks beyond its task budget remain.
 
-    A task that reuses a result by its key, or waits for its key, takes no place. Returns whether
-    any task reused a result.
+    A task that reuses a result by its key, waits for its key, or is a child run, takes no place. Returns
+    whether any task reused a result or started a child.
     """
     places = draft.run.spec.max_parallel - len(running)
     idle, one_too_many, known = not running, False, 0
     while places > 0 and (task_id := draft.pop_runnable()) is not None:
         turn = idempotency.turn_of(draft, task_id)
         if turn is Turn.RUN:
-            if budgets.allows_task(draft.run, draft.task(task_id)):
-                offer_task(draft, task_id, delay_ms=delay_ms, turns=turns)
-                places, idle = places - 1, False
-            else:
+            if not budgets.allows_task(draft.run, draft.task(task_id)):
                 one_too_many = True
+                continue
+            offer_task(draft, task_id, delay_ms=delay_ms, turns=turns)
+            idle = False
+            if draft.spec(task_id).child is None:
+                places -= 1
+            elif draft.run.ended:
+                return False
+            else:
+                known += 1
         elif turn is Turn.ASK:
             places -= 1
         elif turn is Turn.WAIT:
@@ -211,9 +222,9 @@ def _offer_tasks(
         else:
             drop_total_timer(draft, task_id)
             known += 1
-            if known == limits.DEDUPLICATED_PER_COMMIT_MAX:
-                idempotency.continue_in_next_commit(draft)
-                return False
+        if known == limits.DEDUPLICATED_PER_COMMIT_MAX:
+            idempotency.continue_in_next_commit(draft)
+            return False
     idle = idle and not draft.suspended
     if (
         one_too_many

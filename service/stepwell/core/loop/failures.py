@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from stepwell.core.loop import reconcile, retry
 from stepwell.core.loop.attempts import end_attempt, offer_again
-from stepwell.core.loop.changes import TaskFields
-from stepwell.core.loop.closing import (
-    drop_total_timer,
-    fail_run,
-    skip_dependents,
-)
+from stepwell.core.loop.closing import fail_run, fail_task
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.loss_allowance import POISON, count_loss
 from stepwell.core.loop.occurrences import Delivery, LeaseExpired
 from stepwell.core.loop.renewals import attempt_failed
 from stepwell.core.loop.transition import Reply
-from stepwell.core.loop.waits import withdraw_questions
 from stepwell.core.records.model import Execution, Failure, RetryPolicy
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
-    OnFailure,
     StepKind,
-    TaskStatus,
 )
 
 _ATTEMPT_ENDED = {
@@ -54,6 +46,16 @@ def fail_attempt(
     attempt_failed(draft, execution, failure)
     if spent < policy.max_attempts and retry.may_retry(policy, failure):
         _try_again(draft, execution, policy, spent, failure.retry_after_ms)
+    else:
+        _fail_step(draft, execution, failure)
+
+
+def fail_child(draft: Draft, execution: Execution, failure: Failure) -> None:
+    """Retry a task whose child run has ended without a result, as this execution, or let the task fail."""
+    policy = _policy_of(draft, execution)
+    spent = _spend(draft, execution)
+    if spent < policy.max_attempts and retry.may_retry(policy, failure):
+        _try_again(draft, execution, policy, spent)
     else:
         _fail_step(draft, execution, failure)
 
@@ -139,25 +141,3 @@ def _spend(draft: Draft, execution: Execution) -> int:
     spent = (task.spent if task.allowance == run.allowance else 0) + 1
     draft.change_task(execution.task_id, spent=spent, allowance=run.allowance)
     return spent
-
-
-def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = "") -> None:
-    """Settle a task as FAILED; its failure policy decides the consequence for the run."""
-    draft.event(
-        EventType.TASK_FAILED, task_id=task_id, execution_id=execution_id, message=failure.message
-    )
-    now_us = draft.context.now_us
-    fields: TaskFields = {"status": TaskStatus.FAILED, "failure": failure, "ended_us": now_us}
-    if draft.task(task_id).allowance != draft.run.allowance:
-        # It timed out or was stopped by a person before it used an attempt of this allowance.
-        fields |= {"spent": 0, "allowance": draft.run.allowance}
-    # An answered question stays for the attempts of a later resume or retry.
-    if withdraw_questions(draft, task_id):
-        fields["question_id"] = ""
-    draft.change_task(task_id, **fields)
-    drop_total_timer(draft, task_id)
-    policy = draft.spec(task_id).on_failure
-    if policy is OnFailure.SKIP_DEPENDENTS:
-        skip_dependents(draft, task_id)
-    elif policy is OnFailure.FAIL_RUN:
-        fail_run(draft, failure)

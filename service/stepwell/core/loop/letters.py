@@ -18,7 +18,7 @@ from stepwell.core.loop.occurrences import LettersDelivered
 from stepwell.core.loop.transition import UNCHANGED, Reply
 from stepwell.core.port import Commit, EntryWrite, Timer
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Payload, Record, RunSpec, TaskSpec
+from stepwell.core.records.model import Failure, Payload, Record, RunSpec, TaskSpec
 from stepwell.core.records.states import EventType
 
 JOURNAL = "letters"
@@ -30,12 +30,24 @@ RETRY_MS = 2_000
 """The time after a commit with letters until another replica delivers them, too."""
 
 
+class TaskResult(Record, frozen=True, kw_only=True):
+    """The result of a task, or its failure, for the input of a child run that is another task."""
+
+    task_id: str
+    run_id: str = ""
+    """The run of the result. Empty: the sender."""
+    result_id: str = ""
+    failure: Failure = Failure()
+
+
 class StartRun(Record, tag="START", frozen=True, kw_only=True):
     """Start a child run."""
 
     spec: RunSpec
     input: Payload | None = None
     plan: tuple[TaskSpec, ...] | None = None
+    results: tuple[TaskResult, ...] = ()
+    """With any, the input is an object of `input`, `results` and `failures`."""
 
     @property
     def receiver(self) -> str:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import children, letters, signals
 from stepwell.core.loop.attempts import leased_by
+from stepwell.core.loop.child_outcomes import task_child_ended
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.journals import journal_at, put_journal
 from stepwell.core.loop.occurrences import (
@@ -27,7 +28,7 @@ from stepwell.core.loop.occurrences import (
 )
 from stepwell.core.loop.question_tokens import token_id, token_refusal
 from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply, refused
-from stepwell.core.loop.waits import QUESTION_TIMER, end_call
+from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.errors import INVALID_OUTCOME
@@ -276,7 +277,12 @@ def child_ends(draft: Draft, one: ChildEnds) -> Reply:
     draft.put_question(replace(question, status=QuestionStatus.ANSWERED, ended_us=now_us))
     if one.usage != Usage():
         draft.change_run(usage=draft.run.usage + one.usage)
-    end_call(draft, question, one.value)
+    if question.call:
+        end_call(draft, question, one.value)
+    else:
+        if question.expires_ms:
+            drop_timer(draft, QUESTION_TIMER + question.question_id)
+        task_child_ended(draft, question, one.value, one.usage)
     return Reply()
 
 

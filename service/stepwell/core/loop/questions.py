@@ -13,6 +13,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.core.loop.attempts import end_attempt
+from stepwell.core.loop.child_outcomes import task_child_late
 from stepwell.core.loop.closing import close, pause_run, withdraw_ready
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
@@ -33,6 +34,7 @@ from stepwell.core.records.states import (
     ExpiryAction,
     PauseReason,
     Phase,
+    QuestionKind,
     QuestionStatus,
     RunStatus,
     StepKind,
@@ -142,7 +144,10 @@ def question_expired(draft: Draft, question_id: str) -> None:
     if question is None:
         return
     if question.kind in NO_PERSON:
-        wait_expired(draft, question)
+        if question.kind is QuestionKind.CHILD:
+            task_child_late(draft, question)
+        else:
+            wait_expired(draft, question)
         drop_timer(draft, QUESTION_TIMER + question_id)
         return
     draft.event(EventType.QUESTION_EXPIRED, task_id=question.task_id, question_id=question_id)

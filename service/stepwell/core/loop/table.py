@@ -91,7 +91,9 @@ RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
 """Only a resume leaves FAILED; nothing leaves SUCCEEDED and CANCELLED."""
 
 TASK_MOVES: dict[T, frozenset[T]] = {
-    T.PENDING: frozenset({T.READY, T.RUNNING, T.COMPLETED, T.FAILED, T.SKIPPED, T.CANCELLED}),
+    T.PENDING: frozenset(
+        {T.READY, T.RUNNING, T.BLOCKED, T.COMPLETED, T.FAILED, T.SKIPPED, T.CANCELLED}
+    ),
     T.READY: frozenset({T.RUNNING, T.PENDING, T.FAILED, T.SKIPPED, T.CANCELLED}),
     T.RUNNING: frozenset(
         {T.COMPLETED, T.FAILED, T.READY, T.PENDING, T.BLOCKED, T.SKIPPED, T.CANCELLED}

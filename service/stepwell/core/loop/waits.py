@@ -165,9 +165,9 @@ def withdraw_questions(draft: Draft, task_id: str) -> bool:
 def _cancel(draft: Draft, question: Question) -> None:
     ended_us = draft.context.now_us
     draft.put_question(replace(question, status=QuestionStatus.CANCELLED, ended_us=ended_us))
-    if question.kind is not QuestionKind.CHILD:
+    if question.kind is not QuestionKind.CHILD or question.expires_ms:
         drop_timer(draft, QUESTION_TIMER + question.question_id)
-    elif not question.leave:
+    if question.kind is QuestionKind.CHILD and not question.leave:
         why = "the step that started it has ended"
         letters.write(draft, letters.CancelRun(run_id=question.prompt, reason=why))
 

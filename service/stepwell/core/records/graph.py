@@ -12,6 +12,7 @@ from stepwell.core.records import canonical, limits
 from stepwell.core.records.model import TaskSpec, Violation
 
 _TASK_ID = re.compile(limits.TASK_ID_PATTERN)
+_PLAIN = TaskSpec(task_id="plain")
 
 
 class Graph:
@@ -101,6 +102,7 @@ def violations_of(
         return tuple(found)
     positions = _positions(tasks, report)
     _check_keys(tasks, report)
+    _check_children(tasks, report)
     # Without a dependency on a later task there can be no cycle.
     if _check_dependencies(tasks, positions, is_settled, report) and not found:
         _check_cycles(tasks, positions, report)
@@ -173,6 +175,22 @@ def _check_keys(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -
                 f"{key!r} is the key of more than {limits.TASKS_PER_KEY_MAX} tasks of this plan. "
                 "One of them is enough: the others would take its result.",
             )
+
+
+_OF_A_WORKER = ("type", "role", "heartbeat_timeout_ms", "idle_timeout_ms", "effect", "reconcile")
+"""Fields of a task that are about its worker, which a child run has none of."""
+
+
+def _check_children(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> None:
+    for index, task in enumerate(tasks):
+        if task.child is None:
+            continue
+        for name in (*_OF_A_WORKER, "idempotency_key"):
+            if getattr(task, name) != getattr(_PLAIN, name):
+                report(
+                    f"tasks[{index}].{name.removesuffix('_ms')}",
+                    "A task that is a child run has none: no worker gets it.",
+                )
 
 
 def _check_cycles(

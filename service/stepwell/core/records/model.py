@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from msgspec.structs import force_setattr
 
+from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.family import ChildOf, Letters, Signals
 from stepwell.core.records.record import Record, StoredRecord
@@ -89,20 +90,6 @@ class Usage(Record, frozen=True, kw_only=True):
             output_tokens=self.output_tokens + other.output_tokens,
             cost_micros=self.cost_micros + other.cost_micros,
         )
-
-
-class Budget(Record, frozen=True, kw_only=True):
-    """Limits of a run's consumption. 0: no limit."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_micros: int = 0
-    tasks: int = 0
-    """Tasks that may be offered, over all plans; further attempts at a task don't count."""
-    wall_ms: int = 0
-    """Time since the first lease, including pauses."""
-    iterations: int = 0
-    """Iterations that may begin. This limit pauses a run; `max_iterations` ends it."""
 
 
 class RetryPolicy(Record, frozen=True, kw_only=True):
@@ -191,6 +178,8 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     """
     reconcile: bool = False
     """A RECONCILE step checks the task's effect when its outcome is unknown."""
+    child: ChildRun | None = None
+    """The child run that the task is; None: workers run it."""
 
     def key_in(self, run_id: str, revision: int) -> str:
         """Return the idempotency key of its steps, if this plan revision of the run defined it."""
