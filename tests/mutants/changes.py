@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from stepwell.core.loop import letters, signals
 from stepwell.core.port import (
     Claim,
     Claimed,
@@ -19,7 +20,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records.checkpoints import base_of, rows_of
 from stepwell.core.records.model import Losses
-from stepwell.core.records.states import DueKind, ExecutionStatus
+from stepwell.core.records.states import DueKind, ExecutionStatus, QuestionKind
 from stepwell_testkit.proxy import StoreProxy
 
 StorePort = Callable[[Store, Runtime], Store]
@@ -121,6 +122,44 @@ def with_smaller_bases(one: Commit) -> Commit:
         return one
     rows.tasks.popitem()
     return replace(one, checkpoint=replace(one.checkpoint, base=base_of(rows)))
+
+
+def without_letters(one: Commit) -> Commit:
+    """Write no letters: only the replica whose commit sends them has them."""
+    return replace(one, entries=tuple(e for e in one.entries if e.journal != letters.JOURNAL))
+
+
+def without_signals(one: Commit) -> Commit:
+    """Write no signals: the run's row counts them, and no call finds them."""
+    return replace(one, entries=tuple(e for e in one.entries if e.journal != signals.JOURNAL))
+
+
+def with_taken_signals(one: Commit) -> Commit:
+    """Keep the signals that a call has taken, for the next call."""
+    return replace(one, forgotten=tuple(e for e in one.forgotten if e.journal != signals.JOURNAL))
+
+
+def without_new_ends(rows: Loaded) -> Loaded:
+    """Load tasks without the calls that have ended while their steps run."""
+    tasks = (replace(one, journal=replace(one.journal, answered=())) for one in rows.tasks)
+    return replace(rows, tasks=tuple(tasks))
+
+
+def with_children_of_no_call(rows: Loaded) -> Loaded:
+    """Load the waits for children without their calls, which start others."""
+    changed = (
+        replace(one, call="") if one.kind is QuestionKind.CHILD else one for one in rows.questions
+    )
+    return replace(rows, questions=tuple(changed))
+
+
+def with_children_left(rows: Loaded) -> Loaded:
+    """Load the waits for children as if these were to outlive their steps."""
+    changed = (
+        replace(one, leave=True) if one.kind is QuestionKind.CHILD else one
+        for one in rows.questions
+    )
+    return replace(rows, questions=tuple(changed))
 
 
 def with_looser_plans(rows: Loaded) -> Loaded:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from stepwell.core.loop import letters
 from stepwell.core.port import (
     Commit,
     CommitResult,
@@ -42,6 +43,15 @@ class EntriesAcknowledgedEarly(MutantStore):
             else answer
             for one, answer in zip(writes, answers, strict=True)
         ]
+
+
+class LettersUnread(MutantStore):
+    """Reads no letters: those that the replica which sent them can't deliver stay where they are."""
+
+    async def page(self, query: Any) -> Page[Any]:
+        page = await self.inner.page(query)
+        unread = isinstance(query, JournalQuery) and query.journal == letters.JOURNAL
+        return replace(page, items=()) if unread else page
 
 
 class EntriesMisplaced(MutantStore):

@@ -14,17 +14,19 @@ from msgspec.structs import replace
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.occurrences import (
     Cancel,
+    ChildEnds,
     Delivery,
     LeaseExpired,
     Pause,
     RaiseBudget,
     Resume,
     RetryTask,
+    SendSignal,
     Stop,
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Assignment, Store
-from stepwell.core.records.model import Run
+from stepwell.core.records.model import Run, Usage
 from stepwell.core.records.states import ExecutionStatus, PauseReason, RunStatus, TaskStatus
 from stepwell.watch.runs import Batch
 
@@ -79,6 +81,19 @@ def releasing_lost_leases(state: RunState, one: Any) -> tuple[RunState, Any]:
         if row is not None and not row.execution.begun:
             return state, replace(one, undelivered=True)
     return state, one
+
+
+def taking_letters_again(state: RunState, one: Any) -> tuple[RunState, Any]:
+    """Take a signal of a letter whether or not that letter was taken before."""
+    if isinstance(one, SendSignal) and one.sender:
+        signals = replace(state.run.signals, taken={})
+        return _with_run(state, replace(state.run, signals=signals)), one
+    return state, one
+
+
+def adding_no_usage(state: RunState, one: Any) -> tuple[RunState, Any]:
+    """Take the end of a child, and not what it has used."""
+    return state, replace(one, usage=Usage()) if isinstance(one, ChildEnds) else one
 
 
 def commanding_the_ended(state: RunState, one: Any) -> tuple[RunState, Any]:

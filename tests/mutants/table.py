@@ -105,6 +105,16 @@ TABLE = (
     Mutant("ends-forgotten", "replica", journals.EndsForgottenWithTheLease, SIMULATED, "J3"),
     Mutant("stale-entries-taken", "driver", journals.StaleEntriesTaken, SIMULATED, "J4"),
     Mutant("begins-forgotten", "replica", journals.BeginsForgottenWithTheLease, SIMULATED, "J5"),
+    # --- letters, signals and child runs ---
+    Mutant("letters-unwritten", "driver", commits(changes.without_letters), SIMULATED, "M1"),
+    Mutant("letters-unread", "replica", journals.LettersUnread, SIMULATED, "M1"),
+    Mutant("letter-taken-again", "advance", others.taking_letters_again, SIMULATED, "M2"),
+    Mutant("signals-unwritten", "driver", commits(changes.without_signals), SIMULATED, "G1"),
+    Mutant("signal-taken-twice", "driver", commits(changes.with_taken_signals), SIMULATED, "G2"),
+    Mutant("ends-not-kept", "replica", loads(changes.without_new_ends), SIMULATED, "W1"),
+    Mutant("child-of-no-call", "replica", loads(changes.with_children_of_no_call), SIMULATED, "F1"),
+    Mutant("usage-of-no-child", "advance", others.adding_no_usage, SIMULATED, "F2"),
+    Mutant("children-left", "replica", loads(changes.with_children_left), SIMULATED, "F3"),
     # --- order, limits and ends ---
     Mutant("plan-order-ignored", "replica", loads(changes.with_looser_plans), SIMULATED, "S11"),
     Mutant("limits-forgotten", "replica", stores.LimitsForgotten, SIMULATED, "S11 S17"),
@@ -138,6 +148,8 @@ TABLE = (
 BY_NAME = {mutant.name: mutant for mutant in TABLE}
 
 WITHOUT = {
+    "M4": "A store that reads letters out of their order reads all entries so: a case of the suite finds it.",
+    "M3": "What delivers a letter of no commit is what answers before the commit: S3.",
     "L5": "A stuck transaction is another program's: there is no port of ours at which to stand.",
     "C3": "It is what E1 and S2 say with clocks that lie: the simulator plays those with stepped clocks.",
     "T5": "It is a bound on time, measured and not caught.",

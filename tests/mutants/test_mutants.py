@@ -27,7 +27,22 @@ QUICK = (
     *("tenant-forgotten", "token-counter-restarts"),
 )
 """At least one for each port, played with every test run."""
-FAMILIES = {"S": 20, "E": 10, "L": 5, "C": 3, "T": 5, "D": 4, "R": 2, "A": 1, "K": 1, "J": 5}
+FAMILIES = {
+    "S": 20,
+    "E": 10,
+    "L": 5,
+    "C": 3,
+    "T": 5,
+    "D": 4,
+    "R": 2,
+    "A": 1,
+    "K": 1,
+    "J": 5,
+    "M": 4,
+    "G": 2,
+    "W": 1,
+    "F": 3,
+}
 """The number of invariants of each letter."""
 
 played = TABLE if scale() is not Scale.TEST else [BY_NAME[name] for name in QUICK]

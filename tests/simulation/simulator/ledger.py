@@ -122,13 +122,13 @@ class Ledger:
             holds(len({*instances}) > SUSPECT_LOSSES and not here, "S13", applied, details)
         rules.check_before(model, applied)
         self.rare.committed(model, applied)
-        before = model.run
+        used = model.run.usage.input_tokens if model.run is not None else 0
         model.apply(applied)
         rules.check_after(model, applied)
         self.keys.applied(model, applied)
         self.journals.applied(model, applied)
+        self.letters.applied(model, applied, used)
         self.signals.applied(model, applied)
-        self.letters.applied(model, applied, before)
         if commit.version == 1 and commit.run.spec.child_of.run_id:
             self.child_started(key)
 

@@ -12,7 +12,6 @@ from itertools import product
 from stepwell.core.loop import letters
 from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, SignalRun, StartRun
 from stepwell.core.records.events import Event
-from stepwell.core.records.model import Run
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
@@ -36,7 +35,7 @@ class LetterModel:
         self._left: set[tuple[RunKey, str]] = set()
         """The questions of parents whose children may outlive their steps."""
 
-    def applied(self, model: RunModel, applied: Applied, before: Run | None) -> None:
+    def applied(self, model: RunModel, applied: Applied, used_before: int) -> None:
         """Take in a commit that the run's model has taken in already.
 
         Raises:
@@ -52,13 +51,14 @@ class LetterModel:
         for event in applied.commit.events:
             if event.type is EventType.CHILD_ENDED:
                 ended.append(self._ended(model, applied, event))
+            elif event.type is EventType.SIGNAL_RECEIVED and event.on_behalf_of:
+                self._signalled(model, applied, event)
             elif run.spec.child_of.run_id and event.type in (
                 EventType.RUN_STARTED,
                 EventType.RUN_CANCELLED,
             ):
                 self._commanded(model, applied, event)
-        self._signals(model, applied, before.signals.taken if before is not None else {})
-        self._usage_goes_up(model, applied, ended, before.usage.input_tokens if before else 0)
+        self._usage_goes_up(model, applied, ended, used_before)
         self._children_are_cancelled(model, applied)
         for write in applied.commit.forgotten:
             if write.journal == letters.JOURNAL:
@@ -78,18 +78,19 @@ class LetterModel:
         holds(right, "M3", applied, event.type, "by no letter of", parent, number)
         self._in_order(parent, model.key[1], number, applied)
 
-    def _signals(self, model: RunModel, applied: Applied, before: Mapping[str, int]) -> None:
-        """Check the signals that a run has taken of letters (M2, M3)."""
-        for sender, number in applied.commit.run.signals.taken.items():
-            after = before.get(sender, 0)
-            if number == after:
-                continue
-            holds(number > after, "M2", applied, "takes letter", number, "again, after", after)
-            by = (model.key[0], sender)
-            letter = self._written.get(by, {}).get(number)
-            right = isinstance(letter, SignalRun) and letter.run_id == model.key[1]
-            holds(right, "M3", applied, "takes signal", number, "of", sender, "which is", letter)
-            self._in_order(by, model.key[1], number, applied)
+    def _signalled(self, model: RunModel, applied: Applied, event: Event) -> None:
+        """Check a signal that a run has taken of a letter: it was sent, is the next, and not taken before (M2 to M4)."""
+        sender = (model.key[0], event.on_behalf_of)
+        number, _ = self._take(sender, model.key[1], SignalRun)
+        letters_to = (one.receiver for one in self._written.get(sender, {}).values())
+        again = not number and model.key[1] in letters_to
+        holds(not again, "M2", applied, "takes a signal of", sender, "again")
+        holds(number, "M3", applied, "takes a signal, and none was sent by", sender)
+        others = [one for one in applied.commit.events if one.on_behalf_of == event.on_behalf_of]
+        if event is others[-1]:
+            said = applied.commit.run.signals.taken[event.on_behalf_of]
+            holds(said == number, "M4", applied, "takes letter", said, "of", sender, "not", number)
+        self._in_order(sender, model.key[1], number, applied)
 
     def _ended(self, model: RunModel, applied: Applied, event: Event) -> str:
         """Check the end of a call for a child; return the child (M2, M3)."""

@@ -57,6 +57,7 @@ class SignalModel:
         """
         commit = applied.commit
         kept = self._kept.setdefault(model.key, {})
+        before = list(kept.values())
         for write in commit.entries:
             if write.journal == SIGNALS:
                 self._comes(model, applied, write.entry)
@@ -72,6 +73,7 @@ class SignalModel:
             if write.entry.name == "receive" and write.entry.value is not None
         ]
         self._taken_in_order(model, applied, gone, ends)
+        self._passed_over(applied, [one for one in before if one not in gone])
         count = commit.run.signals.kept
         holds(count == len(kept), "G1", applied, "counts", count, "signals, not", len(kept))
         self._waits(model, applied)
@@ -104,6 +106,14 @@ class SignalModel:
             waiting = [one for one in kept.values() if one.name == name]
             holds(not waiting, "G2", applied, "gives away", value, "before", waiting)
         holds(not values, "G1", applied, "removes signals that no call has taken:", values)
+
+    def _passed_over(self, applied: Applied, kept: list[Entry]) -> None:
+        """Check that a call that takes what is there has found nothing only where nothing is kept (G2)."""
+        for write in applied.commit.entries:
+            if write.entry.failure.kind == "NO_SIGNAL":
+                message = write.entry.failure.message
+                there = [one for one in kept if repr(one.name) in message]
+                holds(not there, "G2", applied, message, "and keeps", there)
 
     def _waits(self, model: RunModel, applied: Applied) -> None:
         """Check that a call's wait ends with its value written, and isn't opened again (W1)."""

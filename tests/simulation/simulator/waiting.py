@@ -116,7 +116,10 @@ class Waiting(Calls):
             case 0 | 1:
                 return (SuspendedCall(call=key, wait=AwaitSignal(name=name)),)
             case 2:
-                wait = AwaitSignal(name=name, expires_ms=TIMEOUT_MS)
+                at_once = draw // 16 % 2 == 0
+                wait = AwaitSignal(
+                    name=name, expires_ms=0 if at_once else TIMEOUT_MS, at_once=at_once
+                )
                 return (SuspendedCall(call=key, wait=wait),)
             case 3:
                 return (SuspendedCall(call=key, wait=NeedsAnswer(prompt=key)),)

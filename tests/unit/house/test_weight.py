@@ -48,9 +48,9 @@ BUDGET = {
     "tests/contract": 6_405,
     "tests/docs": 1_967,
     "tests/frameworks": 4_049,
-    "tests/mutants": 1_070,
+    "tests/mutants": 1_132,
     "tests/service": 13_607,
-    "tests/simulation": 5_664,
+    "tests/simulation": 5_676,
     "tests/support": 2_928,
     "tests/unit": 17_316,
 }
