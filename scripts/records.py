@@ -103,6 +103,7 @@ _RECORDS: Mapping[str, _Record] = {
         first="key mark number name",
         hidden="arguments messages journal generation execution_id version written_time",
     ),
+    "KeptSignal": _Record("KeptSignal", hidden="size"),
     "StoreInfo": _Record("StoreInfo", hidden="schema_version store_id"),
     "ServerInfo": _Record(
         "GetServerInfoResponse",

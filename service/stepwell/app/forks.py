@@ -16,7 +16,15 @@ from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of, sources_of, with_calls
 from stepwell.core.fork.inherit import Changes
 from stepwell.core.loop.children import own_labels
-from stepwell.core.port import INPUT_KEY, JournalQuery, Presence, PresenceQuery, Store, every_row
+from stepwell.core.port import (
+    INPUT_KEY,
+    EntryWrite,
+    JournalQuery,
+    Presence,
+    PresenceQuery,
+    Store,
+    every_row,
+)
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.family import ChildOf
@@ -124,12 +132,18 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
     ]
     warnings = [_warning(len(base.kept), changed)] if base.kept and changed else []
     key = (order.tenant_id, order.parent_run_id)
+    signals = await signals_of(store, key, spec.parent_version) if rows.run.signals.kept else ()
     fork = replace(
         base.fork,
         input=given,
         actor=order.actor,
         on_behalf_of=order.executor_id,
-        signals=await signals_of(store, key, spec.parent_version) if rows.run.signals.kept else (),
+        signals=tuple(
+            [
+                EntryWrite(journal=one.journal, generation=one.generation, entry=one.entry)
+                for one in signals
+            ]
+        ),
     )
     base = base._replace(fork=fork)
     return PreparedFork(base, tuple(warnings))

@@ -41,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "answer": "Answer what a run asks.",
     "stop": "End a run after the iteration in progress.",
     "signal": "Send a run a signal.",
+    "signals": "List the signals that a run keeps, oldest first.",
     "cancel": "Cancel a run for good.",
     "resolve": "Tell the outcome of a task whose outcome is unknown.",
     "retry": "Run a task again that failed or was skipped.",

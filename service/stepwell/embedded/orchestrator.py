@@ -9,6 +9,7 @@ from stepwell.app.question_tokens import answer_by_token
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.app.start import MAX_ITERATIONS_DEFAULT
 from stepwell.core.loop.occurrences import Cancel, Fork, Pause, RaiseBudget
+from stepwell.core.loop.signals import kept_signal
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Run, RunSpec
@@ -33,13 +34,14 @@ from stepwell.embedded.restored import Restored, restore
 from stepwell.embedded.result import Position, RunCancelled, RunFailed, RunResult, position_of
 from stepwell.embedded.store_calls import StoreCalls, check_stores
 from stepwell.embedded.stores import stores_of
+from stepwell.engine.step_journal import signals_of
 from stepwell.runtime import SystemRuntime
 from stepwell.wire.records import to_message, to_record
 from stepwell_client import Agent, Done, Failure, NotDone, Question, RunStatus, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client.internal import answer_payload, read_question
-from stepwell_client.records import PlanLike
+from stepwell_client.internal import answer_payload, read_question, read_record
+from stepwell_client.records import KeptSignal, PlanLike
 
 
 class Orchestrator:
@@ -359,6 +361,12 @@ class Orchestrator:
             FailedPrecondition: the run has ended, or keeps 1,000 signals or 16 MiB (SIGNALS_FULL).
         """
         await self._drive.send(signal_command(name, value, reason=reason))
+
+    async def signals(self) -> Sequence[KeptSignal]:
+        """Return the signals that the run keeps, which no step has received, oldest first."""
+        async with self._drive.executor() as executor:
+            kept = await signals_of(executor.store, (self._drive.tenant_id, self._drive.run_id))
+        return tuple(read_record(to_message(kept_signal(one)), KeptSignal) for one in kept)
 
     async def resolve(self, execution_id: str, found: Done | NotDone | Failure) -> None:
         """Resolve an execution whose outcome is unknown, before or during `run()`.

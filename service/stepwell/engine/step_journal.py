@@ -223,12 +223,7 @@ async def first_entries(store: Store, query: JournalQuery) -> Sequence[StoredEnt
     return found
 
 
-async def signals_of(store: Store, key: RunKey, version: int = 0) -> tuple[EntryWrite, ...]:
-    """Return the signals that a run keeps, oldest first; with a version, only those that it kept then."""
+async def signals_of(store: Store, key: RunKey, version: int = 0) -> Sequence[StoredEntry]:
+    """Return the entries of the signals that a run keeps, oldest first; with a version, only those that it kept then."""
     query = JournalQuery(tenant_id=key[0], run_id=key[1], journal=signals.JOURNAL, version=version)
-    return tuple(
-        [
-            EntryWrite(journal=one.journal, generation=one.generation, entry=one.entry)
-            async for one in every_row(store, query)
-        ]
-    )
+    return [one async for one in every_row(store, query)]

@@ -49,6 +49,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "SkipTask": RUN_WRITE,
     "StopRun": RUN_WRITE,
     "SendSignal": RUN_WRITE,
+    "ListSignals": RUN_READ,
     "WatchLogs": RUN_READ,
     "ListMessages": RUN_READ,
     "ReadTranscript": RUN_READ,

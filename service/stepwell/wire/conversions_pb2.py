@@ -19,7 +19,7 @@ from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.family import ChildOf, Letters, Signals
-from stepwell.core.records.journal import Entry, StoredEntry, Totals
+from stepwell.core.records.journal import Entry, KeptSignal, StoredEntry, Totals
 from stepwell.core.records.model import Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import BlockedKind, Decision, DueKind, Durability, Effect, EventType, ExecutionStatus, ExpiryAction, Finding, FinishReason, JournalMark, LogKind, OnFailure, PauseReason, Phase, PlanTrigger, QuestionKind, QuestionStatus, RunStatus, StepKind, TaskStatus, Verdict, VersionMatch, WaitKind
@@ -1813,6 +1813,41 @@ def read_StoredEntry(m: types_pb2.StoredEntry) -> StoredEntry:
         written_us=(m.written_time.seconds * 1000000 + m.written_time.nanos // 1000),
         until_us=(m.until_time.seconds * 1000000 + m.until_time.nanos // 1000),
         size=m.size,
+    )
+
+
+def fill_KeptSignal(r: KeptSignal, m: types_pb2.KeptSignal) -> None:
+    v = r.number
+    if v: m.number = v
+    v = r.name
+    if v: m.name = v
+    v = r.value
+    if v is not None:
+        c = m.value
+        c.SetInParent()
+        fill_Payload(v, c)
+    v = r.size
+    if v: m.size = v
+    v = r.actor
+    if v: m.actor = v
+    v = r.on_behalf_of
+    if v: m.on_behalf_of = v
+    v = r.sent_us
+    if v:
+        t = m.sent_time
+        t.seconds = v // 1000000
+        t.nanos = v % 1000000 * 1000
+
+
+def read_KeptSignal(m: types_pb2.KeptSignal) -> KeptSignal:
+    return KeptSignal(
+        number=m.number,
+        name=m.name,
+        value=read_Payload(m.value) if m.HasField("value") else None,
+        size=m.size,
+        actor=m.actor,
+        on_behalf_of=m.on_behalf_of,
+        sent_us=(m.sent_time.seconds * 1000000 + m.sent_time.nanos // 1000),
     )
 
 
@@ -5221,6 +5256,7 @@ MESSAGES: dict[Any, Any] = {
     Growth: store_pb2.Growth,
     CheckpointState: store_pb2.CheckpointState,
     StoredEntry: types_pb2.StoredEntry,
+    KeptSignal: types_pb2.KeptSignal,
     Lease: store_pb2.Lease,
     Fence: store_pb2.Fence,
     Timer: store_pb2.Timer,
@@ -5366,6 +5402,7 @@ FILLERS: dict[Any, Any] = {
     store_pb2.Growth: fill_Growth,
     store_pb2.CheckpointState: fill_CheckpointState,
     types_pb2.StoredEntry: fill_StoredEntry,
+    types_pb2.KeptSignal: fill_KeptSignal,
     store_pb2.Lease: fill_Lease,
     store_pb2.Fence: fill_Fence,
     store_pb2.Timer: fill_Timer,
@@ -5519,6 +5556,7 @@ READERS: dict[Any, Any] = {
     store_pb2.Growth: read_Growth,
     store_pb2.CheckpointState: read_CheckpointState,
     types_pb2.StoredEntry: read_StoredEntry,
+    types_pb2.KeptSignal: read_KeptSignal,
     store_pb2.Lease: read_Lease,
     store_pb2.Fence: read_Fence,
     store_pb2.Timer: read_Timer,
@@ -6746,6 +6784,24 @@ def check_SendSignalRequest(m: orchestrator_pb2.SendSignalRequest, p: str, f: Fa
     v = m.expected_version
     if v:
         if v < 0: f.add(p + 'expected_version', f'{v}; limit: 0 or more')
+    return None
+
+
+def check_ListSignalsRequest(m: orchestrator_pb2.ListSignalsRequest, p: str, f: Faults) -> None:
+    v = m.run_id
+    if v:
+        if len(v) > 36 or not is_name(v): f.add(p + 'run_id', f'{quoted(v)}; limit: a name of 1 to 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'run_id', 'absent; limit: a name of 1 to 36 characters')
+    v = m.view
+    if v:
+        if v not in {1, 2}: f.add(p + 'view', f'there is no value numbered {v}')
+    v = m.page_size
+    if v:
+        if not 0 <= v <= 1000: f.add(p + 'page_size', f'{v}; limit: 0 to 1,000')
+    v = m.page_token
+    if v:
+        if len(v) > 1024 or not v.isprintable() and has_control(v): f.add(p + 'page_token', f'{length(v)}; limit: 1,024 characters, no control characters')
     return None
 
 
@@ -8756,6 +8812,7 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     orchestrator_pb2.SkipTaskRequest: check_SkipTaskRequest,
     orchestrator_pb2.StopRunRequest: check_StopRunRequest,
     orchestrator_pb2.SendSignalRequest: check_SendSignalRequest,
+    orchestrator_pb2.ListSignalsRequest: check_ListSignalsRequest,
     orchestrator_pb2.WatchLogsRequest: check_WatchLogsRequest,
     orchestrator_pb2.ListMessagesRequest: check_ListMessagesRequest,
     orchestrator_pb2.ListJournalRequest: check_ListJournalRequest,

@@ -32,6 +32,10 @@ def receiving() -> tuple[Agent, asyncio.Event, asyncio.Event]:
     async def two(ctx: TaskContext) -> Any:
         return [await ctx.receive("note"), await ctx.receive("note", as_=int)]
 
+    @agent.task("notes")
+    async def notes(ctx: TaskContext) -> Any:
+        return [await ctx.receive("note"), await ctx.receive("note")]
+
     @agent.task("late")
     async def late(ctx: TaskContext) -> str:
         try:
@@ -211,3 +215,49 @@ async def test_request_that_comes_again_sends_no_second_signal(served: Served) -
         assert response.changed is changed
     await run.cancel()
     assert not (await client.caller.call("SendSignal", request)).changed
+
+
+async def test_kept_signals_are_listed_with_who_sent_them(served_everywhere: Served) -> None:
+    client = served_everywhere.client
+    run = await client.start(plan=[Task("a", "notes")])
+    assert [one async for one in run.signals()] == []
+    for number in range(3):
+        await run.signal("note", {"n": number}, on_behalf_of="ann" if number else "")
+    await run.signal("stop")
+    fork = await run.fork()
+    listed = [one async for one in run.signals()]
+    assert [(one.number, one.name) for one in listed] == [
+        *((number, "note") for number in (1, 2, 3)),
+        (4, "stop"),
+    ]
+    assert [one.value.value for one in listed if one.value is not None] == [*({"n": n} for n in range(3)), None]
+    sender = (await run.get()).actor
+    assert [(one.actor, one.on_behalf_of) for one in listed] == [
+        *((sender, by) for by in ("", "ann", "ann", "")),
+    ]
+    times = [one.sent_time for one in listed]
+    assert None not in times and times == sorted(times, key=str)
+    assert [one async for one in fork.signals()] == listed
+    async with served_everywhere.worker(receiving()[0]):
+        assert await value_of(run) == [{"n": 0}, {"n": 1}]
+    assert [one.number async for one in run.signals()] == [3, 4]
+
+
+async def test_kept_signals_come_by_pages_without_values_unless_asked_for(
+    served_everywhere: Served,
+) -> None:
+    client = served_everywhere.client
+    run = await client.start(plan=[Task("a", "two")])
+    for number in range(5):
+        await run.signal(f"name-{number % 2}", number)
+    request = orchestrator_pb2.ListSignalsRequest(run_id=run.id, page_size=2)
+    pages: list[list[int]] = []
+    while True:
+        page = await client.caller.call("ListSignals", request)
+        pages.append([one.number for one in page.signals])
+        assert [(one.value.data, one.size) for one in page.signals] == [(b"", 1)] * len(pages[-1])
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            break
+    assert pages == [[1, 2], [3, 4], [5]]
+    assert [one.key async for one in run.journal()] == []

@@ -78,3 +78,19 @@ def test_a_run_is_to_end_after_its_iteration(terminal: Terminal) -> None:
         Row("stop {run}", 0, "was to end already"),
         Row("stop {run} --json", 0, '"stopping": true'),
     )
+
+
+def test_signals_that_a_run_keeps_are_listed_and_counted(terminal: Terminal) -> None:
+    run_id = start(terminal, {"id": "a"})
+    assert "keeps no signal" in terminal("signals", run_id).err
+    for name, value in (("note", '{"text": "prices"}'), ("stop", "null"), ("note", "just text")):
+        assert terminal("signal", run_id, name, value).code == 0
+    listed = terminal("signals", run_id)
+    lines = listed.out.splitlines()
+    assert lines[0].split() == ["NUMBER", "NAME", "SENT", "BY", "VALUE"]
+    assert [line.split()[:2] for line in lines[1:]] == [["1", "note"], ["2", "stop"], ["3", "note"]]
+    assert lines[1].endswith('{"text":"prices"}')
+    assert lines[3].endswith('"just text"')
+    kept = terminal("signals", run_id, "--json").json["signals"]
+    assert [(one["number"], one["name"]) for one in kept] == [(1, "note"), (2, "stop"), (3, "note")]
+    assert "signals     3 kept: note 2, stop 1" in terminal("show", run_id).out

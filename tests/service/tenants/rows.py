@@ -126,6 +126,9 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ListJournal": lambda n: opb.ListJournalRequest(
         run_id=n.run_id, task_id=n.task_id, view=tpb.VIEW_FULL
     ),
+    "Orchestrator/ListSignals": lambda n: opb.ListSignalsRequest(
+        run_id=n.run_id, view=tpb.VIEW_FULL
+    ),
     "Orchestrator/ListWorkers": lambda n: opb.ListWorkersRequest(),
     "Orchestrator/ListQueues": lambda n: opb.ListQueuesRequest(),
     "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),

@@ -34,6 +34,9 @@ async def test_run_takes_a_signal_sent_between_two_calls_of_run(kept: bool, tmp_
     assert (await orchestrator.run()).status is RunStatus.WAITING
     await orchestrator.signal("note", "first")
     await orchestrator.signal("note", "second")
+    await orchestrator.signal("other", 3)
+    (other,) = [one for one in await orchestrator.signals() if one.name == "other"]
+    assert (other.value and other.value.value, other.sent_time is not None) == (3, True)
     assert (await orchestrator.run()).value == {"a": ["first", "second"]}
     if kept:
         with pytest.raises(FailedPrecondition, match="run is over"):

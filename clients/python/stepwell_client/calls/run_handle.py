@@ -15,6 +15,7 @@ from google.protobuf.message import Message as ProtoMessage
 from stepwell_client.calls.base import CALL_SECONDS, Caller
 from stepwell_client.calls.cursors import LogCursor, LogOptions, RunCursor, WatchOptions
 from stepwell_client.calls.options import takes
+from stepwell_client.calls.payloads import read_payloads
 from stepwell_client.calls.requests import (
     CommandOptions,
     DeleteOptions,
@@ -25,7 +26,7 @@ from stepwell_client.calls.requests import (
 )
 from stepwell_client.calls.streams import Watch
 from stepwell_client.enums import QuestionStatus, RunStatus
-from stepwell_client.errors import RunFailed, ServerError, Unavailable
+from stepwell_client.errors import RunFailed, Unavailable
 from stepwell_client.link.outages import Notices
 from stepwell_client.records.answers import RunResults, Transcript
 from stepwell_client.records.messages_pb2 import (
@@ -34,6 +35,7 @@ from stepwell_client.records.messages_pb2 import (
     Execution,
     ForkCheck,
     JournalEntry,
+    KeptSignal,
     LogEntry,
     Message,
     PlanRevision,
@@ -52,9 +54,8 @@ WAIT_SLICE_SECONDS = 15.0
 """The time of one call that waits for an end; proxies cut calls on which nothing passes for longer, often 60 s."""
 NOTICE_SECONDS = 10.0
 """The time after which a run that waits for somebody is logged."""
-FETCH_IDS_MAX = 4
-"""Results by reference that are asked for together: the most that surely fit into one message."""
 MESSAGES_PAGE_SIZE = 100
+SIGNALS_PAGE_SIZE = 1_000
 JOURNAL_POLL_SECONDS = 0.5
 """The pause between two reads of a followed journal."""
 
@@ -158,6 +159,13 @@ class RunHandle:
         request = pb.ListQuestionsRequest(run_id=self.id)
         return self.caller.pages("ListQuestions", request, "questions", reader(Question))
 
+    def signals(self, *, values: bool = True) -> AsyncIterator[KeptSignal]:
+        """Yield the signals that the run keeps, which no step has received, oldest first; without `values`, no values."""
+        request = pb.ListSignalsRequest(
+            run_id=self.id, view=view_of(values), page_size=SIGNALS_PAGE_SIZE
+        )
+        return self.caller.pages("ListSignals", request, "signals", reader(KeptSignal))
+
     async def journal(
         self,
         *,
@@ -240,21 +248,7 @@ class RunHandle:
 
     async def payloads(self, execution_ids: Sequence[str]) -> dict[str, Payload]:
         """Return the bytes of results by execution id, whatever their total size."""
-        payloads: dict[str, Payload] = {}
-        starts = range(0, len(execution_ids), FETCH_IDS_MAX)
-        groups = [list(execution_ids[n : n + FETCH_IDS_MAX]) for n in starts]
-        while groups:
-            ids = groups.pop()
-            request = pb.ListResultsRequest(run_id=self.id, execution_ids=ids)
-            page: pb.ListResultsResponse = await self.caller.call("ListResults", request)
-            absent = [item.execution_id for item in page.results if item.by_reference]
-            if absent and len(ids) == 1:
-                raise ServerError(f"the result of execution {ids[0]} doesn't come by itself either")
-            groups += [[execution_id] for execution_id in absent]
-            for item in page.results:
-                if item.HasField("payload"):
-                    payloads[item.execution_id] = read(item.payload, Payload)
-        return payloads
+        return await read_payloads(self.caller, self.id, execution_ids)
 
     @overload
     async def result(self, kind: type[T]) -> T: ...

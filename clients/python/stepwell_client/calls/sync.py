@@ -109,6 +109,7 @@ class SyncRunHandle:
     journal = iterating(RunHandle.journal)
     transcript = blocking(RunHandle.transcript)
     questions = iterating(RunHandle.questions)
+    signals = iterating(RunHandle.signals)
     results = blocking(RunHandle.results)
     payloads = blocking(RunHandle.payloads)
     watch = watching(RunHandle.watch)

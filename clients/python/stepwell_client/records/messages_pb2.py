@@ -344,6 +344,26 @@ class JournalEntry(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class KeptSignal(Record):
+    """A signal that a run keeps until a call takes it."""
+
+    number: int = 0
+    """The number among the signals that the run has kept, from 1."""
+    name: str = ""
+    """Its name."""
+    value: Payload | None = None
+    """Its value. None: it has none."""
+    size: int = field(default=0, repr=False)
+    """The size of the value in bytes, also if the bytes were left out."""
+    actor: str = ""
+    """The caller that sent it, by its credential."""
+    on_behalf_of: str = ""
+    """The name on whose behalf that caller acted."""
+    sent_time: datetime.datetime | None = None
+    """The time when it came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StoreInfo(Record):
     """A server's store."""
 
@@ -804,6 +824,7 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     orchestrator_pb2.GetServerInfoResponse: ServerInfo,
     orchestrator_pb2.HeldStep: HeldStep,
     types_pb2.JournalEntry: JournalEntry,
+    types_pb2.KeptSignal: KeptSignal,
     types_pb2.LogEntry: LogEntry,
     types_pb2.Message: Message,
     types_pb2.Payload: Payload,

@@ -876,6 +876,26 @@ class SendSignalResponse(_message.Message):
     changed: bool
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
+class ListSignalsRequest(_message.Message):
+    __slots__ = ("run_id", "view", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    view: _types_pb2.View
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., view: _Optional[_Union[_types_pb2.View, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListSignalsResponse(_message.Message):
+    __slots__ = ("signals", "next_page_token")
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    signals: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeptSignal]
+    next_page_token: str
+    def __init__(self, signals: _Optional[_Iterable[_Union[_types_pb2.KeptSignal, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class WatchLogsRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "task_id", "resume_token", "follow", "kinds", "progress_interval")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -168,6 +168,11 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalResponse.FromString,
                 _registered_method=True)
+        self.ListSignals = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListSignals',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsResponse.FromString,
+                _registered_method=True)
         self.WatchLogs = channel.unary_stream(
                 '/stepwell.v1.Orchestrator/WatchLogs',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsRequest.SerializeToString,
@@ -505,6 +510,15 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSignals(self, request, context):
+        """Lists the signals that a run keeps, which no call has taken, oldest first.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchLogs(self, request, context):
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
         for. Chunks stay with the lines when their execution has ended.
@@ -713,6 +727,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.SendSignal,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SendSignalResponse.SerializeToString,
+            ),
+            'ListSignals': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSignals,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsResponse.SerializeToString,
             ),
             'WatchLogs': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchLogs,
@@ -1439,6 +1458,33 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/SendSignal',
             stepwell_dot_v1_dot_orchestrator__pb2.SendSignalRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.SendSignalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSignals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListSignals',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsResponse.FromString,
             options,
             channel_credentials,
             insecure,

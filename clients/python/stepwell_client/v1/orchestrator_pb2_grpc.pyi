@@ -225,6 +225,11 @@ class OrchestratorStub:
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; SIGNALS_FULL; VERSION_CHANGED), INVALID_ARGUMENT,
     ABORTED.
     """
+    ListSignals: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListSignalsRequest, _orchestrator_pb2.ListSignalsResponse]
+    """Lists the signals that a run keeps, which no call has taken, oldest first.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
     WatchLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
     for. Chunks stay with the lines when their execution has ended.
@@ -471,6 +476,11 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; SIGNALS_FULL; VERSION_CHANGED), INVALID_ARGUMENT,
     ABORTED.
+    """
+    ListSignals: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListSignalsRequest, _orchestrator_pb2.ListSignalsResponse]  # type: ignore[assignment]
+    """Lists the signals that a run keeps, which no call has taken, oldest first.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
     WatchLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]  # type: ignore[assignment]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
@@ -865,6 +875,17 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; SIGNALS_FULL; VERSION_CHANGED), INVALID_ARGUMENT,
         ABORTED.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSignals(
+        self,
+        request: _orchestrator_pb2.ListSignalsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListSignalsResponse, _abc.Awaitable[_orchestrator_pb2.ListSignalsResponse]]:
+        """Lists the signals that a run keeps, which no call has taken, oldest first.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
         """
 
     @_abc_1.abstractmethod

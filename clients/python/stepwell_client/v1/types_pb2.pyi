@@ -974,6 +974,24 @@ class JournalEntry(_message.Message):
     sleep: _duration_pb2.Duration
     def __init__(self, key: _Optional[str] = ..., mark: _Optional[_Union[JournalMark, str]] = ..., number: _Optional[int] = ..., name: _Optional[str] = ..., arguments: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., value: _Optional[_Union[Payload, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., attempt: _Optional[int] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., took: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., sleep: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
+class KeptSignal(_message.Message):
+    __slots__ = ("number", "name", "value", "size", "actor", "on_behalf_of", "sent_time")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    SENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    name: str
+    value: Payload
+    size: int
+    actor: str
+    on_behalf_of: str
+    sent_time: _timestamp_pb2.Timestamp
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., value: _Optional[_Union[Payload, _Mapping]] = ..., size: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., sent_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class StoredEntry(_message.Message):
     __slots__ = ("entry", "journal", "generation", "execution_id", "version", "written_time", "until_time", "size")
     ENTRY_FIELD_NUMBER: _ClassVar[int]

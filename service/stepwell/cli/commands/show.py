@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from stepwell_client.enums import ENDED
 EXAMPLES = {"show": "stepwell show 3f2a9c1e --result > report.md"}
 _ROWS_MAX = 100
 _FORKS_MAX = 10
+_NAMES_MAX = 10
 
 
 @connected
@@ -105,7 +107,7 @@ def _run(client: SyncClient, message: Run, *, at: int, whole: bool, json: bool) 
     rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
     put(task_tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
     print()
-    _print_details(message, out, forks)
+    _print_details(message, out, forks, "" if at else _signals(client, message.id))
     name = connect.name_of(message)
     if message.failure is not None and (details := message.failure.details):
         print()
@@ -186,6 +188,14 @@ def _put_result(result: results.RunResult, *, json: bool) -> None:
         results.put_raw(result)
 
 
+def _signals(client: SyncClient, run_id: str) -> str:
+    """Return the number of signals that a run keeps, and of each name, the most frequent ones first."""
+    names = Counter(one.name for one in client.run(run_id).signals(values=False))
+    shown = [f"{name} {number:,}" for name, number in names.most_common(_NAMES_MAX)]
+    more = ["…"] if len(names) > _NAMES_MAX else []
+    return f"{names.total():,} kept: {', '.join([*shown, *more])}" if names else ""
+
+
 def _forks(client: SyncClient, run_id: str) -> str:
     """Return the names of a run's newest forks."""
     names = [
@@ -198,7 +208,7 @@ def _forks(client: SyncClient, run_id: str) -> str:
     return ", ".join([*names[:_FORKS_MAX], *more])
 
 
-def _print_details(run: Run, out: Console, forks: str) -> None:
+def _print_details(run: Run, out: Console, forks: str, signals: str) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -217,6 +227,7 @@ def _print_details(run: Run, out: Console, forks: str) -> None:
         "ended": moment(micros(run.ended_time)) if run.ended_time else "",
         "spent": describe.spent(run.usage),
         "attempts": describe.attempts(run),
+        "signals": signals,
         "reason": run.reason,
         "version": f"{run.version:,}",
     }

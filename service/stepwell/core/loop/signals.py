@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from msgspec.json import Decoder, encode
 from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
@@ -17,12 +18,14 @@ from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
 from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call
 from stepwell.core.port import EntryWrite, JournalQuery
 from stepwell.core.records import limits
-from stepwell.core.records.journal import Entry, value_bytes
+from stepwell.core.records.journal import Entry, KeptSignal, StoredEntry, value_bytes
 from stepwell.core.records.model import Question, Signals
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
 
 JOURNAL = "signals"
 """The journal of a run's kept signals."""
+_sender_of = Decoder(tuple[str, str, int]).decode
+"""Reads an entry's `arguments`: the caller, the name on whose behalf it sent the signal, and the time."""
 
 
 def generation_of(name: str) -> int:
@@ -56,7 +59,13 @@ def send_signal(draft: Draft, command: SendSignal) -> Reply:
         end_call(draft, waiting, command.value)
         return Reply()
     kept = signals
-    entry = Entry(key=f"{kept.last + 1:012}", name=name, value=command.value)
+    sent_by = (command.actor, command.on_behalf_of, draft.context.now_us)
+    entry = Entry(
+        key=f"{kept.last + 1:012}",
+        name=name,
+        arguments=encode(sent_by).decode(),
+        value=command.value,
+    )
     after = replace(
         kept, kept=kept.kept + 1, bytes=kept.bytes + value_bytes(entry), last=kept.last + 1
     )
@@ -121,6 +130,21 @@ def _first(draft: Draft, name: str) -> EntryWrite | None:
         limit *= 2  # Another name has the same generation.
     return next(
         (one for one in draft.entries if one.journal == JOURNAL and one.entry.name == name), None
+    )
+
+
+def kept_signal(stored: StoredEntry) -> KeptSignal:
+    """Return the signal that an entry of the run's journal of signals keeps."""
+    entry = stored.entry
+    actor, on_behalf_of, sent_us = _sender_of(entry.arguments)
+    return KeptSignal(
+        number=int(entry.key),
+        name=entry.name,
+        value=entry.value,
+        size=stored.size,
+        actor=actor,
+        on_behalf_of=on_behalf_of,
+        sent_us=sent_us,
     )
 
 

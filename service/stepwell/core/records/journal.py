@@ -65,6 +65,21 @@ class StoredEntry(Record, frozen=True, kw_only=True):
     """The size of the value in bytes, also if the value was left out."""
 
 
+class KeptSignal(Record, frozen=True, kw_only=True):
+    """A signal that a run keeps, as an entry of the run's journal of signals has it."""
+
+    number: int
+    """From 1, in the order in which the run has kept signals."""
+    name: str
+    value: Payload | None = None
+    size: int = 0
+    """The size of the value in bytes, also if the value was left out."""
+    actor: str = ""
+    """The caller that sent it, by its credential."""
+    on_behalf_of: str = ""
+    sent_us: int = 0
+
+
 class Totals(Record, frozen=True, kw_only=True):
     """Sums of the entries recorded under one lease. They start at zero with each lease, and only grow."""
 

@@ -26,6 +26,7 @@ from stepwell.rpc.orchestrator import (
     questions,
     reads,
     results,
+    signals,
     start,
     watch,
 )
@@ -170,6 +171,11 @@ class Servicer(OrchestratorServicer):
         self, request: pb.SendSignalRequest, context: Context
     ) -> pb.SendSignalResponse:
         return await commands.send_signal(self._deps, self._presenter, request)
+
+    async def ListSignals(
+        self, request: pb.ListSignalsRequest, context: Context
+    ) -> pb.ListSignalsResponse:
+        return await signals.list_signals(self._deps, request)
 
     async def StopRun(self, request: pb.StopRunRequest, context: Context) -> pb.StopRunResponse:
         return await commands.stop_run(self._deps, self._presenter, request)
