@@ -58,7 +58,7 @@ PAGES = (
     Page("how-to/timers", 1),
     Page("journal", 5),
     Page("logs", 2),
-    Page("people", 5, works=True),
+    Page("people", 6, works=True),
     Page("sessions", 2),
     Page("testing", 1),
     Page("writing-an-agent", 14, works=True),

@@ -60,9 +60,13 @@ def start_command(
     """Return the command.
 
     Raises:
-        InvalidArgument: there are stages and no plan, or a label is one of the service's.
+        InvalidArgument: there are stages and no plan, a label is one of the service's, or a plan
+            with `reflect_on` lacks the stage REFLECT.
     """
     check_labels(spec.labels)
+    if spec.reflect_on and plan is not None and StepKind.REFLECT not in stages:
+        what = "needs the stage REFLECT, in which a signal of these names is judged"
+        raise InvalidArgument(f"reflect_on: {what}", (Violation("reflect_on", what),))
     if stages and plan is None:
         what = "without a plan it is the planning worker that says which stages there are"
         raise InvalidArgument(f"stages: {what}", (Violation("stages", what),))

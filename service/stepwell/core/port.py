@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
-from stepwell.core.records.journal import Entry, StoredEntry, Totals
+from stepwell.core.records.journal import Entry, KeptSignal, StoredEntry, Totals
 from stepwell.core.records.model import (
     Budget,
     Execution,
@@ -983,6 +983,10 @@ class Assignment(Record, frozen=True, kw_only=True):
     """The first part of the step's journal, or None if it is empty."""
     tries_from: int = 0
     """Tries in the journal count from this attempt on."""
+    signals: tuple[KeptSignal, ...] = ()
+    """Kept signals that a PLAN or REFLECT step is shown, oldest first."""
+    more_signals: bool = False
+    """The run keeps more than these."""
 
 
 async def every_row(store: Store, query: Query[R]) -> AsyncIterator[R]:

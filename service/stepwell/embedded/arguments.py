@@ -54,7 +54,9 @@ def start_command(
     labelled = {f"labels[{key!r}]": key + value for key, value in spec.labels.items()}
     check_texts({"goal": spec.goal, **labelled})
     draft = None if plan is None else plan_draft(plan)
-    request = orchestrator_pb2.StartRunRequest(goal=spec.goal, labels=spec.labels, plan=draft)
+    request = orchestrator_pb2.StartRunRequest(
+        goal=spec.goal, labels=spec.labels, plan=draft, reflect_on=spec.reflect_on
+    )
     faults = violations(request)
     tasks = None if draft is None else read_plan(draft, "plan", faults)
     if budget is not None:

@@ -8,7 +8,15 @@ from stepwell.core.records.model import Payload
 from stepwell.core.records.states import PlanTrigger
 
 _CHARS_MAX = 60
-_FIELDS = ("goal", "labels", "max_iterations", "max_parallel", "no_progress_limit", "budget")
+_FIELDS = (
+    "goal",
+    "labels",
+    "max_iterations",
+    "max_parallel",
+    "no_progress_limit",
+    "budget",
+    "reflect_on",
+)
 
 
 async def differences(store: Store, start: Start) -> str:

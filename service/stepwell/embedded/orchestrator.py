@@ -62,7 +62,7 @@ class Orchestrator:
 
     A run with a `plan` begins with its tasks; otherwise the plan function makes a plan. `stages`
     are the stages (REFLECT, SYNTHESIZE) of a run with a plan; None: all for which there are
-    functions. At most `max_parallel` tasks run at once.
+    functions. At most `max_parallel` tasks run at once. A signal of a name in `reflect_on` makes the run reflect early.
     """
 
     @overload
@@ -85,6 +85,7 @@ class Orchestrator:
         budget: ClientBudget | None = ...,
         max_parallel: int = ...,
         no_progress_limit: int = ...,
+        reflect_on: Sequence[str] = ...,
         tenant_id: str = ...,
         runtime: Runtime | None = ...,
     ) -> None: ...
@@ -110,6 +111,7 @@ class Orchestrator:
         budget: ClientBudget | None = None,
         max_parallel: int = 1,
         no_progress_limit: int = limits.NO_PROGRESS_LIMIT_DEFAULT,
+        reflect_on: Sequence[str] = (),
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> None:
@@ -148,6 +150,7 @@ class Orchestrator:
                 max_iterations=max_iterations,
                 max_parallel=max_parallel,
                 no_progress_limit=no_progress_limit,
+                reflect_on=tuple(dict.fromkeys(reflect_on)),
             ),
             budget=budget,
             run_input=encode(input),

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.core.loop.occurrences import Failed, Released
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Assignment, JournalPage, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import StoreError
+from stepwell.core.records.family import Signals
 from stepwell.core.records.model import Failure, Message, Payload
 from stepwell.engine import assignments, conversations
 from stepwell.engine.answers import with_answer
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.key_types import RunKey
 from stepwell.engine.payloads import PayloadCache, Place
-from stepwell.engine.step_journal import StepJournal, journal_in, read_page
+from stepwell.engine.step_journal import StepJournal, journal_in, read_page, shown_signals
 from stepwell.engine.workers import WorkerConnection, Workers
 from stepwell.logger import get_logger
 
@@ -33,6 +36,8 @@ class Unfilled(NamedTuple):
     """The step's journal; None if it is empty."""
     leased_us: int
     """The time of the lease, from which the rest of each sleep is computed, so that none is too short."""
+    signals: Signals | None
+    """The signals that the run keeps, if the step is shown any."""
 
 
 class Undelivered(NamedTuple):
@@ -91,13 +96,17 @@ class Assigner:
             if assignment.tries_from:
                 execution = state.open[lease.execution_id].execution
                 journal, leased_us = journal_in(state, execution), execution.leased_us
+            signals = (
+                state.run.signals if assignments.shows_signals(state.run, assignment) else None
+            )
             if (
                 payloads is None
                 or assignment.conversation
                 or assignment.answered is not None
                 or journal is not None
+                or signals is not None
             ):
-                unfilled.append(Unfilled(connection, assignment, journal, leased_us))
+                unfilled.append(Unfilled(connection, assignment, journal, leased_us, signals))
             elif unsent := self._send(connection, assignment, payloads):
                 undelivered.append(unsent)
         self._workers.apply(key, transition.commit)
@@ -113,7 +122,7 @@ class Assigner:
 
     async def fill(self, key: RunKey, unfilled: Unfilled) -> Undelivered | None:
         """Read an assignment's bytes and send it; returns it if it can't be sent."""
-        connection, assignment, journal, leased_us = unfilled
+        connection, assignment, journal, leased_us, signals = unfilled
         page: JournalPage | None = None
         try:
             places = assignments.places_of(assignment)
@@ -122,6 +131,10 @@ class Assigner:
             assignment = await with_answer(self._store, assignment)
             if journal is not None:
                 page = await read_page(self._store, key, journal, "", leased_us)
+            if signals is not None:
+                shown = await shown_signals(self._store, key, signals.shown)
+                more = signals.kept > len(shown)
+                assignment = replace(assignment, signals=shown, more_signals=more)
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
             # Released at once it would be leased again at once, with a store that has trouble

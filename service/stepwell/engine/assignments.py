@@ -45,6 +45,8 @@ _ENTRY_BYTES = 64
 _ENTRY_BYTES_MAX = limits.ENTRY_FAILURE_BYTES_MAX + 512
 """Limit of a whole entry without its payload, with which a few entries need no counting."""
 _PAYLOAD_BYTES = 16
+_SIGNAL_BYTES = 64
+"""Limit of a kept signal without its value, its name and its sender."""
 _ID_BYTES = 8
 """The size of an item of a list or a map without its text."""
 
@@ -84,6 +86,12 @@ def outline(state: RunState, lease: Lease) -> Assignment:
         if journal.is_empty or execution.kind is StepKind.RECONCILE
         else journal.tries_from,
     )
+
+
+def shows_signals(run: Run, assignment: Assignment) -> bool:
+    """Return whether a step is shown kept signals."""
+    is_shown = assignment.execution.kind in (StepKind.PLAN, StepKind.REFLECT)
+    return is_shown and run.signals.kept > 0
 
 
 def _assigned(run: Run) -> AssignedRun:
@@ -301,6 +309,9 @@ def fixed_bytes(assignment: Assignment) -> int:
             size += _ID_BYTES + len(one)
         for kind in task.retry.non_retryable_kinds:
             size += _ID_BYTES + text_bytes(kind)
+    for signal in assignment.signals:
+        size += _SIGNAL_BYTES + payload_bytes(signal.value) + text_bytes(signal.name)
+        size += text_bytes(signal.actor + signal.on_behalf_of)
     size += text_bytes(texts)
     if assignment.previous_failure is not None:
         size += failure_bytes(assignment.previous_failure)

@@ -22,7 +22,7 @@ from stepwell.core.port import (
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
 from stepwell.core.records.errors import InvalidArgument, Violation
-from stepwell.core.records.journal import StoredEntry
+from stepwell.core.records.journal import KeptSignal, StoredEntry
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import JournalMark, StepKind
 from stepwell.core.records.step_journal import Journal, Source
@@ -227,3 +227,12 @@ async def signals_of(store: Store, key: RunKey, version: int = 0) -> Sequence[St
     """Return the entries of the signals that a run keeps, oldest first; with a version, only those that it kept then."""
     query = JournalQuery(tenant_id=key[0], run_id=key[1], journal=signals.JOURNAL, version=version)
     return [one async for one in every_row(store, query)]
+
+
+async def shown_signals(store: Store, key: RunKey, last: int) -> tuple[KeptSignal, ...]:
+    """Return the signals up to this number that a run keeps, which a PLAN or REFLECT step is shown, oldest first."""
+    query = JournalQuery(
+        tenant_id=key[0], run_id=key[1], journal=signals.JOURNAL, limit=limits.SIGNALS_SHOWN_MAX
+    )
+    kept = [signals.kept_signal(one) for one in await first_entries(store, query)]
+    return tuple(one for one in kept if one.number <= last)

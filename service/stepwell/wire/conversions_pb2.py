@@ -476,6 +476,9 @@ def fill_RunSpec(r: RunSpec, m: store_pb2.RunSpec) -> None:
         c = m.child_of
         c.SetInParent()
         fill_ChildOf(v, c)
+    v = r.reflect_on
+    if v:
+        m.reflect_on.extend(v)
 
 
 def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
@@ -501,6 +504,7 @@ def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
         no_progress_limit=m.no_progress_limit,
         worker_version=read_WorkerVersion(m.worker_version) if m.HasField("worker_version") else D_RunSpec_worker_version,
         child_of=read_ChildOf(m.child_of) if m.HasField("child_of") else D_RunSpec_child_of,
+        reflect_on=tuple(m.reflect_on[:]),
     )
 
 
@@ -1180,6 +1184,14 @@ def fill_Signals(r: Signals, m: store_pb2.Signals) -> None:
     if v: m.last = v
     v = r.taken
     if v: m.taken.update(v)
+    v = r.shown
+    if v: m.shown = v
+    v = r.steering
+    if v: m.steering = v
+    v = r.early
+    if v: m.early = v
+    v = r.reflections
+    if v: m.reflections = v
 
 
 def read_Signals(m: store_pb2.Signals) -> Signals:
@@ -1188,6 +1200,10 @@ def read_Signals(m: store_pb2.Signals) -> Signals:
         bytes=m.bytes,
         last=m.last,
         taken=dict(m.taken),
+        shown=m.shown,
+        steering=m.steering,
+        early=m.early,
+        reflections=m.reflections,
     )
 
 
@@ -4170,6 +4186,12 @@ def fill_Assignment(r: Assignment, m: worker_pb2.Assignment) -> None:
         fill_JournalPage(v, c)
     v = r.tries_from
     if v: m.tries_from = v
+    v = r.signals
+    if v:
+        a = m.signals
+        for x in v: fill_KeptSignal(x, a.add())
+    v = r.more_signals
+    if v: m.more_signals = v
 
 
 def read_Assignment(m: worker_pb2.Assignment) -> Assignment:
@@ -4195,6 +4217,8 @@ def read_Assignment(m: worker_pb2.Assignment) -> Assignment:
         remaining_budget=read_Budget(m.remaining_budget) if m.HasField("remaining_budget") else D_Assignment_remaining_budget,
         journal=read_JournalPage(m.journal) if m.HasField("journal") else None,
         tries_from=m.tries_from,
+        signals=tuple([read_KeptSignal(x) for x in m.signals[:]]),
+        more_signals=m.more_signals,
     )
 
 
@@ -6178,6 +6202,12 @@ def check_StartRunRequest(m: orchestrator_pb2.StartRunRequest, p: str, f: Faults
     if m.HasField('worker_version'):
         v = m.worker_version
         check_WorkerVersion(v, p + 'worker_version.', f)
+    v = m.reflect_on
+    if v:
+        if len(v) > 32: f.add(p + 'reflect_on', f'{items(v)}; limit: 32 items, each a name of 1 to 128 characters')
+        else:
+            for i, v in enumerate(v[:]):
+                if len(v) > 128 or not is_name(v): f.add(f"{p}reflect_on[{i}]", f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     return None
 
 
@@ -7320,6 +7350,8 @@ def check_store_RunSpec_record(m: store_pb2.RunSpec, p: str, f: Faults) -> None:
     if m.HasField('child_of'):
         v = m.child_of
         check_ChildOf_record(v, p + 'child_of' + '.', f)
+    for i, v in enumerate(m.reflect_on[:]):
+        if '\0' in v: f.add(f"{p}reflect_on[{i}]", f'{utf8_size(v)}; limit: any text')
     return None
 
 

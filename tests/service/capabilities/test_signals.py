@@ -230,13 +230,17 @@ async def test_kept_signals_are_listed_with_who_sent_them(served_everywhere: Ser
         *((number, "note") for number in (1, 2, 3)),
         (4, "stop"),
     ]
-    assert [one.value.value for one in listed if one.value is not None] == [*({"n": n} for n in range(3)), None]
+    assert [one.value.value for one in listed if one.value is not None] == [
+        *({"n": n} for n in range(3)),
+        None,
+    ]
     sender = (await run.get()).actor
     assert [(one.actor, one.on_behalf_of) for one in listed] == [
         *((sender, by) for by in ("", "ann", "ann", "")),
     ]
     times = [one.sent_time for one in listed]
-    assert None not in times and times == sorted(times, key=str)
+    assert None not in times
+    assert times == sorted(times, key=str)
     assert [one async for one in fork.signals()] == listed
     async with served_everywhere.worker(receiving()[0]):
         assert await value_of(run) == [{"n": 0}, {"n": 1}]

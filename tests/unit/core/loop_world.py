@@ -46,7 +46,7 @@ from stepwell.core.port import Commit, EntryWrite, JournalQuery, OpenExecution
 from stepwell.core.records.checkpoints import run_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
-from stepwell.core.records.journal import Entry, StoredEntry, Totals
+from stepwell.core.records.journal import Entry, StoredEntry, Totals, value_bytes
 from stepwell.core.records.model import (
     AttemptCounts,
     Execution,
@@ -131,14 +131,18 @@ class World:
     def _entries(self, query: JournalQuery) -> list[StoredEntry]:
         """Return the first entries that the run's store has for a query of the loop."""
         if query.journal == JOURNAL:
-            kept = [one for one in self.kept_signals if one.generation == query.generation]
+            kept = [one for one in self.kept_signals if query.generation in (0, one.generation)]
         else:
             said = tuple(self.said[query.execution_id])
             entry = Entry(key="said", messages=said)
             kept = [EntryWrite(journal=query.journal, generation=1, entry=entry)]
         return [
             StoredEntry(
-                entry=one.entry, journal=one.journal, generation=one.generation, execution_id=""
+                entry=one.entry,
+                journal=one.journal,
+                generation=one.generation,
+                execution_id="",
+                size=value_bytes(one.entry),
             )
             for one in kept[: query.limit]
         ]

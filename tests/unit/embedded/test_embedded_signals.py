@@ -9,7 +9,15 @@ import pytest
 
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.embedded import Orchestrator
-from stepwell_client import Agent, RunStatus, Task, TaskContext
+from stepwell_client import (
+    Agent,
+    Continue,
+    Finish,
+    ReflectContext,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 from stepwell_client.errors import NoSignal
 
 PLAN = [Task("a", "two")]
@@ -87,3 +95,31 @@ async def test_function_without_an_event_loop_takes_what_is_kept() -> None:
     await orchestrator.signal("note", "first")
     await orchestrator.signal("note", "second")
     assert (await orchestrator.run()).value == {"a": ["first", "second"]}
+
+
+async def test_note_makes_an_embedded_run_reflect_and_go_on_with_its_plan() -> None:
+    agent, runs = receiving()
+    ends, shown = asyncio.Event(), list[tuple[str, object]]()
+
+    @agent.reflect
+    def reflect(ctx: ReflectContext) -> Continue | Finish:
+        shown.extend((one.name, one.value and one.value.value) for one in ctx.signals)
+        return Continue() if "b" not in ctx.results else Finish()
+
+    @agent.task("stay")
+    async def stay(ctx: TaskContext) -> str:
+        runs.set()
+        await ends.wait()
+        return "stayed"
+
+    plan = [Task("a", "stay"), Task("b", "stay", depends_on=["a"])]
+    orchestrator = Orchestrator("wait", agent, plan=plan, reflect_on=["note"])
+    running = asyncio.create_task(orchestrator.run())
+    await runs.wait()
+    await orchestrator.signal("note", "look")
+    ends.set()
+    assert (await running).value == {"a": "stayed", "b": "stayed"}
+    assert shown == [("note", "look")]
+    assert await orchestrator.signals() == ()
+    with pytest.raises(ValueError, match="reflect_on"):
+        Orchestrator("wait", agent, plan=plan, stages=[], reflect_on=["note"])

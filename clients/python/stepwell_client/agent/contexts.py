@@ -27,7 +27,7 @@ from stepwell_client.records.limits import (
     PROMPT_BYTES_MAX,
     RESPONSE_BYTES_MAX,
 )
-from stepwell_client.records.messages_pb2 import FailureRecord, Question, Session
+from stepwell_client.records.messages_pb2 import FailureRecord, KeptSignal, Question, Session
 from stepwell_client.records.payloads import decode, encode
 from stepwell_client.records.plans import Budget, Task
 from stepwell_client.records.reading import read, read_definition, read_question
@@ -298,11 +298,29 @@ class StepContext(OutputContext, ChildContext):
         asyncio.run_coroutine_threadsafe(self.begin(), self._loop).result()
 
 
-class PlanContext(StepContext):
+class SteeredContext(StepContext):
+    """The context of a function that decides how the run goes on."""
+
+    @cached_property
+    def signals(self) -> Sequence[KeptSignal]:
+        """The signals that the run keeps as of this attempt, oldest first: `number`, `name`, `value.decode(kind)`, `actor` …
+
+        They are the oldest 100, with 1 MiB of values together; see `more_signals`. Reading takes none. The outcome of a
+        reflection takes those of them that the run was started to `reflect_on`.
+        """
+        return [read(one, KeptSignal) for one in self._assignment.signals]
+
+    @property
+    def more_signals(self) -> bool:
+        """True if the run keeps more signals than `signals` shows."""
+        return self._assignment.more_signals
+
+
+class PlanContext(SteeredContext):
     """The context of a function that makes a plan."""
 
 
-class ReflectContext(StepContext):
+class ReflectContext(SteeredContext):
     """The context of a function that judges an iteration."""
 
 

@@ -37,6 +37,8 @@ class StartOptions(TypedDict, total=False):
     """Within a queue, steps of a run with a higher priority go first."""
     no_progress_limit: int | None
     """The run pauses after this many iterations with the same plan and results; 0: never."""
+    reflect_on: Sequence[str]
+    """Names of signals: one that is kept makes the run reflect before its tasks are settled."""
     worker_version: str
     """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one, `any` all."""
     budget: Budget | None
@@ -175,6 +177,7 @@ def start_request(
         max_parallel=options.get("max_parallel"),
         no_progress_limit=options.get("no_progress_limit"),
         priority=options.get("priority", 0),
+        reflect_on=options.get("reflect_on", ()),
         budget=budget.message() if budget else None,
         step_retry=retry.message() if retry else None,
         worker_version=_worker_version(options.get("worker_version", "")),

@@ -28,9 +28,9 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Continue with another iteration's plan."""
+    """Continue with another iteration's plan; without one, after a signal that came early, with the rest of the present plan."""
 
-    plan: PlanLike
+    plan: PlanLike = ()
     reason: str = ""
 
 

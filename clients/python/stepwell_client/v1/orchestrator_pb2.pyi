@@ -46,7 +46,7 @@ FORK_VIOLATION_KIND_ROLE_MISSING: ForkViolationKind
 FORK_VIOLATION_KIND_PLAN_MISSING: ForkViolationKind
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "on_behalf_of", "max_iterations", "no_progress_limit", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only", "worker_version")
+    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "on_behalf_of", "max_iterations", "no_progress_limit", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only", "worker_version", "reflect_on")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +73,7 @@ class StartRunRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    REFLECT_ON_FIELD_NUMBER: _ClassVar[int]
     pipeline_id: str
     queue: str
     goal: str
@@ -92,7 +93,8 @@ class StartRunRequest(_message.Message):
     request_id: str
     validate_only: bool
     worker_version: _types_pb2.WorkerVersion
-    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., on_behalf_of: _Optional[str] = ..., max_iterations: _Optional[int] = ..., no_progress_limit: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
+    reflect_on: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., on_behalf_of: _Optional[str] = ..., max_iterations: _Optional[int] = ..., no_progress_limit: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
     __slots__ = ("run", "created")

@@ -159,7 +159,7 @@ class LeaseState(_message.Message):
     def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., status: _Optional[_Union[LeaseStatus, str]] = ..., cancel_requested: bool = ...) -> None: ...
 
 class Assignment(_message.Message):
-    __slots__ = ("run", "execution", "lease", "task", "run_input", "results", "lease_duration", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "previous_messages", "conversation", "answered", "unknown_execution_id", "results_before", "journal", "tries_from")
+    __slots__ = ("run", "execution", "lease", "task", "run_input", "results", "lease_duration", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "previous_messages", "conversation", "answered", "unknown_execution_id", "results_before", "journal", "tries_from", "signals", "more_signals")
     RUN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
@@ -181,6 +181,8 @@ class Assignment(_message.Message):
     RESULTS_BEFORE_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
     TRIES_FROM_FIELD_NUMBER: _ClassVar[int]
+    SIGNALS_FIELD_NUMBER: _ClassVar[int]
+    MORE_SIGNALS_FIELD_NUMBER: _ClassVar[int]
     run: AssignedRun
     execution: AssignedExecution
     lease: Lease
@@ -202,7 +204,9 @@ class Assignment(_message.Message):
     results_before: int
     journal: JournalPage
     tries_from: int
-    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ..., journal: _Optional[_Union[JournalPage, _Mapping]] = ..., tries_from: _Optional[int] = ...) -> None: ...
+    signals: _containers.RepeatedCompositeFieldContainer[_types_pb2.KeptSignal]
+    more_signals: bool
+    def __init__(self, run: _Optional[_Union[AssignedRun, _Mapping]] = ..., execution: _Optional[_Union[AssignedExecution, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.Question, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ..., results_before: _Optional[int] = ..., journal: _Optional[_Union[JournalPage, _Mapping]] = ..., tries_from: _Optional[int] = ..., signals: _Optional[_Iterable[_Union[_types_pb2.KeptSignal, _Mapping]]] = ..., more_signals: bool = ...) -> None: ...
 
 class JournalPage(_message.Message):
     __slots__ = ("entries", "next_page_token")

@@ -35,6 +35,14 @@ _Stages = Annotated[
         "--stage", metavar="STAGE", help="With --plan: reflect, synthesize; may be given again."
     ),
 ]
+_ReflectOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reflect-on",
+        metavar="NAME",
+        help="A signal of this name makes it reflect early; may be given again.",
+    ),
+]
 _RunQueue = Annotated[
     str,
     typer.Option(
@@ -82,6 +90,7 @@ def run(
     run_input: options.RunPayload = None,
     plan: _NewPlan = None,
     stage: _Stages = None,
+    reflect_on: _ReflectOn = None,
     pipeline: Annotated[
         str, typer.Option("--pipeline", "-p", metavar="NAME", help="What it is an instance of.")
     ] = "",
@@ -118,6 +127,7 @@ def run(
         priority=priority,
         worker_version=worker_version,
         request_id=request_id,
+        reflect_on=reflect_on or (),
     )
     if (limits := arguments.budget(budget or ())) is not None:
         wanted["budget"] = limits

@@ -119,6 +119,8 @@ def _phase(parent: Parent, changes: Changes) -> Phase:
         return Phase.EXECUTING
     if changes.replan or not run.plan_revision:
         return Phase.PLANNING
+    if run.signals.early:
+        return Phase.EXECUTING  # The fork reflects if it keeps the signal.
     if run.phase is not Phase.DONE:
         return run.phase
     if StepKind.SYNTHESIZE in run.stages:

@@ -11,7 +11,7 @@ import hmac
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets, conversations
+from stepwell.core.loop import budgets, conversations, signals
 from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.closing import end_execution
 from stepwell.core.loop.dispatch import offer_reconcile, offer_step, offer_task
@@ -203,9 +203,10 @@ def release(
 def offer_again(draft: Draft, execution: Execution, delay_ms: int) -> None:
     """Offer the next attempt after `delay_ms`.
 
-    A paused run offers it when it resumes, and a run that is planning once it has the new plan.
+    A paused run offers it when it resumes, a run that is planning once it has the new plan, and one that is to reflect after that.
     """
-    paused = draft.run.status is RunStatus.PAUSED or bool(budgets.used_up(draft.run))
+    run = draft.run
+    paused = run.status is RunStatus.PAUSED or bool(budgets.used_up(run)) or signals.steers(run)
     if execution.kind is StepKind.RECONCILE:
         if not paused and draft.run.phase is Phase.EXECUTING:
             offer_reconcile(draft, execution.task_id, delay_ms=delay_ms)

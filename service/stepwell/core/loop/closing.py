@@ -138,6 +138,14 @@ def _settle_task(draft: Draft, task_id: str, status: TaskStatus, *, asks: bool =
         draft.change_task(task_id, status=status)
 
 
+def cancel_unsettled(draft: Draft) -> None:
+    """Settle every unsettled task as CANCELLED, within the current event; nothing of them is open."""
+    now_us = draft.context.now_us
+    for task_id in draft.graph.specs:
+        if draft.task(task_id).status not in SETTLED:
+            draft.change_task(task_id, status=TaskStatus.CANCELLED, ended_us=now_us)
+
+
 # --- tasks ------------------------------------------------------------------------------------------
 
 

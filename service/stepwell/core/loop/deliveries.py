@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop import no_progress
+from stepwell.core.loop import no_progress, signals
 from stepwell.core.loop.attempts import end_attempt, leased_by, release
 from stepwell.core.loop.closing import complete_task, pause_run
 from stepwell.core.loop.draft import Draft
@@ -20,7 +20,7 @@ from stepwell.core.loop.occurrences import (
     UnknownCall,
 )
 from stepwell.core.loop.opening import refusal
-from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
+from stepwell.core.loop.phases import drop_rest, enter_phase, finish_iteration, succeed
 from stepwell.core.loop.plans import accept_plan, plan_violations
 from stepwell.core.loop.questions import ask
 from stepwell.core.loop.receipts import receipt_of
@@ -142,7 +142,11 @@ def _reject_plan(
 def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Reflected) -> Reply:
     last = draft.run.stopping or draft.run.iteration >= draft.run.spec.max_iterations
     continues = result.decision is Decision.CONTINUE and not last
-    if continues and (violations := plan_violations(draft, result.tasks)):
+    # Steering may change nothing, and in the last iteration it can't change the plan.
+    same = not result.tasks and result.decision is Decision.CONTINUE
+    same = same or (last and result.decision is not Decision.FINISH)
+    goes_on = same and draft.run.signals.early
+    if continues and not goes_on and (violations := plan_violations(draft, result.tasks)):
         return _reject_plan(draft, execution, delivery, violations)
     decision = result.decision.lower()
     draft.event(
@@ -152,7 +156,16 @@ def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Ref
     )
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
     draft.change_run(reason=result.reason)
+    signals.take_shown(draft, execution)
+    if goes_on:
+        enter_phase(draft, Trigger.GO_ON)
+        return Reply()
+    if (last or result.decision is Decision.FINISH) and draft.run.signals.steering:
+        # The reflection wasn't shown what came meanwhile.
+        enter_phase(draft, Trigger.STEERED)
+        return Reply()
     if last or result.decision is Decision.FINISH:
+        drop_rest(draft)
         finish_iteration(draft, Trigger.FINISH, _why_finished(draft, result.decision))
         return Reply()
     revision = draft.run.plan_revision

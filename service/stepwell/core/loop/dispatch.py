@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from stepwell.core.loop import budgets, child_tasks, idempotency, reconcile
+from stepwell.core.loop import budgets, child_tasks, idempotency, reconcile, signals
 from stepwell.core.loop.changes import ExecutionFields, TaskFields
 from stepwell.core.loop.closing import (
     BLOCKED_TIMER,
@@ -19,6 +19,7 @@ from stepwell.core.loop.closing import (
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.idempotency import TOTAL_TIMER, Turn
+from stepwell.core.loop.journals import step_name
 from stepwell.core.loop.leases import Turns
 from stepwell.core.loop.phases import leave_finished_phase
 from stepwell.core.loop.table import STEP_OF_PHASE
@@ -91,7 +92,7 @@ def offer_step(draft: Draft, *, delay_ms: int = 0, turns: Turns | None = None) -
     run = draft.run
     kind = STEP_OF_PHASE[run.phase]
     attempt = run.step_attempt + 1
-    execution_id = f"{kind.lower()}:{run.iteration}#{attempt}"
+    execution_id = f"{step_name(run)}#{attempt}"
     _add(draft, kind, execution_id, attempt, delay_ms, turns)
     draft.change_run(step_attempt=attempt)
 
@@ -146,6 +147,8 @@ def _offer(draft: Draft, turns: Turns | None) -> bool:
     if used_up := budgets.used_up(run):
         if _has_more(draft, is_open, running):
             _run_out(draft, used_up)
+    elif signals.steers(run):
+        return False
     elif run.phase is Phase.EXECUTING:
         if len(running) < len(is_open):
             running = _offer_reconciles(draft, running, turns)

@@ -47,14 +47,15 @@ def key_of(state: RunState, execution: Execution) -> str:
     """Return the idempotency key of an execution's step: the planner's, or a key that names the step.
 
     The latter names the run and, for a task, its id and the plan revision that defined it; for
-    PLAN, the revision before it; for REFLECT and SYNTHESIZE, the iteration. A RECONCILE step has
+    PLAN, the revision before it; for REFLECT and SYNTHESIZE, the iteration, and which reflection of it. A RECONCILE step has
     its task's key.
     """
     run, task_id = state.run, execution.task_id
     if task_id:
         revision = state.tasks[task_id].revision
         return state.graph.specs[task_id].key_in(run.spec.run_id, revision)
-    step = journal_of(execution.kind, "", run.plan_revision, execution.iteration)
+    kind, again = execution.kind, run.signals.reflections
+    step = journal_of(kind, "", run.plan_revision, execution.iteration, again)
     return f"{run.spec.run_id}/{step}"
 
 

@@ -33,7 +33,15 @@ def name_of(run: Run, task: Task | None) -> str:
     """Return the name of the journal of a task, or of the run's current step."""
     if task is not None:
         return journal_of(StepKind.TASK, task.task_id, task.revision, 0)
-    return journal_of(STEP_OF_PHASE[run.phase], "", run.plan_revision, run.iteration)
+    kind, reflections = STEP_OF_PHASE[run.phase], run.signals.reflections
+    return journal_of(kind, "", run.plan_revision, run.iteration, reflections)
+
+
+def step_name(run: Run) -> str:
+    """Return the name of the run's current step, with which the ids of its attempts begin."""
+    kind, again = STEP_OF_PHASE[run.phase], run.signals.reflections
+    name = f"{kind.lower()}:{run.iteration}"
+    return f"{name}.{again}" if again and kind is StepKind.REFLECT else name
 
 
 def journal_at(draft: Draft, task_id: str) -> Journal:
@@ -64,7 +72,7 @@ def execution_of(draft: Draft, task_id: str) -> str:
     attempt = attempt_of(draft, task_id)
     if task_id:
         return f"task:{task_id}#{attempt}"
-    return f"{kind_of(draft.run, task_id).lower()}:{draft.run.iteration}#{attempt}"
+    return f"{step_name(draft.run)}#{attempt}"
 
 
 def end_lease(

@@ -6,7 +6,7 @@ LEASED. A claim finds all other steps, including suspect ones, and leases them b
 
 from __future__ import annotations
 
-from stepwell.core.loop import budgets
+from stepwell.core.loop import budgets, signals
 from stepwell.core.loop.changes import ExecutionFields, TaskFields
 from stepwell.core.loop.closing import close
 from stepwell.core.loop.context import FreeWorker, KeyFound, KeyState
@@ -94,6 +94,8 @@ def _put_lease(
         draft.change_task(execution.task_id, **fields)
     elif execution.kind is StepKind.PLAN and not draft.run.stages_fixed:
         draft.change_run(stages=worker.stages)
+    if execution.kind in (StepKind.PLAN, StepKind.REFLECT):
+        signals.show(draft)
     if not draft.run.started_us:
         draft.change_run(started_us=now_us)
         budgets.arm_wall(draft)

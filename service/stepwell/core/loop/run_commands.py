@@ -7,7 +7,7 @@ from typing import cast
 
 from stepwell.core.loop import budgets
 from stepwell.core.loop.changes import RunFields, TaskFields
-from stepwell.core.loop.closing import close_open, end_run, pause_run
+from stepwell.core.loop.closing import cancel_unsettled, close_open, end_run, pause_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import Cancel, Fork, Pause, RaiseBudget, Resume, Start, Stop
 from stepwell.core.loop.plans import accept_plan
@@ -18,7 +18,6 @@ from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, refused
 from stepwell.core.records import graph
 from stepwell.core.records.model import Plan, Run, RunSpec, Task
 from stepwell.core.records.states import (
-    SETTLED,
     EventType,
     ExecutionStatus,
     PauseReason,
@@ -120,10 +119,7 @@ def cancel(draft: Draft, command: Cancel) -> Reply:
         return run_ended(draft.run, "there is nothing to cancel")
     draft.event(EventType.RUN_CANCELLED, message=command.reason)
     close_open(draft, ExecutionStatus.CANCELLED, TaskStatus.CANCELLED, "the run was cancelled")
-    now_us = draft.context.now_us
-    for task_id in draft.graph.specs:
-        if draft.task(task_id).status not in SETTLED:
-            draft.change_task(task_id, status=TaskStatus.CANCELLED, ended_us=now_us)
+    cancel_unsettled(draft)
     end_run(draft, RunStatus.CANCELLED, {"reason": command.reason})
     return Reply()
 

@@ -19,8 +19,8 @@ from stepwell.core.loop.waits import QUESTION_TIMER, drop_timer, end_call
 from stepwell.core.port import EntryWrite, JournalQuery
 from stepwell.core.records import limits
 from stepwell.core.records.journal import Entry, KeptSignal, StoredEntry, value_bytes
-from stepwell.core.records.model import Question, Signals
-from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
+from stepwell.core.records.model import Execution, Question, Run, Signals
+from stepwell.core.records.states import EventType, Phase, QuestionKind, QuestionStatus, StepKind
 
 JOURNAL = "signals"
 """The journal of a run's kept signals."""
@@ -67,7 +67,11 @@ def send_signal(draft: Draft, command: SendSignal) -> Reply:
         value=command.value,
     )
     after = replace(
-        kept, kept=kept.kept + 1, bytes=kept.bytes + value_bytes(entry), last=kept.last + 1
+        kept,
+        kept=kept.kept + 1,
+        bytes=kept.bytes + value_bytes(entry),
+        last=kept.last + 1,
+        steering=kept.steering + (name in run.spec.reflect_on),
     )
     if after.kept > limits.SIGNALS_MAX or after.bytes > limits.SIGNALS_BYTES_MAX:
         return refused(
@@ -98,10 +102,70 @@ def take(draft: Draft, question: Question) -> bool:
         execution_id=question.execution_id,
         message=question.prompt,
     )
-    size = kept.bytes - value_bytes(found.entry)
-    draft.change_run(signals=replace(kept, kept=kept.kept - 1, bytes=size))
+    _put_without(draft, question.prompt, value_bytes(found.entry))
     end_call(draft, question, found.entry.value)
     return True
+
+
+def _put_without(draft: Draft, name: str, size: int) -> None:
+    """Count a signal as taken, within the current event."""
+    kept = draft.run.signals
+    after = replace(
+        kept,
+        kept=kept.kept - 1,
+        bytes=kept.bytes - size,
+        steering=kept.steering - (name in draft.run.spec.reflect_on),
+    )
+    draft.change_run(signals=after)
+
+
+def steers(run: Run) -> bool:
+    """Return whether a kept signal makes the run reflect before anything else is dispatched."""
+    is_under_way = run.phase is Phase.EXECUTING and run.counts.unsettled > 0
+    return run.signals.steering > 0 and is_under_way and StepKind.REFLECT in run.stages
+
+
+def show(draft: Draft) -> None:
+    """Fix the signals that an attempt at a PLAN or REFLECT step is shown, as it is leased: the oldest, as many as fit."""
+    kept = draft.run.signals
+    shown = kept.last
+    if kept.kept > limits.SIGNALS_SHOWN_MAX or kept.bytes > limits.SIGNALS_SHOWN_BYTES_MAX:
+        size, shown = 0, 0
+        for one in draft.read(_all(draft, limits.SIGNALS_SHOWN_MAX)) or ():
+            size += one.size
+            if size > limits.SIGNALS_SHOWN_BYTES_MAX:
+                break
+            shown = int(one.entry.key)
+    if shown != kept.shown:
+        draft.change_run(signals=replace(kept, shown=shown))
+
+
+def take_shown(draft: Draft, execution: Execution) -> None:
+    """Take the signals of `reflect_on` that a reflection was shown, with an event for each."""
+    names, kept = draft.run.spec.reflect_on, draft.run.signals
+    if not kept.steering or not draft.state.run.signals.kept:
+        return
+    taken = {one.entry.key for one in draft.forgotten if one.journal == JOURNAL}
+    for one in draft.read(_all(draft, draft.state.run.signals.kept)) or ():
+        key, name = one.entry.key, one.entry.name
+        if int(key) > kept.shown or name not in names or key in taken:
+            continue
+        entry = EntryWrite(journal=JOURNAL, generation=one.generation, entry=one.entry)
+        draft.forgotten += (entry,)
+        draft.event(EventType.SIGNAL_TAKEN, execution_id=execution.execution_id, message=name)
+        _put_without(draft, name, one.size)
+
+
+def _all(draft: Draft, limit: int) -> JournalQuery:
+    """Return the question for the first kept signals of all names, without their values."""
+    spec = draft.run.spec
+    return JournalQuery(
+        tenant_id=spec.tenant_id,
+        run_id=spec.run_id,
+        journal=JOURNAL,
+        names_only=True,
+        limit=limit,
+    )
 
 
 def _first(draft: Draft, name: str) -> EntryWrite | None:
@@ -153,7 +217,9 @@ def inherit_signals(draft: Draft, signals: tuple[EntryWrite, ...]) -> None:
     if signals:
         size = sum(value_bytes(one.entry) for one in signals)
         last = int(signals[-1].entry.key)
-        draft.change_run(signals=Signals(kept=len(signals), bytes=size, last=last))
+        steering = sum(one.entry.name in draft.run.spec.reflect_on for one in signals)
+        kept = Signals(kept=len(signals), bytes=size, last=last, steering=steering)
+        draft.change_run(signals=kept)
         draft.entries += signals
 
 

@@ -19,6 +19,8 @@ class Trigger(StrEnum):
     TASKS_SETTLED = "all tasks settled"
     TASKS_SETTLED_NO_REFLECTION = "all tasks settled, no REFLECT stage"
     FINISH = "finish, or the last iteration"
+    STEERED = "a signal of reflect_on"
+    GO_ON = "go on with the plan"
     CONTINUE = "continue with a plan"
     REPLAN = "replan"
     SYNTHESIZED = "an answer, or no SYNTHESIZE stage"
@@ -32,8 +34,11 @@ PHASE_MOVES: dict[tuple[Phase, Trigger], Phase] = {
     (Phase.PLANNING, Trigger.PLAN_ACCEPTED): Phase.EXECUTING,
     (Phase.EXECUTING, Trigger.TASKS_SETTLED): Phase.REFLECTING,
     (Phase.EXECUTING, Trigger.TASKS_SETTLED_NO_REFLECTION): Phase.SYNTHESIZING,
+    (Phase.EXECUTING, Trigger.STEERED): Phase.REFLECTING,
     (Phase.EXECUTING, Trigger.REPLAN): Phase.PLANNING,
     (Phase.REFLECTING, Trigger.FINISH): Phase.SYNTHESIZING,
+    (Phase.REFLECTING, Trigger.STEERED): Phase.REFLECTING,
+    (Phase.REFLECTING, Trigger.GO_ON): Phase.EXECUTING,
     (Phase.REFLECTING, Trigger.CONTINUE): Phase.EXECUTING,
     (Phase.REFLECTING, Trigger.REPLAN): Phase.PLANNING,
     (Phase.SYNTHESIZING, Trigger.SYNTHESIZED): Phase.DONE,

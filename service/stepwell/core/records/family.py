@@ -40,3 +40,11 @@ class Signals(Record, frozen=True, kw_only=True):
     """The number of the last one that was kept."""
     taken: dict[str, int] = {}
     """The number of the last letter with one, by the run that sent it."""
+    shown: int = 0
+    """The number of the last one that the newest attempt at a PLAN or REFLECT step was shown."""
+    steering: int = 0
+    """The number of those kept whose names are in `reflect_on`."""
+    early: bool = False
+    """The REFLECT step began before the tasks were settled."""
+    reflections: int = 0
+    """The number of REFLECT steps of this iteration that have ended."""

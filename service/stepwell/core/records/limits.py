@@ -42,6 +42,10 @@ SIGNALS_MAX = 1_000
 """Signals that a run keeps for calls to take."""
 SIGNALS_BYTES_MAX = 16 * 1024 * 1024
 """Values of the signals that a run keeps together."""
+SIGNALS_SHOWN_MAX = 100
+"""Kept signals that a PLAN or REFLECT step is shown."""
+SIGNALS_SHOWN_BYTES_MAX = 1024 * 1024
+"""Values of the signals that such a step is shown."""
 CHILDREN_MAX = 10_000
 """Child runs that one run starts."""
 CHILD_DEPTH_MAX = 16

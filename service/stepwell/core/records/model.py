@@ -237,6 +237,8 @@ class RunSpec(Record, frozen=True, kw_only=True):
     """Only workers of this version are assigned its steps."""
     child_of: ChildOf = ChildOf()
     """The run that started it, if one did."""
+    reflect_on: tuple[str, ...] = ()
+    """Names of signals that make the run reflect before its tasks are settled."""
 
 
 class Run(StoredRecord, frozen=True, kw_only=True):

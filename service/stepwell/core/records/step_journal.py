@@ -48,10 +48,13 @@ class Wait(Record, frozen=True, kw_only=True):
     """The question of a QUESTION, SIGNAL or CHILD wait."""
 
 
-def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> str:
+def journal_of(
+    kind: StepKind, task_id: str, revision: int, iteration: int, reflections: int = 0
+) -> str:
     """Return the name of a step's journal within its run, which comes from its own idempotency key.
 
     `revision` is, for a TASK, the plan revision that defined it; for a PLAN, the previous revision.
+    `reflections` are those of the iteration before a REFLECT.
     """
     match kind:
         case StepKind.TASK:
@@ -59,7 +62,7 @@ def journal_of(kind: StepKind, task_id: str, revision: int, iteration: int) -> s
         case StepKind.PLAN:
             return f"plan@{revision}"
         case StepKind.REFLECT:
-            return f"reflect@{iteration}"
+            return f"reflect@{iteration}.{reflections}" if reflections else f"reflect@{iteration}"
         case StepKind.SYNTHESIZE:
             return f"synthesize@{iteration}"
         case StepKind.RECONCILE:

@@ -72,6 +72,7 @@ def _command(
         worker_version=checked_version(to_record(request.worker_version)),
         step_timeout_ms=get_ms(request.step_timeout),
         start_delay_ms=get_ms(request.start_delay),
+        reflect_on=tuple(dict.fromkeys(request.reflect_on)),
     )
     command = start_command(
         spec,

@@ -36,7 +36,7 @@ DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
 class RunSpec(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version", "child_of")
+    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version", "child_of", "reflect_on")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,7 @@ class RunSpec(_message.Message):
     NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
     CHILD_OF_FIELD_NUMBER: _ClassVar[int]
+    REFLECT_ON_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     pipeline_id: str
@@ -86,7 +87,8 @@ class RunSpec(_message.Message):
     no_progress_limit: int
     worker_version: _types_pb2.WorkerVersion
     child_of: _types_pb2.ChildOf
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[_types_pb2.ChildOf, _Mapping]] = ...) -> None: ...
+    reflect_on: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[_types_pb2.ChildOf, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Tally(_message.Message):
     __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over")
@@ -243,7 +245,7 @@ class Letters(_message.Message):
     def __init__(self, first: _Optional[int] = ..., next: _Optional[int] = ...) -> None: ...
 
 class Signals(_message.Message):
-    __slots__ = ("kept", "bytes", "last", "taken")
+    __slots__ = ("kept", "bytes", "last", "taken", "shown", "steering", "early", "reflections")
     class TakenEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -255,11 +257,19 @@ class Signals(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     TAKEN_FIELD_NUMBER: _ClassVar[int]
+    SHOWN_FIELD_NUMBER: _ClassVar[int]
+    STEERING_FIELD_NUMBER: _ClassVar[int]
+    EARLY_FIELD_NUMBER: _ClassVar[int]
+    REFLECTIONS_FIELD_NUMBER: _ClassVar[int]
     kept: int
     bytes: int
     last: int
     taken: _containers.ScalarMap[str, int]
-    def __init__(self, kept: _Optional[int] = ..., bytes: _Optional[int] = ..., last: _Optional[int] = ..., taken: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    shown: int
+    steering: int
+    early: bool
+    reflections: int
+    def __init__(self, kept: _Optional[int] = ..., bytes: _Optional[int] = ..., last: _Optional[int] = ..., taken: _Optional[_Mapping[str, int]] = ..., shown: _Optional[int] = ..., steering: _Optional[int] = ..., early: bool = ..., reflections: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id", "journal", "waits")
