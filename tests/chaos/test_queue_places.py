@@ -1,4 +1,4 @@
-"""Places of a limited queue after kills: none is lost for good."""
+"""Places of a limited queue around kills: none is lost for good, and no two steps have one at once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from stepwell_client import Client, RunHandle, RunStatus, Task
 from stepwell_client.errors import StepwellClientError
+from tests.chaos.world.agent import GATES
 from tests.chaos.world.cluster import Cluster
 from tests.chaos.world.programs import Program
 from tests.chaos.world.stores import STORES
@@ -34,6 +35,19 @@ class World:
     def __init__(self, cluster: Cluster, rnd: Random) -> None:
         self.cluster = cluster
         self.rnd = rnd
+        self.gates = cluster.folder / "gates"
+        self.gates.mkdir(exist_ok=True)
+        self.revoked: set[str] = set()
+        """Runs whose steps may go on for a moment after their leases were ended by a command."""
+
+    def overlaps(self) -> list[str]:
+        """Return the pairs of runs that had steps at the same time."""
+        found = [path.name for path in self.gates.glob("overlap *")]
+        return [one for one in found if not self.revoked & {*one.split()}]
+
+    async def is_free(self, limit: int = 1) -> bool:
+        (queue,) = (await self.client.queues()).queues
+        return (queue.in_use, queue.limit, queue.waiting_runs) == (0, limit, 0)
 
     async def serve(self, name: str, limit: int = 1) -> None:
         """Start a replica whose settings have this limit."""
@@ -47,12 +61,13 @@ class World:
         arguments = ["-m", "stepwell", "worker", "tests.chaos.world.agent:agent"]
         arguments += ["--token-file", str(self.cluster.token_file), "--id", name]
         arguments += ["--target", self.cluster.target(*homes), "--queue", QUEUE]
-        worker = Program(name, self.cluster.folder, arguments)
+        environment = {GATES: str(self.gates)}
+        worker = Program(name, self.cluster.folder, arguments, environment)
         self.cluster.workers[name] = worker
         worker.start()
 
     async def start(self) -> RunHandle:
-        plan = [Task("a", "quick"), Task("b", "quick")]
+        plan = [Task("a", "alone"), Task("b", "alone")]
         return await self.client.start("x", plan=plan, queue=QUEUE)
 
     async def kill_worker(self, _run: RunHandle) -> None:
@@ -72,16 +87,22 @@ class World:
     async def change_limit(self, _run: RunHandle) -> None:
         """Restart a replica with two places, and then with one again."""
         name = self.rnd.choice(self.cluster.names)
+        assert self.overlaps() == []
         for limit in (2, 1):
             self.cluster.kill(name)
             await self.serve(name, limit)
+        await until(self.is_free)
+        for path in self.gates.glob("overlap *"):
+            path.unlink()
 
     async def skip_task(self, run: RunHandle) -> None:
+        self.revoked.add(run.id)
         # The task may have begun or ended by now.
         with suppress(StepwellClientError):
             await run.skip_task("b")
 
     async def delete(self, run: RunHandle) -> None:
+        self.revoked.add(run.id)
         with suppress(StepwellClientError):
             await run.cancel()
         await run.wait()
@@ -111,12 +132,8 @@ async def play(folder: Path, names: tuple[str, ...], mishaps: Sequence[Mishap]) 
                 await asyncio.sleep(rnd.uniform(0, 0.06))
                 await mishaps[n % len(mishaps)](world, run)
             assert (await (await world.start()).wait(PATIENCE_S)).status is RunStatus.SUCCEEDED
-
-            async def is_free() -> bool:
-                (queue,) = (await client.queues()).queues
-                return (queue.in_use, queue.limit, queue.waiting_runs) == (0, 1, 0)
-
-            await until(is_free)
+            await until(world.is_free)
+            assert world.overlaps() == []
 
 
 async def test_place_is_free_after_kills_of_workers_and_replicas(

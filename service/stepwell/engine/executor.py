@@ -160,7 +160,7 @@ class Executor:
         self.journals = JournalReader(store, self._runs, self._clock)
         """Reads journals of steps."""
         self._presence = PresenceReporter(
-            store, self._workers, runtime, interval_ms=self.config.presence_ms
+            store, self._workers, slots, runtime, interval_ms=self.config.presence_ms
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
-from stepwell.core.port import Presence, Runtime, Store
+from stepwell.core.port import Presence, PresenceQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError, StoreStopped
+from stepwell.engine.slots import QueueSlots
 from stepwell.engine.workers import Workers
 
 INTERVALS = 3
@@ -13,17 +15,24 @@ INTERVALS = 3
 
 
 class PresenceReporter:
-    """Writes presence at an interval.
+    """Writes presence at an interval, and reads which limited queues other replicas serve.
 
     Presence informs people, and tells which workers with lost leases are alive. Its
     readers allow for missing entries, so an unavailable store stops nothing.
     """
 
     def __init__(
-        self, store: Store, workers: Workers, runtime: Runtime, *, interval_ms: int
+        self,
+        store: Store,
+        workers: Workers,
+        slots: QueueSlots,
+        runtime: Runtime,
+        *,
+        interval_ms: int,
     ) -> None:
         self._store = store
         self._workers = workers
+        self._slots = slots
         self._runtime = runtime
         self._interval_ms = interval_ms
         self.store_stopped: StoreStopped | None = None
@@ -34,6 +43,21 @@ class PresenceReporter:
         while True:
             await self._runtime.sleep(self._interval_ms / 1_000)
             await self.report([connection.presence for connection in self._workers.connections])
+            if self._slots.any:
+                await self._read_shared()
+
+    async def _read_shared(self) -> None:
+        connected = [one.port.presence for one in self._workers.connections]
+        own = {one.replica_id for one in connected}
+        with suppress(StoreError):
+            self._slots.shared = {
+                (tenant_id, queue)
+                for tenant_id in {one.tenant_id for one in connected}
+                for one in (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
+                if one.replica_id not in own
+                for queue in one.queues
+                if self._slots.limit(queue)
+            }
 
     async def report(self, presences: Sequence[Presence]) -> None:
         """Write the presence of these workers, for a few intervals."""

@@ -10,7 +10,7 @@ lease that it was taken for can't be committed any more. Any replica may find th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -34,6 +34,10 @@ SCANNED_MAX = 256
 """The number of slots that are looked at in one call."""
 CHECKED_MAX = 16
 """The number of runs that are read after one look."""
+TURN_SECONDS = 10.0
+"""The time for which a replica keeps slots of a queue that other replicas serve, too. Then it leaves one to them."""
+LEFT_SECONDS = 0.5
+"""The time for which it doesn't take the slot that it left."""
 UNDECIDED_SECONDS = 1.0
 """The time for which a run may have a slot without a lease while it doesn't move on."""
 
@@ -60,7 +64,9 @@ class _Picked:
 class _Queue:
     """The slots of one limited queue of a tenant, as this replica last saw them."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
+        self.turn_ends = now + TURN_SECONDS
+        """The monotonic time from which the next slot is left to other replicas."""
         self.taken: dict[int, Reservation] = {}
         """Slots that are not free, with the reservations under them as far as they are known."""
         self.left: dict[int, Reservation] = {}
@@ -90,6 +96,8 @@ class QueueSlots:
         self._undecided: dict[Reservation, float] = {}
         """The monotonic time at which each was first seen without a lease."""
         self._turn = 0
+        self.shared: Set[QueueKey] = frozenset()
+        """The queues that other replicas serve, too."""
 
     @property
     def any(self) -> bool:
@@ -105,7 +113,14 @@ class QueueSlots:
         return max(0, self._limits[key[1]] - len(self._of(key).taken))
 
     def _of(self, key: QueueKey) -> _Queue:
-        return self._queues.setdefault(key, _Queue())
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _Queue(self._runtime.monotonic())
+        return queue
+
+    def may_keep(self, key: QueueKey) -> bool:
+        """Return whether slots that become free may be used by this replica again at once."""
+        return key not in self.shared or self._runtime.monotonic() < self._of(key).turn_ends
 
     # --- grants -------------------------------------------------------------------------------------
 
@@ -193,12 +208,16 @@ class QueueSlots:
         queue = self._of(key)
         for slot in slots:
             stands = queue.own.pop(slot, NOBODY)
-            if stands != NOBODY and queue.taken.get(slot) == stands:
-                self._free(key, slot, stands)
-            else:
+            if stands == NOBODY or queue.taken.get(slot) != stands:
                 # Another replica took it; what it wrote may stand for the next lease by now.
                 queue.scan_at = 0.0
                 self._wake()
+            elif self.may_keep(key):
+                self._free(key, slot, stands)
+            else:
+                # It stays among those taken until it is scanned.
+                now = self._runtime.monotonic()
+                queue.scan_at, queue.turn_ends = now + LEFT_SECONDS, now + TURN_SECONDS
 
     def _free(self, key: QueueKey, slot: int, stands: Reservation) -> None:
         queue = self._of(key)

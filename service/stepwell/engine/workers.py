@@ -253,6 +253,9 @@ class Workers:
         if self._stopping or not free:
             return _NO_GRANTS
         needed = spec.max_parallel
+        limit = self._slots.limit(spec.queue)
+        if limit and not self._slots.may_keep(queue):
+            return _NO_GRANTS
         if self._demand.overtaken_too_long(queue):
             if not kept:
                 return _NO_GRANTS
@@ -265,7 +268,7 @@ class Workers:
         while len(self._tokens) < needed:
             self._tokens.append(self._runtime.new_token())
         tokens = tuple(islice(self._tokens, needed))
-        return Grants(workers=workers, tokens=tokens, limit=self._slots.limit(spec.queue))
+        return Grants(workers=workers, tokens=tokens, limit=limit)
 
     def reserve(self, transition: Transition) -> list[str]:
         """Reserve credits for the leases that a decision granted; return their tokens.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,22 @@ agent = Agent("replicas")
 async def quick(ctx: TaskContext) -> dict[str, object]:
     await asyncio.sleep(0.02)
     return {"task": ctx.task_id, "attempt": ctx.attempt, "saw": sorted(ctx.results)}
+
+
+@agent.task("alone")
+async def alone(ctx: TaskContext) -> None:
+    """Note the run of another such step that runs at the same time, in any process; a killed process has none."""
+    gates = Path(os.environ[GATES])
+    with (gates / "alone").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.truncate(0)
+            lock.write(ctx.run_id)
+            lock.flush()
+        except BlockingIOError:
+            other = (gates / "alone").read_text()
+            (gates / f"overlap {other} {ctx.run_id}").touch()
+        await asyncio.sleep(0.05)
 
 
 @agent.task("signed")

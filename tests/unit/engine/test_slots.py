@@ -11,6 +11,7 @@ import pytest
 from stepwell.core.loop.occurrences import SendSignal
 from stepwell.core.port import LeaseQuery, Store
 from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.routing import TaskPattern
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.core.loop_world import chain
@@ -19,6 +20,7 @@ from tests.unit.engine.executor_world import (
     TENANT,
     ExecutorWorld,
     FakeWorker,
+    Rigged,
 )
 
 LIMITED: dict[str, Any] = {"queue_limits": (("default", 1),), "lease_ms": 60_000}
@@ -143,3 +145,52 @@ async def test_a_replica_that_stops_at_any_write_leaves_its_slot_to_others(
     assert (ended, counted.most) == ([True, True], 1)
     assert not await leases(world.store)
     await asyncio.gather(*waiting)
+
+
+async def test_a_replica_leaves_slots_to_steps_that_only_another_one_can_run(
+    world: ExecutorWorld, counted: Counted
+) -> None:
+    workers = [
+        FakeWorker(
+            world.executor(**LIMITED, presence_ms=1_000),
+            worker_id=name,
+            instance_id=name,
+            tasks=(TaskPattern(type=name, role=""),),
+        )
+        for name in "ab"
+    ]
+    for worker in workers:
+        await worker.attach()
+    plan = [TaskSpec(task_id="0", type="a")]
+    plan += [TaskSpec(task_id=f"{n}", type="a", depends_on=(f"{n - 1}",)) for n in range(1, 60)]
+    await world.start(workers[0].executor, plan)
+    await world.start(workers[1].executor, [TaskSpec(task_id="t", type="b")], run_id=OTHER)
+    for tenth in range(400):
+        world.pass_time(100)
+        await turns(50)
+        for worker in workers:
+            if tenth % 10 == 0 and worker.pile.qsize():
+                await worker.deliver_with_credits(worker.pile.get_nowait(), 1)
+    assert (await world.run(OTHER)).ended
+    # The other replica's run went on meanwhile.
+    assert (await world.run()).counts.completed > 30
+    assert counted.most == 1
+
+
+@pytest.mark.parametrize("limit", [0, 1, 4])
+async def test_a_lease_costs_at_most_two_swaps_and_none_without_a_limit(
+    world: ExecutorWorld, limit: int
+) -> None:
+    store = Rigged(world.store)
+    limits = (("default", limit),) if limit else ()
+    executor, worker = await world.serving(store=store, credits=1, queue_limits=limits)
+    for n in range(5):
+        run_id = RUN[:-1] + str(n)
+        await world.start(executor, chain("a", "b", "c"), run_id=run_id)
+        for _ in range(3):
+            await worker.deliver_with_credits(await worker.next(), 1)
+    await pass_seconds(world, 3)
+    # The second and third steps of each run take over the slot of the step before.
+    assert store.calls["swap_keys"] <= (10 if limit else 0)
+    assert (store.calls["swap_keys"] > 0) is bool(limit)
+    assert store.calls["load"] == 0
