@@ -181,7 +181,14 @@ async def test_a_replica_leaves_slots_to_steps_that_only_another_one_can_run(
 async def test_a_lease_costs_at_most_two_swaps_and_none_without_a_limit(
     world: ExecutorWorld, limit: int
 ) -> None:
-    store = Rigged(world.store)
+    changes = 0
+
+    async def count(method: str, *args: Any, **_: Any) -> None:
+        nonlocal changes
+        if method == "swap_keys":
+            changes += any(one.before != one.after for one in args[2])
+
+    store = Rigged(world.store, count)
     limits = (("default", limit),) if limit else ()
     executor, worker = await world.serving(store=store, credits=1, queue_limits=limits)
     for n in range(5):
@@ -191,6 +198,8 @@ async def test_a_lease_costs_at_most_two_swaps_and_none_without_a_limit(
             await worker.deliver_with_credits(await worker.next(), 1)
     await pass_seconds(world, 3)
     # The second and third steps of each run take over the slot of the step before.
-    assert store.calls["swap_keys"] <= (10 if limit else 0)
-    assert (store.calls["swap_keys"] > 0) is bool(limit)
-    assert store.calls["load"] == 0
+    assert changes <= (10 if limit else 0)
+    # A full queue's slots, and the runs that have them, may be read once more.
+    assert store.calls["swap_keys"] - changes <= limit
+    assert (changes > 0) is bool(limit)
+    assert store.calls["load"] <= limit

@@ -33,7 +33,7 @@ BUDGET = {
     "service/stepwell/console": 1_084,
     "service/stepwell/core": 7_537,
     "service/stepwell/embedded": 1_770,
-    "service/stepwell/engine": 4_160,
+    "service/stepwell/engine": 4_198,
     "service/stepwell/rpc": 4_330,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -44,7 +44,7 @@ BUDGET = {
     "testkit/stepwell_testkit/environment": 471,
     "tests": 24,
     "tests/bench": 222,
-    "tests/chaos": 7_938,
+    "tests/chaos": 7_967,
     "tests/contract": 6_405,
     "tests/docs": 1_967,
     "tests/frameworks": 4_049,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 13_797,
     "tests/simulation": 5_677,
     "tests/support": 2_928,
-    "tests/unit": 17_566,
+    "tests/unit": 17_617,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
