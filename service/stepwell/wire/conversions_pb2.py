@@ -6417,6 +6417,9 @@ def check_WatchRunsRequest(m: orchestrator_pb2.WatchRunsRequest, p: str, f: Faul
     if m.HasField('progress_interval'):
         v = m.progress_interval
         if not (0 <= v.nanos < 1000000000 and 1000000000 <= v.seconds * 1000000000 + v.nanos <= 300000000000): f.add(p + 'progress_interval', f'{seconds(v)}; limit: 1 second to 5 minutes')
+    v = m.root_run_id
+    if v:
+        if v and (len(v) > 36 or not is_name(v)): f.add(p + 'root_run_id', f'{quoted(v)}; limit: a name of at most 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     return None
 
 

@@ -8,7 +8,7 @@ streams.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar
 
 import grpc
@@ -53,6 +53,8 @@ class WatchRunsOptions(TypedDict, total=False):
     """Only runs of these statuses; none: of all statuses."""
     labels: Mapping[str, str] | None
     """Only runs with all of these labels."""
+    root_run_id: str
+    """Only this run, which no run started, and all child runs below it; each update has the events of a commit."""
     progress_interval: Span | None
     """The interval at which an idle stream reports its position; None: 15 s."""
 
@@ -99,8 +101,8 @@ class Cursor(ABC, Generic[RequestT, MessageT, Item]):
         """Return the request for the next stream."""
 
     @abstractmethod
-    def accept(self, message: MessageT) -> Sequence[Item]:
-        """Take over a message; return its new items."""
+    def accept(self, message: MessageT) -> Iterable[Item]:
+        """Take over a message; return its new items, each to be taken."""
 
     def opened(self) -> None:
         """Begin with another stream."""
@@ -210,6 +212,7 @@ class RunsCursor(
             pipeline_id=options.get("pipeline", ""),
             statuses=[to_wire(status) for status in options.get("statuses", ())],
             labels=options.get("labels"),
+            root_run_id=options.get("root_run_id", ""),
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor
@@ -225,18 +228,29 @@ class RunsCursor(
 
     def accept(
         self, message: orchestrator_pb2.WatchRunsResponse
-    ) -> Sequence[orchestrator_pb2.RunUpdate]:
+    ) -> Iterable[orchestrator_pb2.RunUpdate]:
         kind = message.WhichOneof("message")
         if kind == "updates":
             self._received()
-            self.cursor = message.updates.resume_token or self.cursor
-            return list(message.updates.updates)
+            return self._updates(message.updates)
         if kind == "progress":
             self._received()
             self.cursor = message.progress.resume_token or self.cursor
         elif kind == "end":
             self._accept_end(message.end.reason, "what")
         return ()
+
+    def _updates(
+        self, batch: orchestrator_pb2.RunUpdateBatch
+    ) -> Iterator[orchestrator_pb2.RunUpdate]:
+        """Yield a message's updates. The position passes them with the last one, so that none is lost to a reader
+        that goes on from it elsewhere.
+        """
+        last = len(batch.updates) - 1
+        for index, update in enumerate(batch.updates):
+            if index == last:
+                self.cursor = batch.resume_token or self.cursor
+            yield update
 
 
 class LogCursor(

@@ -103,7 +103,13 @@ class OrchestratorStub:
     is kept for an hour at least: who was away for longer lists the runs again. End-of-file without
     WatchEnd means reconnect with the last `resume_token`.
 
-    Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
+    With `root_run_id` it streams the events of one tree of runs: each commit of the tree is an update of its own, and
+    comes once over all streams that go on from each other's tokens. A run's commits come in their order, and those of
+    the tree in the store's. Filters of statuses leave out events, too. From an empty token on all that the tenant's
+    runs have committed is passed over: from `now` on, it isn't.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND: there is no such root, as of a stream without a token), INVALID_ARGUMENT
+    (CURSOR_INVALID: the token is none of this store's; `root_run_id`: it is a child), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
     """
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ResumeRunRequest, _orchestrator_pb2.ResumeRunResponse]
@@ -355,7 +361,13 @@ class OrchestratorAsyncStub(OrchestratorStub):
     is kept for an hour at least: who was away for longer lists the runs again. End-of-file without
     WatchEnd means reconnect with the last `resume_token`.
 
-    Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
+    With `root_run_id` it streams the events of one tree of runs: each commit of the tree is an update of its own, and
+    comes once over all streams that go on from each other's tokens. A run's commits come in their order, and those of
+    the tree in the store's. Filters of statuses leave out events, too. From an empty token on all that the tenant's
+    runs have committed is passed over: from `now` on, it isn't.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND: there is no such root, as of a stream without a token), INVALID_ARGUMENT
+    (CURSOR_INVALID: the token is none of this store's; `root_run_id`: it is a child), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
     """
     ResumeRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ResumeRunRequest, _orchestrator_pb2.ResumeRunResponse]  # type: ignore[assignment]
@@ -658,7 +670,13 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         is kept for an hour at least: who was away for longer lists the runs again. End-of-file without
         WatchEnd means reconnect with the last `resume_token`.
 
-        Errors: INVALID_ARGUMENT (CURSOR_INVALID: the token is none of this store's), OUT_OF_RANGE
+        With `root_run_id` it streams the events of one tree of runs: each commit of the tree is an update of its own, and
+        comes once over all streams that go on from each other's tokens. A run's commits come in their order, and those of
+        the tree in the store's. Filters of statuses leave out events, too. From an empty token on all that the tenant's
+        runs have committed is passed over: from `now` on, it isn't.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND: there is no such root, as of a stream without a token), INVALID_ARGUMENT
+        (CURSOR_INVALID: the token is none of this store's; `root_run_id`: it is a child), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
         """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, NamedTuple
 
 from stepwell.app.runs import read_run
@@ -22,7 +23,9 @@ from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.rings import EncodedEvent
 from stepwell.watch.runs import Batch, watch_feed, watch_run
+from stepwell.watch.trees import Tree, cursor_after
 from stepwell.wire.event_bytes import batch_bytes
+from stepwell.wire.records import fill
 from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
@@ -200,6 +203,7 @@ async def watch_all(
     """Yield each deletion, and a snapshot for each commit, or several commits, to a run of the tenant."""
     tenant_id = tenant()
     cursor = await _first_cursor(deps, tenant_id, request.resume_token)
+    tree = await _tree(deps, request)
     await context.send_initial_metadata(())
     wanted = RunFilter(request.pipeline_id, run_statuses(request.statuses), dict(request.labels))
     sent = LastMessage(deps.runtime)
@@ -217,11 +221,16 @@ async def watch_all(
         )
         async with aclosing(batches) as seen:
             async for batch in seen:
-                updates = _updates(deps, presenter, wanted, batch.entries, cursor)
+                updates = (
+                    _updates(deps, presenter, wanted, batch.entries, cursor)
+                    if tree is None
+                    else _tree_updates(deps, presenter, wanted, tree, batch.entries, cursor)
+                )
                 async with aclosing(updates) as messages:
                     last: pb.RunUpdateBatch | None = None
                     async for message in messages:
                         if last is not None:
+                            cursor = last.resume_token
                             yield pb.WatchRunsResponse(updates=last)
                         last = message
                 cursor = batch.cursor
@@ -281,6 +290,68 @@ async def _updates(
             room = deps.settings.watch.message_bytes_max
         message.updates.append(update)
         room -= size
+    if message.updates:
+        yield message
+
+
+async def _tree(deps: Dependencies, request: pb.WatchRunsRequest) -> Tree | None:
+    """Return the tree that is watched, or None for all runs.
+
+    Raises:
+        RunNotFound: there is no such root, and the stream doesn't go on from another one.
+        InvalidArgument: the run is a child.
+    """
+    root_run_id = request.root_run_id
+    if not root_run_id:
+        return None
+    if request.resume_token in ("", NOW):
+        root = (await read_run(deps.store, tenant(), root_run_id)).spec.child_of.root_run_id
+        if root:
+            what = f"is a child run; the root of its tree is {root}"
+            raise InvalidArgument(f"root_run_id {what}", (Violation("root_run_id", what),))
+    newest = partial(_newest_run, deps)
+    return Tree(deps.store, newest, tenant_id=tenant(), root_run_id=root_run_id)
+
+
+async def _tree_updates(
+    deps: Dependencies,
+    presenter: RunPresenter,
+    wanted: RunFilter,
+    tree: Tree,
+    entries: Sequence[FeedEntry],
+    cursor: str,
+) -> AsyncGenerator[pb.RunUpdateBatch]:
+    """Yield the commits of a tree in a page of the feed, in messages that are not too large.
+
+    Each has the cursor after its last commit, but for the last message, which covers the rest of the page.
+    """
+    message, room, begin = pb.RunUpdateBatch(), deps.settings.watch.message_bytes_max, 0
+    shown = set[str]()
+    async with aclosing(tree.read(entries)) as commits:
+        async for one in commits:
+            entry, run = one.entry, one.run
+            if run is not None and not wanted.selects(run):
+                continue
+            update = pb.RunUpdate(run_id=entry.run_id, version=entry.version, deleted=run is None)
+            for event in one.events:
+                fill(event, update.events.add())
+            snapshot = None if run is None else await presenter.message(run)
+            if snapshot is not None and entry.run_id not in shown:
+                update.run.CopyFrom(snapshot)
+            size = update.ByteSize()
+            if message.updates and size > room:
+                before = entries[begin : one.place]
+                cursor = await cursor_after(deps.store, tenant(), cursor, before)
+                message.resume_token = cursor
+                yield message
+                message, room = pb.RunUpdateBatch(), deps.settings.watch.message_bytes_max
+                begin, shown = one.place, set[str]()
+                if snapshot is not None:
+                    update.run.CopyFrom(snapshot)
+                    size = update.ByteSize()
+            shown.add(entry.run_id)
+            message.updates.append(update)
+            room -= size
     if message.updates:
         yield message
 

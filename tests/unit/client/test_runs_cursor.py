@@ -1,0 +1,21 @@
+"""The position of a watch over runs: it passes a message's updates with the last of them."""
+
+from __future__ import annotations
+
+from stepwell_client.calls.async_caller import AsyncCaller
+from stepwell_client.calls.cursors import RunsCursor
+from stepwell_client.link.connect import Connection
+from stepwell_client.v1 import orchestrator_pb2 as pb
+
+
+def test_a_reader_that_stops_within_a_message_loses_none_of_its_updates() -> None:
+    retries = AsyncCaller(
+        Connection("127.0.0.1:1", token="t"), None, reconnect_seconds=None
+    ).retries
+    cursor = RunsCursor(retries, "before", {})
+    updates = [pb.RunUpdate(run_id=one) for one in "ab"]
+    message = pb.WatchRunsResponse(updates=pb.RunUpdateBatch(updates=updates, resume_token="after"))
+
+    taken = iter(cursor.accept(message))
+    assert (next(taken).run_id, cursor.position) == ("a", "before")
+    assert (next(taken).run_id, cursor.position) == ("b", "after")
