@@ -17,13 +17,14 @@ import { StepPanel } from "../run/stepPanel.tsx";
 import { TaskPanel } from "../run/taskPanel.tsx";
 import { TasksTab } from "../run/tasks.tsx";
 import { TimelineTab } from "../run/timeline.tsx";
+import { isInTree, TreeTab } from "../run/tree.tsx";
 import { useKeys } from "../ui/keyboard.ts";
 import { Empty, Problems, useTitle } from "../ui/parts.tsx";
 import { BASE, navigate, runPath, setQuery, useRoute } from "../ui/router.ts";
 import { useChanges } from "../ui/store.ts";
 
 /** In these views a task is a filter; the others show it beside them. */
-const FILTERED = ["events", "logs", "messages", "journal"];
+const FILTERED = ["events", "logs", "messages", "journal", "tree"];
 
 const TABS = [
   { path: "graph", title: "Graph", shows: GraphTab },
@@ -36,6 +37,9 @@ const TABS = [
   { path: "plans", title: "Plans", shows: PlansTab },
   { path: "result", title: "Result", shows: ResultTab },
 ];
+
+/** Of runs with a parent or children. */
+const TREE = { path: "tree", title: "Tree", shows: TreeTab };
 
 /** A failed run opens on it. */
 const REASON = { path: "reason", title: "Why it failed", shows: ReasonTab };
@@ -89,7 +93,8 @@ function Run({ store, tab }: { store: RunStore; tab: string }) {
     ...Object.fromEntries(TABS.map((one, index) => [String(index + 1), () => go(one.path)])),
     Escape: () => setQuery({ task: "", step: "", group: "" }),
   });
-  const all = store.view!.run.status === RunStatus.FAILED ? [REASON, ...TABS] : TABS;
+  const { run } = store.view!;
+  const all = [...(run.status === RunStatus.FAILED ? [REASON] : []), ...TABS, ...(isInTree(run) ? [TREE] : [])];
   const shown = all.find((one) => one.path === tab);
   const tabs = useRef<HTMLElement>(null);
   // Where the tabs don't all fit, the one that is shown does.

@@ -7,7 +7,7 @@ import { BlockedKind, type Run, RunStatus } from "../gen/stepwell/v1/types_pb.ts
 import { cellOf, type Column } from "../model/columns.ts";
 import { maybeId, search } from "../model/query.ts";
 import { visible } from "../model/strange.ts";
-import { firstLine, ms, number } from "../model/text.ts";
+import { firstLine, ms, number, shortId } from "../model/text.ts";
 import { blocked, failureLine, runName, runTitle, taskCounts } from "../model/words.ts";
 import { useKeys } from "../ui/keyboard.ts";
 import { Empty, Meter, Problems, StatusPill, Time, useNow, useTitle } from "../ui/parts.tsx";
@@ -147,8 +147,11 @@ function Row({ run, chosen, extra }: { run: Run; chosen: boolean; extra: Column[
   const counts = run.counts;
   const total = counts?.total ?? 0;
   const shown = (column: Column, text: string) => (extra.includes(column) ? "" : text);
-  const labels = Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`);
-  const about = [runName(run), shown("pipeline", spec.pipelineId), shown("labels", labels.join(" · "))];
+  const labels = Object.entries(spec.labels)
+    .filter(([key]) => !key.startsWith("stepwell."))
+    .map(([key, value]) => `${key}=${value}`);
+  const child = spec.childOf ? `child of ${shortId(spec.childOf.runId)}` : "";
+  const about = [runName(run), child, shown("pipeline", spec.pipelineId), shown("labels", labels.join(" · "))];
   return (
     <a href={runPath(spec.runId)} class={`run-row ${chosen ? "chosen" : ""}`}>
       <span class="state">

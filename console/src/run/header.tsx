@@ -79,6 +79,12 @@ function Waiting({ run, waits }: { run: Run; waits: string }) {
           (<a href={runPath(run.blockedRunId)}>see it</a>)
         </>
       )}
+      {run.blockedOn === BlockedKind.CHILD && (
+        <>
+          {" "}
+          (<a href={runPath(run.spec!.runId, "tree")}>see it</a>)
+        </>
+      )}
       {since > 0 && (
         <>
           , began <Time at={since} />
@@ -201,6 +207,12 @@ function More({ run }: { run: Run }) {
             {" "}
             · forked from <a href={runPath(spec.parentRunId)}>{shortId(spec.parentRunId)}</a> at version{" "}
             {number(spec.parentVersion)} · <a href={comparePath(spec.parentRunId, spec.runId)}>compare</a>
+          </span>
+        )}
+        {spec.childOf && (
+          <span class="quiet">
+            {" "}
+            · child of <a href={runPath(spec.childOf.runId, "", { task: spec.childOf.taskId })}>{shortId(spec.childOf.runId)}</a>
           </span>
         )}
       </summary>

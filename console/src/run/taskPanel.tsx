@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, pages } from "../api/client.ts";
 import type { RunStore } from "../api/runStore.ts";
-import { Effect, OnFailure, type Task, type TaskSpec, View } from "../gen/stepwell/v1/types_pb.ts";
+import { Effect, OnFailure, type Task, type TaskSpec, View, WaitKind } from "../gen/stepwell/v1/types_pb.ts";
 import { visible } from "../model/strange.ts";
 import { count, ms, number, shortId, span, spanMs, word } from "../model/text.ts";
 import { Empty, Problems, TaskMark, Time, useLoad, useNow } from "../ui/parts.tsx";
@@ -75,6 +75,7 @@ function Facts({ store, task, spec }: { store: RunStore; task: Task; spec: TaskS
     ["result of", task.resultRunId ? <a href={runPath(task.resultRunId, "", { task: task.taskId })}>run {shortId(task.resultRunId)}</a> : ""],
     ["deduplicated", task.deduplicatedFrom],
     ["waits for", task.keyRunId ? <a href={runPath(task.keyRunId)}>run {shortId(task.keyRunId)}</a> : ""],
+    ["child runs", task.waits.some((one) => one.kind === WaitKind.CHILD) && <a href={runPath(store.runId, "tree", { task: task.taskId })}>waits for them</a>],
     ["asked", question ? visible(question.prompt) : ""],
     ["journal", task.journalEntries ? <a href={runPath(store.runId, "journal", { task: task.taskId })}>{count(Number(task.journalEntries), "entry").replace("entrys", "entries")}</a> : ""],
     ["messages", task.messages ? <a href={runPath(store.runId, "messages", { task: task.taskId })}>{number(task.messages)}</a> : ""],

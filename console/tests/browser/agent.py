@@ -145,6 +145,14 @@ async def quick(ctx: TaskContext, value: Any = None) -> Any:
     return value
 
 
+@agent.task("family")
+async def family(ctx: TaskContext) -> Any:
+    """Start a child that ends and one that asks, and wait for both."""
+    first = await ctx.start_child("count the bees", plan=[Task("count", "quick", input=3)])
+    second = await ctx.start_child("send the page", plan=[Task("send", "approve")])
+    return [await first.result(), await second.result()]
+
+
 @agent.task("given")
 async def given(ctx: TaskContext) -> Any:
     return ctx.run_input()

@@ -86,7 +86,9 @@ class Tree:
         events = dict(
             zip(
                 found,
-                await asyncio.gather(*(self._events(run, commits[run_id]) for run_id, run in found.items())),
+                await asyncio.gather(
+                    *(self._events(run, commits[run_id]) for run_id, run in found.items())
+                ),
                 strict=True,
             )
         )

@@ -4752,6 +4752,8 @@ def fill_ShownRun(r: Run, m: types_pb2.Run) -> None:
     if v:
         a = m.step_waits
         for x in v: fill_Wait(x, a.add())
+    v = r.children
+    if v: m.children = v
     v = r.actor
     if v: m.actor = v
     v = r.on_behalf_of
@@ -5065,6 +5067,8 @@ def fill_ShownRunChange(r: RunChange, m: types_pb2.RunChange) -> None:
         m.step_waits.SetInParent()
         a = m.step_waits.waits
         for x in v: fill_Wait(x, a.add())
+    v = r.children
+    if v is not UNSET: m.children = v
     v = r.actor
     if v is not UNSET: m.actor = v
     v = r.on_behalf_of

@@ -76,8 +76,10 @@ AGENT = """
 
     @agent.task("family")
     async def family(ctx, goals):
-        plan, share = [Task("kid", "family", input=[])], Budget(input_tokens=10)
-        started = [await ctx.start_child(goal, plan=plan, budget=share) for goal in goals]
+        def plan(goal):
+            return [Task("kid", "receive") if goal == "note" else Task("kid", "family", input=[])]
+        share = Budget(input_tokens=10)
+        started = [await ctx.start_child(goal, plan=plan(goal), budget=share) for goal in goals]
         return [await child.result() for child in started]
 
     @agent.task("receive")

@@ -555,6 +555,8 @@ class Run(RunProperties, Record):
     """With `blocked_on` KEY: the run that holds the key; of several, the first. Empty: the store could not be asked."""
     step_waits: tuple[Wait, ...] = ()
     """The waits of this step while it is suspended."""
+    children: int = 0
+    """The child runs that its steps have started, those that were deleted since among them."""
     executor_id: str = field(default="", repr=False)
     """The name of whoever started it."""
     max_iterations: int = field(default=0, repr=False)

@@ -749,7 +749,7 @@ class WaitingStep(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., type: _Optional[str] = ..., role: _Optional[str] = ..., worker_version: _Optional[_Union[WorkerVersion, _Mapping]] = ..., alone: bool = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "step_attempt", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tasks_used", "iterations_before", "stopping", "actor", "on_behalf_of", "waiting_for", "blocked_run_id", "step_waits")
+    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "step_attempt", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tasks_used", "iterations_before", "stopping", "actor", "on_behalf_of", "waiting_for", "blocked_run_id", "step_waits", "children")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
@@ -781,6 +781,7 @@ class Run(_message.Message):
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_WAITS_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
     spec: RunSpec
     version: int
     last_event: int
@@ -812,7 +813,8 @@ class Run(_message.Message):
     waiting_for: WaitingStep
     blocked_run_id: str
     step_waits: _containers.RepeatedCompositeFieldContainer[Wait]
-    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., step_attempt: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tasks_used: _Optional[int] = ..., iterations_before: _Optional[int] = ..., stopping: bool = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., waiting_for: _Optional[_Union[WaitingStep, _Mapping]] = ..., blocked_run_id: _Optional[str] = ..., step_waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ...) -> None: ...
+    children: int
+    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., step_attempt: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tasks_used: _Optional[int] = ..., iterations_before: _Optional[int] = ..., stopping: bool = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., waiting_for: _Optional[_Union[WaitingStep, _Mapping]] = ..., blocked_run_id: _Optional[str] = ..., step_waits: _Optional[_Iterable[_Union[Wait, _Mapping]]] = ..., children: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("task_id", "revision", "status", "attempts", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "key_run_id", "progress", "journal_entries", "waits")
@@ -1065,7 +1067,7 @@ class Stages(_message.Message):
     def __init__(self, stages: _Optional[_Iterable[_Union[StepKind, str]]] = ...) -> None: ...
 
 class RunChange(_message.Message):
-    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "step_attempt", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tasks_used", "iterations_before", "stopping", "actor", "on_behalf_of", "blocked_run_id", "step_waits")
+    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "step_attempt", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tasks_used", "iterations_before", "stopping", "actor", "on_behalf_of", "blocked_run_id", "step_waits", "children")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     ITERATION_FIELD_NUMBER: _ClassVar[int]
@@ -1093,6 +1095,7 @@ class RunChange(_message.Message):
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_WAITS_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
     status: RunStatus
     phase: Phase
     iteration: int
@@ -1120,7 +1123,8 @@ class RunChange(_message.Message):
     on_behalf_of: str
     blocked_run_id: str
     step_waits: Waits
-    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., step_attempt: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tasks_used: _Optional[int] = ..., iterations_before: _Optional[int] = ..., stopping: bool = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_waits: _Optional[_Union[Waits, _Mapping]] = ...) -> None: ...
+    children: int
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., step_attempt: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tasks_used: _Optional[int] = ..., iterations_before: _Optional[int] = ..., stopping: bool = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_waits: _Optional[_Union[Waits, _Mapping]] = ..., children: _Optional[int] = ...) -> None: ...
 
 class TaskChange(_message.Message):
     __slots__ = ("task_id", "revision", "status", "attempts", "result_id", "failure", "question_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "key_run_id", "journal_entries", "waits")

@@ -15,7 +15,7 @@ from stepwell.cli import connect, options
 from stepwell.cli.completion import complete_task
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.view import describe, results, task_page, task_tree
+from stepwell.cli.view import describe, family, results, task_page, task_tree
 from stepwell.cli.view.follow import served_queues
 from stepwell.cli.view.terminal import console, put, put_json
 from stepwell.cli.view.text import lines, micros, moment, note, one_line, short_id
@@ -58,7 +58,7 @@ def show(
     ] = 0,
     json: options.Json = False,
 ) -> int:
-    """Show a run, its tasks and its result.
+    """Show a run, its tasks, the child runs below it and its result.
 
     With a TASK: its prompt and input; each attempt with its failure, traceback, prompt and response; its messages,
     calls and log; its result. With --failures: each attempt that failed, with its traceback.
@@ -83,6 +83,7 @@ def _run(client: SyncClient, message: Run, *, at: int, whole: bool, json: bool) 
     # Attempts are listed as of now: for an earlier version only the tasks are shown.
     executions = [] if at else list(client.run(message.id).executions())
     forks = _forks(client, message.id)
+    below = family.Family() if at else family.read(client, message)
     done = message.status == RunStatus.SUCCEEDED
     answer = results.read(client, message) if done else None
     questions = _questions(client, message) if message.status == RunStatus.WAITING else {}
@@ -92,6 +93,8 @@ def _run(client: SyncClient, message: Run, *, at: int, whole: bool, json: bool) 
             "tasks": tasks,
             "executions": executions,
         }
+        if message.children and not at:
+            shown |= {"children": below.runs(), "more_children": below.more}
         if answer is not None:
             shown["result"] = results.plain(answer)
         put_json(shown)
@@ -106,6 +109,9 @@ def _run(client: SyncClient, message: Run, *, at: int, whole: bool, json: bool) 
     now_us = _last_us(view) if at else SystemRuntime().now_us()
     rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
     put(task_tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
+    if below.children:
+        print()
+        put(family.render(below, message, now_us), out)
     print()
     _print_details(message, out, forks, "" if at else _signals(client, message.id))
     name = connect.name_of(message)

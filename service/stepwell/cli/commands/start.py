@@ -12,6 +12,7 @@ from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.view.follow import follow
+from stepwell.cli.view.follow_tree import follow_tree
 from stepwell.cli.view.terminal import put_json
 from stepwell.cli.view.text import micros, note, short_id
 from stepwell_client import StepKind, SyncClient, SyncRunHandle
@@ -232,6 +233,12 @@ def watch(
         ),
     ] = 0,
     keep: options.Keep = False,
+    tree: Annotated[
+        bool,
+        typer.Option(
+            "--tree", help="Print the events of all runs of its tree, until all have ended."
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """Follow a run that is there.
@@ -239,6 +246,10 @@ def watch(
     Ends when the run has ended, waits for something or is paused, with the exit code that says which.
     Ctrl-C ends the watching; the run goes on.
     """
+    if tree and after:
+        raise CliError("--after is the number of one run's event; leave it with --tree")
+    if tree:
+        return follow_tree(client, connect.handle(client, run).get(), json=json)
     return follow(
         client, connect.handle(client, run).get(), shown_after=after, keep=keep, json=json
     )

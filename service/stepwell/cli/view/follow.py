@@ -125,7 +125,9 @@ def _events(client: SyncClient, watch: RunWatch, view: RunView, *, keep: bool) -
         if view.run.status in ENDED or keep or not stands_still(view.run.status):
             continue
         now = client.run(run_id).get()
-        if stands_still(now.status) and now.last_event <= view.run.last_event:
+        # A run that waits for its children goes on by itself.
+        is_still = stands_still(now.status) and now.blocked_on != BlockedKind.CHILD
+        if is_still and now.last_event <= view.run.last_event:
             return
 
 

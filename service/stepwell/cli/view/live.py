@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from stepwell.cli.view import task_tree
+from stepwell.cli.view import family, task_tree
 from stepwell.cli.view.step_workers import ASK_EVERY_S, Holders, at_work
 from stepwell.cli.view.task_rows import Reports
 from stepwell.cli.view.text import US, one_line, span
@@ -27,6 +27,8 @@ SILENT_S = 4.0
 _LAST_TREE_ROWS = 60
 """The tree that stays on the screen in the end is no longer than this."""
 _HEAD_ROWS = 8
+_CHILDREN_MAX = 10
+"""The number of child runs that are drawn."""
 _SAID_CHARS_MAX = 200
 _SAID_MAX = 1_000
 """The number of attempts whose last words are kept."""
@@ -81,6 +83,7 @@ class LiveTree:
         self._silence = silence
         self.said = Said()
         self.holders = Holders()
+        self._below = family.Family()
         self._drawn: RenderableType = ""
         self._again_at = 0.0
 
@@ -118,7 +121,12 @@ class LiveTree:
         run_id = self._view.run.id
         while not left.wait(ASK_EVERY_S):
             with self._lock:
-                asked_for = at_work(self._view)
+                asked_for, run = at_work(self._view), self._view.run
+            if run.children:
+                with suppress(StepwellClientError):
+                    below = family.read(client, run, _CHILDREN_MAX)
+                    with self._lock:
+                        self._below = below
             if not asked_for:
                 continue
             with suppress(StepwellClientError):
@@ -165,6 +173,8 @@ class LiveTree:
             live=live and not is_silent,
             reports=self._reports(),
         )
+        if self._below.children:
+            tree = Group(tree, family.render(self._below, self._view.run, now_us))
         if not is_silent:
             return tree
         warning = f"the server has been silent for {span(silent_us)}; this is how things stood then"
