@@ -172,6 +172,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (dict[int | str, int], {1: 1}, "$.1: int comes back as str"),
     (dict[str, Any], {"a": {"day": DAY}}, "$.a.day: date comes back as str"),
     (list, [[(1, 2)]], "$[0][0]: tuple comes back as list"),
+    (list[int] | tuple[int, ...], (), "$: tuple comes back as list"),
+    (list[list[int] | tuple[int, ...]], [(1,)], "$[0]: tuple comes back as list"),
     (collections.defaultdict, collections.defaultdict(list, {"a": [1]}), "$: its default_factory"),
     (float, 2**53 + 1, "$: "),
     (int, True, "$: "),

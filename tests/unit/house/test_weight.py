@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_465,
+    "clients/python/stepwell_client": 9_475,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -37,7 +37,7 @@ BUDGET = {
     "service/stepwell/rpc": 4_387,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
-    "service/stepwell/watch": 698,
+    "service/stepwell/watch": 700,
     "service/stepwell/wire": 556,
     "testkit/stepwell_testkit": 240,
     "testkit/stepwell_testkit/conformance": 6_770,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_967,
     "tests/frameworks": 4_049,
     "tests/mutants": 1_132,
-    "tests/service": 13_923,
+    "tests/service": 13_926,
     "tests/simulation": 5_677,
     "tests/support": 2_928,
-    "tests/unit": 17_632,
+    "tests/unit": 17_634,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

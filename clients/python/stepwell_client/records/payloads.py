@@ -30,6 +30,7 @@ from stepwell_client.records.typed_values import (
     exact_fit,
     field_types,
     flaw,
+    has_choice,
     name_of,
     plain_first,
 )
@@ -131,12 +132,14 @@ def _is_annotated(value: Any, payload: types_pb2.Payload, annotation: Any) -> bo
     """Return whether a value comes back as something else because its annotation wants that.
 
     JSON itself is read as annotated, unless it may also stay as it is, as text in `UUID | str` may.
-    Otherwise a container may be of the annotated class instead of another one with equal contents.
+    Otherwise a container may be of the annotated class instead of another one with equal contents, if there is only one.
     """
     if payload.media_type != JSON or annotation is Any or annotation is object:
         return False
     if is_plain(value):
         return difference(value, convert(value, plain_first(annotation), "$"), "$") is not None
+    if has_choice(annotation):
+        return False  # As of a tuple in `list[int] | tuple[int, ...]`, which may be annotated as it is.
     raw = json.loads(payload.data)
     return difference(value, convert(raw, annotation, "$"), "$", set(_containers(raw))) is None
 

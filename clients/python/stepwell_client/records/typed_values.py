@@ -117,6 +117,16 @@ def plain_first(annotation: Any) -> Any:
     return cast(Any, origin)[tuple(map(plain_first, arguments))]
 
 
+def has_choice(annotation: Any) -> bool:
+    """Return whether an annotation has a union, apart from one with None alone."""
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        arguments = [one for one in arguments if one is not type(None)]
+        if len(arguments) > 1:
+            return True
+    return typing.get_origin(annotation) is not Literal and any(map(has_choice, arguments))
+
+
 def _plainness(annotation: Any) -> int:
     kind = typing.get_origin(annotation) or annotation
     return _PLAIN.index(kind) if kind in _PLAIN else len(_PLAIN)
