@@ -223,6 +223,15 @@ def test_an_unknown_scope_and_an_empty_list_are_refused(tmp_path: Path) -> None:
         open_authenticator(AuthSettings(mint=False), SystemRuntime())
 
 
+@pytest.mark.parametrize("tenant", ["acme/threads", "t" * 121])
+def test_a_tenant_with_a_name_that_threads_need_is_refused(tenant: str) -> None:
+    given = StaticToken(
+        token_sha256=SecretStr("0" * 64), tenant=tenant, scopes=frozenset({"worker"})
+    )
+    with pytest.raises(SettingsRefused, match="at most 120 characters"):
+        open_authenticator(AuthSettings(mint=False, tokens=(given,)), SystemRuntime())
+
+
 def test_no_secret_is_shown(tmp_path: Path) -> None:
     settings = settings_for("postgresql://user:hunter2@host/db", tmp_path)
     shown = repr(settings) + str(settings) + repr(Server(settings))

@@ -102,6 +102,8 @@ export function blocked(run: Run): string {
       return "a signal has to come";
     case BlockedKind.CHILD:
       return "a child run has to end";
+    case BlockedKind.THREAD:
+      return "another run of its thread has to end";
     case BlockedKind.KEY:
       return run.blockedRunId
         ? `run ${shortId(run.blockedRunId)} has the same task under way (idempotency key)`
@@ -208,6 +210,9 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.JOURNAL_RENEWED]: "its journal begins anew",
   [EventType.JOURNAL_FORGOTTEN]: "forgot a call",
   [EventType.CHILD_ENDED]: "a child run ended",
+  [EventType.RUN_JOINED]: "a run joined",
+  [EventType.RUN_LEFT]: "a run left",
+  [EventType.RUN_LET_GO]: "its thread lets it work",
   [EventType.LETTERS_DELIVERED]: "letters delivered",
   [EventType.WAIT_OPENED]: "waits while it runs",
   [EventType.WAIT_EXPIRED]: "no signal came in time",

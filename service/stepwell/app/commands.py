@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.occurrences import AnyCommand, Fork, Start
+from stepwell.core.loop.occurrences import AnyCommand, Fork, Start, StartInThread
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import errors
@@ -62,7 +62,7 @@ async def rehearse(
 
 
 async def decide(
-    executor: Executor, tenant_id: str, run_id: str, command: Start | AnyCommand
+    executor: Executor, tenant_id: str, run_id: str, command: Start | StartInThread | AnyCommand
 ) -> tuple[Run | None, Reply]:
     """Return the current run, and the loop's reply to a command that isn't committed.
 
@@ -70,7 +70,7 @@ async def decide(
         RunNotFound: the run doesn't exist, and the command doesn't start it.
     """
     loaded = await executor.store.load(tenant_id, run_id)
-    if loaded is None and not isinstance(command, Start):
+    if loaded is None and not isinstance(command, Start | StartInThread):
         raise errors.RunNotFound(run_id)
     state = RunState.of(loaded) if loaded else RunState.empty(tenant_id, run_id)
     now_us = loaded.now_us if loaded else 0

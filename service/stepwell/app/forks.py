@@ -205,6 +205,7 @@ def _spec(parent: Run, order: ForkOrder) -> RunSpec:
         worker_version=_or(order.worker_version, before.worker_version),
         start_delay_ms=0,
         child_of=ChildOf(),
+        thread_id="",
         request_fingerprint=order.request_fingerprint,
     )
 

@@ -15,6 +15,7 @@ from stepwell.core.loop.occurrences import (
     Occurrence,
     Open,
     Start,
+    StartInThread,
     Suspended,
     SuspendedCall,
 )
@@ -117,4 +118,4 @@ def _question_bytes(question: NeedsAnswer) -> int:
 
 def _goes_alone(occurrence: Occurrence) -> bool:
     # A dropped call must be committed before the messages that its lease adds at its end are read.
-    return isinstance(occurrence, Command | Start | Fork | Forget)
+    return isinstance(occurrence, Command | Start | StartInThread | Fork | Forget)

@@ -17,6 +17,7 @@ from stepwell.core.loop.occurrences import (
     Fork,
     LeaseExpired,
     Start,
+    StartInThread,
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply
@@ -250,7 +251,9 @@ class Executor:
 
     # --- commands and deliveries ------------------------------------------------------------------
 
-    async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
+    async def send(
+        self, tenant_id: str, run_id: str, command: Start | StartInThread | Fork | AnyCommand
+    ) -> Reply:
         """Execute a command; return its reply, with the run after the command, once that is committed.
 
         Raises:
@@ -258,7 +261,7 @@ class Executor:
             StoreUnavailable: nothing was done.
         """
         reply = await self._runs.post((tenant_id, run_id), command)
-        if not isinstance(command, Start | Fork):
+        if not isinstance(command, Start | StartInThread | Fork):
             self._demand.wake()
         return reply
 
@@ -359,8 +362,8 @@ class Executor:
         return self._runs.held((tenant_id, run_id))
 
     async def deliver_letters(self, tenant_id: str, run_id: str) -> None:
-        """Deliver a run's letters as far as that is possible now, as before it is deleted."""
-        await self._runs.letters.deliver((tenant_id, run_id))
+        """Deliver the letters of a run, or of a thread, as far as that is possible now, as before it is deleted."""
+        await asyncio.shield(self._runs.letters.deliver((tenant_id, run_id)))
 
     def forget(self, tenant_id: str, run_id: str) -> None:
         """Drop a deleted run from memory."""

@@ -17,12 +17,22 @@ from msgspec.structs import replace
 from stepwell.core.loop import letters
 from stepwell.core.loop.child_outcomes import raw_of
 from stepwell.core.loop.children import ChildEnd
-from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, SignalRun, StartRun
+from stepwell.core.loop.letters import (
+    CancelRun,
+    LeaveThread,
+    LetRunGo,
+    Letter,
+    RunEnded,
+    SignalRun,
+    StartRun,
+)
 from stepwell.core.loop.occurrences import (
     Cancel,
     ChildEnds,
+    LetGo,
     LettersDelivered,
     Occurrence,
+    RunLeft,
     SendSignal,
     SignalSent,
     Start,
@@ -33,6 +43,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, Run
 from stepwell.core.records.states import RunStatus, TaskStatus
+from stepwell.core.records.threads import is_of_threads, runs_of, threads_of
 from stepwell.engine.key_types import RunKey
 from stepwell.logger import get_logger
 
@@ -156,18 +167,24 @@ class Letters:
         Raises:
             StoreError: it may not have been taken.
         """
-        to = (key[0], letter.receiver)
+        to = (runs_of(key[0]), letter.receiver)
         match letter:
             case StartRun():
                 await self._start(key, to, letter)
+            case LetRunGo(run_id=run_id):
+                if isinstance(await self._sent(to, LetGo()), Failure):
+                    await self._sent(key, RunLeft(run_id=run_id))
+            case LeaveThread():
+                await self._sent((threads_of(key[0]), letter.receiver), RunLeft(run_id=key[1]))
             case CancelRun(reason=reason):
                 await self._sent(to, Cancel(reason=reason))
             case SignalRun(question_id=question_id, name=name, value=value):
                 signal = SendSignal(
                     name=name, value=value, sender=key[1], letter=number, on_behalf_of=key[1]
                 )
-                failure = await self._sent(to, signal)
-                return SignalSent(question_id=question_id, failure=failure or Failure())
+                reply = await self._sent(to, signal)
+                failure = reply if isinstance(reply, Failure) else Failure()
+                return SignalSent(question_id=question_id, failure=failure)
             case RunEnded(question_id=question_id):
                 run = await self._store.get_run(*key)
                 if run is None or not run.ended:
@@ -182,15 +199,28 @@ class Letters:
         if letter.results and given is None:
             most = f"{limits.CHILD_INPUT_BYTES_MAX:,} bytes are the most"
             message = f"the task's input is too large with the results that it depends on: {most}"
-            refused = Failure(kind="CHILD_TOO_LARGE", message=message, retryable=False)
+            reply = Failure(kind="CHILD_TOO_LARGE", message=message, retryable=False)
         else:
-            refused = await self._sent(to, Start(spec=spec, input=given, plan=letter.plan))
-        if refused is not None:
-            end = ChildEnd(run_id=spec.run_id, status=RunStatus.FAILED, failure=refused)
+            start = Start(
+                spec=spec,
+                input=given,
+                plan=letter.plan,
+                stages=letter.stages,
+                waits_for_thread=letter.waits,
+                actor=letter.actor,
+                on_behalf_of=letter.on_behalf_of,
+            )
+            reply = await self._sent(to, start)
+        if is_of_threads(key[0]):
+            # A run that is there already, and has ended, may have reported that before the thread knew of it.
+            if isinstance(reply, Failure) or (reply.run is not None and reply.run.ended):
+                await self._sent(key, RunLeft(run_id=spec.run_id))
+        elif isinstance(reply, Failure):
+            end = ChildEnd(run_id=spec.run_id, status=RunStatus.FAILED, failure=reply)
             await self._sent(key, child_ends(spec.child_of.question_id, end))
 
-    async def _sent(self, key: RunKey, occurrence: Occurrence) -> Failure | None:
-        """Post an occurrence; return why the run refused it, or None."""
+    async def _sent(self, key: RunKey, occurrence: Occurrence) -> Reply | Failure:
+        """Post an occurrence; return the reply, or why the run refused it."""
         try:
             reply = await self._post(key, occurrence)
         except StoreError:
@@ -199,7 +229,7 @@ class Letters:
             return Failure(kind=error.reason, message=error.message, retryable=False)
         if reply.status is ReplyStatus.REFUSED:
             return Failure(kind=reply.reason, message=reply.message, retryable=False)
-        return None
+        return reply
 
     async def _input_of(self, key: RunKey, letter: StartRun) -> Payload | None:
         """Return the input of a child that is a task: the task's own, with results and failures by task.

@@ -28,6 +28,7 @@ from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import BlockedKind, RunStatus, Verdict
+from stepwell.core.records.threads import is_of_threads
 from stepwell.engine.assigner import Assigner
 from stepwell.engine.batches import Posted, next_batch, reject
 from stepwell.engine.clock import StoreTime
@@ -235,12 +236,14 @@ class Runs:
 
     def blocked_counts(self) -> Counter[BlockedKind]:
         """Return the number of runs in memory by the reason why they wait."""
-        states = (hot.state for hot in self._hot.values())
+        states = (hot.state for key, hot in self._hot.items() if not is_of_threads(key[0]))
         return Counter(state.run.blocked_on for state in states if state is not None)
 
     def run_counts(self) -> Counter[tuple[str, RunStatus]]:
         """Return the number of runs in memory by tenant and status."""
-        states = ((key[0], hot.state) for key, hot in self._hot.items())
+        states = (
+            (key[0], hot.state) for key, hot in self._hot.items() if not is_of_threads(key[0])
+        )
         return Counter((tenant, state.run.status) for tenant, state in states if state is not None)
 
     async def quiet(self) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KeyFound
-from stepwell.core.loop.occurrences import Fork, Occurrence, Start
+from stepwell.core.loop.occurrences import Fork, Occurrence, Start, StartInThread
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Commit, JournalQuery, Runtime, Store
@@ -97,6 +97,8 @@ class SlowTurns:
             if transition.commit is None:
                 # No commit will show whether another replica has advanced the run, so it is read.
                 if is_current or not await hot.refresh(self._store, key, self._runtime):
+                    if hot.state.run.version == 0:
+                        hot.state = None  # Nothing began, so there is nothing to keep up to date.
                     return self._verdicts.resolve(key, batch, transition)
             elif await self._commit(key, hot, transition, transition.commit):
                 return self._verdicts.resolve(key, batch, transition)
@@ -130,6 +132,8 @@ class SlowTurns:
         if isinstance(occurrences[0], Start | Fork):
             return RunState.empty(*key)
         loaded = await self._store.load(*key)
+        if loaded is None and isinstance(occurrences[0], StartInThread):
+            return RunState.empty(*key)
         if loaded is None:
             raise RunNotFound(key[1])
         self._clock.observe(loaded.now_us)

@@ -19,6 +19,8 @@ from typing import NamedTuple
 from stepwell.config import AuthSettings, SettingsRefused, StaticToken
 from stepwell.core.port import Principal, Runtime
 from stepwell.core.records.errors import Unauthenticated
+from stepwell.core.records.limits import NAME_CHARS_MAX
+from stepwell.core.records.threads import TENANT_ENDING, is_of_threads, threads_of
 from stepwell.logger import get_logger
 from stepwell.rpc import scopes
 
@@ -213,6 +215,12 @@ def _credential_of(one: StaticToken) -> Credential:
         raise SettingsRefused(
             f"auth.tokens: no scope {', '.join(sorted(unknown))};"
             f" there are {', '.join(sorted(scopes.ALL))}"
+        )
+    if is_of_threads(one.tenant) or len(threads_of(one.tenant)) > NAME_CHARS_MAX:
+        most = NAME_CHARS_MAX - len(TENANT_ENDING)
+        raise SettingsRefused(
+            f"auth.tokens: tenant {one.tenant!r}: a tenant's name has at most {most} characters,"
+            f" and doesn't end with {TENANT_ENDING!r}, under which its threads are kept"
         )
     if one.token_file is not None:
         digest = digest_of(read_token(one.token_file))

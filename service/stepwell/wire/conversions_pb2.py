@@ -18,7 +18,7 @@ from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, Growt
 from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.records.family import ChildOf, Letters, Signals
+from stepwell.core.records.family import ChildOf, Letters, Signals, Thread
 from stepwell.core.records.journal import Entry, KeptSignal, StoredEntry, Totals
 from stepwell.core.records.model import Execution, Failure, LogEntry, Losses, Message, Outcome, Payload, Plan, Previous, Question, RequestRecord, RetryPolicy, Run, RunSpec, Session, Task, TaskSpec, Usage, Violation
 from stepwell.core.records.routing import TaskPattern, WorkerVersion
@@ -52,14 +52,14 @@ OF_EndedQuery_statuses: Any = Numbers('EndedQuery.statuses', {1: RunStatus.QUEUE
 OF_EndedRun_status: Any = Numbers('EndedRun.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_Entry_effect: Any = Numbers('Entry.effect', {0: Effect.IDEMPOTENT, 1: Effect.IDEMPOTENT, 2: Effect.AT_MOST_ONCE})
 OF_Entry_mark: Any = Numbers('Entry.mark', {0: JournalMark.END, 1: JournalMark.END, 2: JournalMark.BEGIN, 3: JournalMark.TRY, 4: JournalMark.WAIT})
-OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ExecutionChange_kind: Any = Numbers('ExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ExecutionChange_status: Any = Numbers('ExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_Execution_kind: Any = Numbers('Execution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Execution_status: Any = Numbers('Execution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_LogEntry_kind: Any = Numbers('LogEntry.kind', {0: LogKind.LINE, 1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
 OF_LogsOfExecution_kind: Any = Numbers('LogsOfExecution.kind', {1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
-OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_NeedsAnswer_on_expiry: Any = Numbers('NeedsAnswer.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
 OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK})
@@ -69,32 +69,32 @@ OF_Question_on_expiry: Any = Numbers('Question.on_expiry', {0: ExpiryAction.WAIT
 OF_Question_status: Any = Numbers('Question.status', {0: QuestionStatus.OPEN, 1: QuestionStatus.OPEN, 2: QuestionStatus.ANSWERED, 3: QuestionStatus.EXPIRED, 4: QuestionStatus.CANCELLED})
 OF_Reconciled_finding: Any = Numbers('Reconciled.finding', {1: Finding.DONE, 2: Finding.NOT_DONE, 3: Finding.UNDECIDED})
 OF_Reflected_decision: Any = Numbers('Reflected.decision', {1: Decision.FINISH, 2: Decision.CONTINUE, 3: Decision.REPLAN})
-OF_RunChange_blocked_on: Any = Numbers('RunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
+OF_RunChange_blocked_on: Any = Numbers('RunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_RunChange_finish_reason: Any = Numbers('RunChange.finish_reason', {1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_RunChange_pause_reason: Any = Numbers('RunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_RunChange_phase: Any = Numbers('RunChange.phase', {1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_RunChange_stages: Any = Numbers('RunChange.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_RunChange_status: Any = Numbers('RunChange.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_RunQuery_blocked_on: Any = Numbers('RunQuery.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
+OF_RunQuery_blocked_on: Any = Numbers('RunQuery.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_RunQuery_statuses: Any = Numbers('RunQuery.statuses', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_Run_blocked_on: Any = Numbers('Run.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
+OF_Run_blocked_on: Any = Numbers('Run.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_Run_finish_reason: Any = Numbers('Run.finish_reason', {0: FinishReason.NONE, 1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_Run_phase: Any = Numbers('Run.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_Run_stages: Any = Numbers('Run.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Run_status: Any = Numbers('Run.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ShownExecutionChange_kind: Any = Numbers('ShownExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecutionChange_status: Any = Numbers('ShownExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_ShownExecution_kind: Any = Numbers('ShownExecution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecution_status: Any = Numbers('ShownExecution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
-OF_ShownRunChange_blocked_on: Any = Numbers('ShownRunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
+OF_ShownRunChange_blocked_on: Any = Numbers('ShownRunChange.blocked_on', {1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_ShownRunChange_finish_reason: Any = Numbers('ShownRunChange.finish_reason', {1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_ShownRunChange_pause_reason: Any = Numbers('ShownRunChange.pause_reason', {1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_ShownRunChange_phase: Any = Numbers('ShownRunChange.phase', {1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_ShownRunChange_stages: Any = Numbers('ShownRunChange.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownRunChange_status: Any = Numbers('ShownRunChange.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownRun_blocked_on: Any = Numbers('ShownRun.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD})
+OF_ShownRun_blocked_on: Any = Numbers('ShownRun.blocked_on', {0: BlockedKind.NONE, 1: BlockedKind.NONE, 2: BlockedKind.WORKER, 3: BlockedKind.CAPACITY, 4: BlockedKind.QUESTION, 5: BlockedKind.BUDGET, 6: BlockedKind.TIMER, 7: BlockedKind.PAUSED, 8: BlockedKind.UNKNOWN_OUTCOME, 9: BlockedKind.KEY, 10: BlockedKind.SIGNAL, 11: BlockedKind.CHILD, 12: BlockedKind.THREAD})
 OF_ShownRun_finish_reason: Any = Numbers('ShownRun.finish_reason', {0: FinishReason.NONE, 1: FinishReason.NONE, 2: FinishReason.FINISHED, 3: FinishReason.MAX_ITERATIONS, 4: FinishReason.STOPPED})
 OF_ShownRun_pause_reason: Any = Numbers('ShownRun.pause_reason', {0: PauseReason.NONE, 1: PauseReason.NONE, 2: PauseReason.REQUESTED, 3: PauseReason.BUDGET_EXHAUSTED, 4: PauseReason.NO_PROGRESS, 5: PauseReason.QUESTION_EXPIRED})
 OF_ShownRun_phase: Any = Numbers('ShownRun.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
@@ -131,12 +131,12 @@ RenewRequest: Any = METHODS['renew'].request
 RenewResponse: Any = METHODS['renew'].response
 SwapKeysRequest: Any = METHODS['swap_keys'].request
 SwapKeysResponse: Any = METHODS['swap_keys'].response
-TO_BlockedKind: Any = {'NONE': 1, 'WORKER': 2, 'CAPACITY': 3, 'QUESTION': 4, 'BUDGET': 5, 'TIMER': 6, 'PAUSED': 7, 'UNKNOWN_OUTCOME': 8, 'KEY': 9, 'SIGNAL': 10, 'CHILD': 11}
+TO_BlockedKind: Any = {'NONE': 1, 'WORKER': 2, 'CAPACITY': 3, 'QUESTION': 4, 'BUDGET': 5, 'TIMER': 6, 'PAUSED': 7, 'UNKNOWN_OUTCOME': 8, 'KEY': 9, 'SIGNAL': 10, 'CHILD': 11, 'THREAD': 12}
 TO_Decision: Any = {'FINISH': 1, 'CONTINUE': 2, 'REPLAN': 3}
 TO_DueKind: Any = {'LEASE_EXPIRED': 1, 'ATTEMPT_TIMED_OUT': 2, 'TIMER': 3}
 TO_Durability: Any = {'VOLATILE': 1, 'PROCESS': 2, 'POWER': 3, 'NODE': 4}
 TO_Effect: Any = {'IDEMPOTENT': 1, 'AT_MOST_ONCE': 2}
-TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'CHILD_ENDED': 44, 'LETTERS_DELIVERED': 45, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
+TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'CHILD_ENDED': 44, 'LETTERS_DELIVERED': 45, 'RUN_JOINED': 46, 'RUN_LEFT': 47, 'RUN_LET_GO': 48, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
 TO_ExecutionStatus: Any = {'READY': 1, 'LEASED': 2, 'COMPLETED': 3, 'FAILED': 4, 'TIMED_OUT': 5, 'LOST': 6, 'RELEASED': 7, 'CANCELLED': 8, 'NEEDS_ANSWER': 9, 'UNKNOWN_OUTCOME': 10, 'SUSPENDED': 11}
 TO_ExpiryAction: Any = {'WAIT': 1, 'DENY': 2, 'FAIL': 3, 'PAUSE': 4}
 TO_Finding: Any = {'DONE': 1, 'NOT_DONE': 2, 'UNDECIDED': 3}
@@ -197,6 +197,7 @@ D_Run_signals: Any = default_of(Run, 'signals')
 D_Run_step_journal: Any = default_of(Run, 'step_journal')
 D_Run_step_losses: Any = default_of(Run, 'step_losses')
 D_Run_tally: Any = default_of(Run, 'tally')
+D_Run_thread: Any = default_of(Run, 'thread')
 D_Run_usage: Any = default_of(Run, 'usage')
 D_ShownExecution_failure: Any = default_of(Execution, 'failure')
 D_ShownExecution_session: Any = default_of(Execution, 'session')
@@ -479,6 +480,8 @@ def fill_RunSpec(r: RunSpec, m: store_pb2.RunSpec) -> None:
     v = r.reflect_on
     if v:
         m.reflect_on.extend(v)
+    v = r.thread_id
+    if v: m.thread_id = v
 
 
 def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
@@ -505,6 +508,7 @@ def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
         worker_version=read_WorkerVersion(m.worker_version) if m.HasField("worker_version") else D_RunSpec_worker_version,
         child_of=read_ChildOf(m.child_of) if m.HasField("child_of") else D_RunSpec_child_of,
         reflect_on=tuple(m.reflect_on[:]),
+        thread_id=m.thread_id,
     )
 
 
@@ -592,6 +596,13 @@ def fill_Run(r: Run, m: store_pb2.Run) -> None:
         fill_Letters(v, c)
     v = r.children
     if v: m.children = v
+    v = r.waits_for_thread
+    if v: m.waits_for_thread = v
+    v = r.thread
+    if v is not D_Run_thread and v != D_Run_thread:
+        c = m.thread
+        c.SetInParent()
+        fill_Thread(v, c)
     v = r.actor
     if v: m.actor = v
     v = r.on_behalf_of
@@ -659,6 +670,8 @@ def read_Run(m: store_pb2.Run) -> Run:
         signals=read_Signals(m.signals) if m.HasField("signals") else D_Run_signals,
         letters=read_Letters(m.letters) if m.HasField("letters") else D_Run_letters,
         children=m.children,
+        waits_for_thread=m.waits_for_thread,
+        thread=read_Thread(m.thread) if m.HasField("thread") else D_Run_thread,
         actor=m.actor,
         on_behalf_of=m.on_behalf_of,
         blocked_on=OF_Run_blocked_on[m.blocked_on],
@@ -1207,6 +1220,20 @@ def read_Signals(m: store_pb2.Signals) -> Signals:
     )
 
 
+def fill_Thread(r: Thread, m: store_pb2.Thread) -> None:
+    v = r.working
+    if v: m.working = v
+    v = r.joined
+    if v: m.joined = v
+
+
+def read_Thread(m: store_pb2.Thread) -> Thread:
+    return Thread(
+        working=m.working,
+        joined=m.joined,
+    )
+
+
 def fill_TaskPattern(r: TaskPattern, m: types_pb2.TaskPattern) -> None:
     m.kind = TO_StepKind[r.kind._value_]
     v = r.type
@@ -1345,6 +1372,13 @@ def fill_RunChange(r: RunChange, m: store_pb2.RunChange) -> None:
         fill_Letters(v, c)
     v = r.children
     if v is not UNSET: m.children = v
+    v = r.waits_for_thread
+    if v is not UNSET: m.waits_for_thread = v
+    v = r.thread
+    if v is not UNSET:
+        c = m.thread
+        c.SetInParent()
+        fill_Thread(v, c)
     v = r.actor
     if v is not UNSET: m.actor = v
     v = r.on_behalf_of
@@ -1416,6 +1450,8 @@ def read_RunChange(m: store_pb2.RunChange) -> RunChange:
         signals=read_Signals(m.signals) if m.HasField("signals") else UNSET,
         letters=read_Letters(m.letters) if m.HasField("letters") else UNSET,
         children=m.children if m.HasField("children") else UNSET,
+        waits_for_thread=m.waits_for_thread if m.HasField("waits_for_thread") else UNSET,
+        thread=read_Thread(m.thread) if m.HasField("thread") else UNSET,
         actor=m.actor if m.HasField("actor") else UNSET,
         on_behalf_of=m.on_behalf_of if m.HasField("on_behalf_of") else UNSET,
         blocked_on=OF_RunChange_blocked_on[m.blocked_on] if m.HasField("blocked_on") else UNSET,
@@ -4855,6 +4891,8 @@ def fill_ShownRunSpec(r: RunSpec, m: types_pb2.RunSpec) -> None:
         c = m.child_of
         c.SetInParent()
         fill_ChildOf(v, c)
+    v = r.thread_id
+    if v: m.thread_id = v
 
 
 def fill_ShownTask(r: Task, m: types_pb2.Task) -> None:
@@ -5273,6 +5311,7 @@ MESSAGES: dict[Any, Any] = {
     ChildOf: types_pb2.ChildOf,
     Letters: store_pb2.Letters,
     Signals: store_pb2.Signals,
+    Thread: store_pb2.Thread,
     TaskPattern: types_pb2.TaskPattern,
     WorkerVersion: types_pb2.WorkerVersion,
     Journal: store_pb2.Journal,
@@ -5419,6 +5458,7 @@ FILLERS: dict[Any, Any] = {
     types_pb2.ChildOf: fill_ChildOf,
     store_pb2.Letters: fill_Letters,
     store_pb2.Signals: fill_Signals,
+    store_pb2.Thread: fill_Thread,
     types_pb2.TaskPattern: fill_TaskPattern,
     types_pb2.WorkerVersion: fill_WorkerVersion,
     store_pb2.Journal: fill_Journal,
@@ -5573,6 +5613,7 @@ READERS: dict[Any, Any] = {
     types_pb2.ChildOf: read_ChildOf,
     store_pb2.Letters: read_Letters,
     store_pb2.Signals: read_Signals,
+    store_pb2.Thread: read_Thread,
     types_pb2.TaskPattern: read_TaskPattern,
     types_pb2.WorkerVersion: read_WorkerVersion,
     store_pb2.Journal: read_Journal,
@@ -6212,6 +6253,12 @@ def check_StartRunRequest(m: orchestrator_pb2.StartRunRequest, p: str, f: Faults
         else:
             for i, v in enumerate(v[:]):
                 if len(v) > 128 or not is_name(v): f.add(f"{p}reflect_on[{i}]", f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.thread_id
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.on_busy
+    if v:
+        if v not in {1, 2, 3}: f.add(p + 'on_busy', f'there is no value numbered {v}')
     return None
 
 
@@ -6268,7 +6315,7 @@ def check_ListRunsRequest(m: orchestrator_pb2.ListRunsRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'blocked_on', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
     v = m.page_size
     if v:
         if not 0 <= v <= 1000: f.add(p + 'page_size', f'{v}; limit: 0 to 1,000')
@@ -6382,7 +6429,7 @@ def check_WatchRunRequest(m: orchestrator_pb2.WatchRunRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'types', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
     v = m.task_ids
     if v:
         if len(v) > 1000: f.add(p + 'task_ids', f'{items(v)}; limit: 1,000 items, each a name of 1 to 64 characters')
@@ -7314,6 +7361,9 @@ def check_store_Run_record(m: store_pb2.Run, p: str, f: Faults) -> None:
     if m.HasField('letters'):
         v = m.letters
         check_store_Letters_record(v, p + 'letters' + '.', f)
+    if m.HasField('thread'):
+        v = m.thread
+        check_store_Thread_record(v, p + 'thread' + '.', f)
     return None
 
 
@@ -7359,6 +7409,8 @@ def check_store_RunSpec_record(m: store_pb2.RunSpec, p: str, f: Faults) -> None:
         check_ChildOf_record(v, p + 'child_of' + '.', f)
     for i, v in enumerate(m.reflect_on[:]):
         if '\0' in v: f.add(f"{p}reflect_on[{i}]", f'{utf8_size(v)}; limit: any text')
+    v = m.thread_id
+    if '\0' in v: f.add(p + 'thread_id', f'{utf8_size(v)}; limit: any text')
     return None
 
 
@@ -7502,6 +7554,12 @@ def check_store_Signals_record(m: store_pb2.Signals, p: str, f: Faults) -> None:
 
 
 def check_store_Letters_record(m: store_pb2.Letters, p: str, f: Faults) -> None:
+    return None
+
+
+def check_store_Thread_record(m: store_pb2.Thread, p: str, f: Faults) -> None:
+    v = m.working
+    if '\0' in v: f.add(p + 'working', f'{utf8_size(v)}; limit: any text')
     return None
 
 
@@ -7774,6 +7832,9 @@ def check_store_RunChange_record(m: store_pb2.RunChange, p: str, f: Faults) -> N
     if m.HasField('letters'):
         v = m.letters
         check_store_Letters_record(v, p + 'letters' + '.', f)
+    if m.HasField('thread'):
+        v = m.thread
+        check_store_Thread_record(v, p + 'thread' + '.', f)
     return None
 
 
@@ -8305,7 +8366,7 @@ def check_store_RunQuery(m: store_pb2.RunQuery, p: str, f: Faults) -> None:
         if len(v) > 10000: f.add(p + 'blocked_on', f'{items(v)}; limit: 10,000 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}: f.add(f"{p}blocked_on[{i}]", f'there is no value numbered {v}')
     v = m.cursor
     if v:
         if len(v) > 4096 and len(v.encode()) > 16384 or '\0' in v: f.add(p + 'cursor', f'{utf8_size(v)}; limit: 16 KiB')

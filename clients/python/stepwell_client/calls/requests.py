@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from stepwell_client.enums import BlockedKind, ForkMode, RunStatus, StepKind, to_wire
 from stepwell_client.records.decisions import Done, Failure, NotDone
 from stepwell_client.records.payloads import encode
 from stepwell_client.records.plans import Budget, PlanLike, Retry, Span, duration, plan_draft
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
+
+OnBusy = Literal["enqueue", "reject", "interrupt"]
+_ON_BUSY: Mapping[OnBusy, orchestrator_pb2.OnBusy] = {
+    "enqueue": orchestrator_pb2.ON_BUSY_ENQUEUE,
+    "reject": orchestrator_pb2.ON_BUSY_REJECT,
+    "interrupt": orchestrator_pb2.ON_BUSY_INTERRUPT,
+}
 
 
 class StartOptions(TypedDict, total=False):
@@ -48,7 +55,12 @@ class StartOptions(TypedDict, total=False):
     step_timeout: Span | None
     """The time limit of one attempt at PLAN, REFLECT or SYNTHESIZE."""
     start_delay: Span | None
-    """The time from the start to the offer of the first step."""
+    """The time from the start to the offer of the first step; in a thread, from the run's turn."""
+    thread: str
+    """The thread that it is a run of; it is made where it is missing."""
+    on_busy: OnBusy
+    """With a thread in which a run works: wait for its end (`enqueue`, the default), fail with the reason THREAD_BUSY
+    (`reject`), or cancel that run and come next (`interrupt`)."""
     request_id: str
     """Identifies the request: repeated, it returns the same run. Generated if left out."""
     validate_only: bool
@@ -187,6 +199,8 @@ def start_request(
         stages=[to_wire(stage) for stage in options.get("stages", ())],
         request_id=options.get("request_id") or request_id,
         validate_only=options.get("validate_only", False),
+        thread_id=options.get("thread", ""),
+        on_busy=_ON_BUSY[options.get("on_busy", "enqueue")],
     )
 
 

@@ -583,6 +583,8 @@ class Run(RunProperties, Record):
     """The version that its workers must have: `1.4`, `>=1.4` or `any`. Empty: any."""
     child_of: ChildOf | None = None
     """With a child run: the run that started it. None: no run did."""
+    thread_id: str = ""
+    """The thread that it is a run of. Empty: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

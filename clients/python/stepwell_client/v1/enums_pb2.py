@@ -283,6 +283,8 @@ class BlockedKind(Word):
     """A signal."""
     CHILD = 11
     """The end of a child run."""
+    THREAD = 12
+    """The end of the run of its thread that works now."""
 
 
 class PauseReason(Word):
@@ -571,6 +573,12 @@ class EventType(Word):
     """
     LETTERS_DELIVERED = 45
     """Letters of the run to other runs were delivered, and are kept no longer."""
+    RUN_JOINED = 46
+    """Of a thread: a run was started in it. `message`: the run's id."""
+    RUN_LEFT = 47
+    """Of a thread: a run of it has ended, or could not be started. `message`: the run's id."""
+    RUN_LET_GO = 48
+    """The run's thread lets it work. `run`: `blocked_on`."""
 
 
 class VersionMatch(Word):
@@ -618,6 +626,19 @@ class WaitKind(Word):
     """A signal."""
     CHILD = 5
     """The end of a child run."""
+
+
+class OnBusy(Word):
+    """What happens to a run that is started in a thread in which one works."""
+
+    UNSPECIFIED = 0
+    """ENQUEUE."""
+    ENQUEUE = 1
+    """It waits until the runs before it have ended."""
+    REJECT = 2
+    """It isn't started: FAILED_PRECONDITION, with the reason THREAD_BUSY."""
+    INTERRUPT = 3
+    """The run that works is cancelled, as are others that wait to replace it; this one comes next."""
 
 
 class WatchEndReason(Word):

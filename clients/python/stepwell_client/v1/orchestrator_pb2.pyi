@@ -13,6 +13,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class OnBusy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_BUSY_UNSPECIFIED: _ClassVar[OnBusy]
+    ON_BUSY_ENQUEUE: _ClassVar[OnBusy]
+    ON_BUSY_REJECT: _ClassVar[OnBusy]
+    ON_BUSY_INTERRUPT: _ClassVar[OnBusy]
+
 class WatchEndReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     WATCH_END_REASON_UNSPECIFIED: _ClassVar[WatchEndReason]
@@ -31,6 +38,10 @@ class ForkViolationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FORK_VIOLATION_KIND_EFFECT_REPEATED: _ClassVar[ForkViolationKind]
     FORK_VIOLATION_KIND_ROLE_MISSING: _ClassVar[ForkViolationKind]
     FORK_VIOLATION_KIND_PLAN_MISSING: _ClassVar[ForkViolationKind]
+ON_BUSY_UNSPECIFIED: OnBusy
+ON_BUSY_ENQUEUE: OnBusy
+ON_BUSY_REJECT: OnBusy
+ON_BUSY_INTERRUPT: OnBusy
 WATCH_END_REASON_UNSPECIFIED: WatchEndReason
 WATCH_END_REASON_FINISHED: WatchEndReason
 WATCH_END_REASON_DRAINING: WatchEndReason
@@ -46,7 +57,7 @@ FORK_VIOLATION_KIND_ROLE_MISSING: ForkViolationKind
 FORK_VIOLATION_KIND_PLAN_MISSING: ForkViolationKind
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "on_behalf_of", "max_iterations", "no_progress_limit", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only", "worker_version", "reflect_on")
+    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "on_behalf_of", "max_iterations", "no_progress_limit", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only", "worker_version", "reflect_on", "thread_id", "on_busy")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +85,8 @@ class StartRunRequest(_message.Message):
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
     REFLECT_ON_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BUSY_FIELD_NUMBER: _ClassVar[int]
     pipeline_id: str
     queue: str
     goal: str
@@ -94,7 +107,9 @@ class StartRunRequest(_message.Message):
     validate_only: bool
     worker_version: _types_pb2.WorkerVersion
     reflect_on: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., on_behalf_of: _Optional[str] = ..., max_iterations: _Optional[int] = ..., no_progress_limit: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ...) -> None: ...
+    thread_id: str
+    on_busy: OnBusy
+    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., on_behalf_of: _Optional[str] = ..., max_iterations: _Optional[int] = ..., no_progress_limit: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ..., thread_id: _Optional[str] = ..., on_busy: _Optional[_Union[OnBusy, str]] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
     __slots__ = ("run", "created")

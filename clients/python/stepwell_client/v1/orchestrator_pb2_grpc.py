@@ -228,10 +228,11 @@ class OrchestratorServicer(object):
     """
 
     def StartRun(self, request, context):
-        """Starts a run. Answers after its first commit.
+        """Starts a run. Answers after its first commit; in a thread, also if it waits there for others.
 
         Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
-        id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
+        id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request). In a thread also
+        FAILED_PRECONDITION (THREAD_BUSY, THREAD_FULL, THREAD_START_TOO_LARGE, TOO_MANY_LETTERS).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

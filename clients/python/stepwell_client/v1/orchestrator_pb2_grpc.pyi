@@ -43,10 +43,11 @@ class OrchestratorStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OrchestratorAsyncStub: ...
     StartRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.StartRunRequest, _orchestrator_pb2.StartRunResponse]
-    """Starts a run. Answers after its first commit.
+    """Starts a run. Answers after its first commit; in a thread, also if it waits there for others.
 
     Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
-    id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
+    id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request). In a thread also
+    FAILED_PRECONDITION (THREAD_BUSY, THREAD_FULL, THREAD_START_TOO_LARGE, TOO_MANY_LETTERS).
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRunRequest, _orchestrator_pb2.GetRunResponse]
     """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
@@ -301,10 +302,11 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.StartRunRequest, _orchestrator_pb2.StartRunResponse]  # type: ignore[assignment]
-    """Starts a run. Answers after its first commit.
+    """Starts a run. Answers after its first commit; in a thread, also if it waits there for others.
 
     Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
-    id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
+    id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request). In a thread also
+    FAILED_PRECONDITION (THREAD_BUSY, THREAD_FULL, THREAD_START_TOO_LARGE, TOO_MANY_LETTERS).
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRunRequest, _orchestrator_pb2.GetRunResponse]  # type: ignore[assignment]
     """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
@@ -562,10 +564,11 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.StartRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.StartRunResponse, _abc.Awaitable[_orchestrator_pb2.StartRunResponse]]:
-        """Starts a run. Answers after its first commit.
+        """Starts a run. Answers after its first commit; in a thread, also if it waits there for others.
 
         Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
-        id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
+        id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request). In a thread also
+        FAILED_PRECONDITION (THREAD_BUSY, THREAD_FULL, THREAD_START_TOO_LARGE, TOO_MANY_LETTERS).
         """
 
     @_abc_1.abstractmethod

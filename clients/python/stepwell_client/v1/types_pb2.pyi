@@ -157,6 +157,7 @@ class BlockedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BLOCKED_KIND_KEY: _ClassVar[BlockedKind]
     BLOCKED_KIND_SIGNAL: _ClassVar[BlockedKind]
     BLOCKED_KIND_CHILD: _ClassVar[BlockedKind]
+    BLOCKED_KIND_THREAD: _ClassVar[BlockedKind]
 
 class PauseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -237,6 +238,9 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_SIGNAL_TAKEN: _ClassVar[EventType]
     EVENT_TYPE_CHILD_ENDED: _ClassVar[EventType]
     EVENT_TYPE_LETTERS_DELIVERED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_JOINED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_LEFT: _ClassVar[EventType]
+    EVENT_TYPE_RUN_LET_GO: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -359,6 +363,7 @@ BLOCKED_KIND_UNKNOWN_OUTCOME: BlockedKind
 BLOCKED_KIND_KEY: BlockedKind
 BLOCKED_KIND_SIGNAL: BlockedKind
 BLOCKED_KIND_CHILD: BlockedKind
+BLOCKED_KIND_THREAD: BlockedKind
 PAUSE_REASON_UNSPECIFIED: PauseReason
 PAUSE_REASON_NONE: PauseReason
 PAUSE_REASON_REQUESTED: PauseReason
@@ -424,6 +429,9 @@ EVENT_TYPE_SIGNAL_RECEIVED: EventType
 EVENT_TYPE_SIGNAL_TAKEN: EventType
 EVENT_TYPE_CHILD_ENDED: EventType
 EVENT_TYPE_LETTERS_DELIVERED: EventType
+EVENT_TYPE_RUN_JOINED: EventType
+EVENT_TYPE_RUN_LEFT: EventType
+EVENT_TYPE_RUN_LET_GO: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch
@@ -634,7 +642,7 @@ class Plan(_message.Message):
     def __init__(self, revision: _Optional[int] = ..., parent_revision: _Optional[int] = ..., trigger: _Optional[_Union[PlanTrigger, str]] = ..., reason: _Optional[str] = ..., fingerprint: _Optional[str] = ..., iteration: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskSpec, _Mapping]]] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., carried: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version", "child_of")
+    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version", "child_of", "thread_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -662,6 +670,7 @@ class RunSpec(_message.Message):
     NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
     CHILD_OF_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     pipeline_id: str
@@ -682,7 +691,8 @@ class RunSpec(_message.Message):
     no_progress_limit: int
     worker_version: WorkerVersion
     child_of: ChildOf
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., step_retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[ChildOf, _Mapping]] = ...) -> None: ...
+    thread_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., step_retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[ChildOf, _Mapping]] = ..., thread_id: _Optional[str] = ...) -> None: ...
 
 class ChildOf(_message.Message):
     __slots__ = ("run_id", "task_id", "question_id", "root_run_id", "depth")

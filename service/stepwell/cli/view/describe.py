@@ -177,6 +177,7 @@ def cost(amount_micros: int) -> str:
 _NO_PERSON = {
     BlockedKind.SIGNAL: "a signal has to come",
     BlockedKind.CHILD: "a child run has to end",
+    BlockedKind.THREAD: "another run of its thread has to end",
 }
 
 

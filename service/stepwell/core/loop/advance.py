@@ -25,6 +25,7 @@ from stepwell.core.loop import (
     run_commands,
     signals,
     task_commands,
+    threads,
     unknown_calls,
 )
 from stepwell.core.loop.context import Context
@@ -42,6 +43,7 @@ from stepwell.core.loop.occurrences import (
     Fork,
     GrantLease,
     LeaseExpired,
+    LetGo,
     LettersDelivered,
     Occurrence,
     Open,
@@ -50,9 +52,11 @@ from stepwell.core.loop.occurrences import (
     Resolve,
     Resume,
     RetryTask,
+    RunLeft,
     SendSignal,
     SkipTask,
     Start,
+    StartInThread,
     Stop,
     TimerDue,
 )
@@ -60,6 +64,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
 from stepwell.core.records.errors import VersionChanged, version_changed
 from stepwell.core.records.model import RequestRecord, Run
+from stepwell.core.records.threads import is_of_threads
 
 
 def advance(state: RunState, occurrences: Sequence[Occurrence], context: Context) -> Transition:
@@ -72,7 +77,7 @@ def advance(state: RunState, occurrences: Sequence[Occurrence], context: Context
     """
     draft = Draft(state, context)
     replies = tuple([_apply(draft, one) for one in occurrences])
-    if draft.changed:
+    if draft.changed and not is_of_threads(draft.run.spec.tenant_id):
         settle(draft)
         update_status(draft)
     transition = draft.finish(replies)
@@ -107,6 +112,10 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
             return opening.open_waits(draft, occurrence)
         case ChildEnds():
             return opening.child_ends(draft, occurrence)
+        case LetGo():
+            return threads.let_go(draft)
+        case RunLeft():
+            return threads.run_left(draft, occurrence)
         case LettersDelivered():
             return opening.letters_delivered(draft, occurrence)
         case _:
@@ -114,10 +123,12 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
                 return _apply_called(draft, occurrence)
 
 
-def _apply_called(draft: Draft, command: Start | Fork | AnyCommand) -> Reply:
+def _apply_called(draft: Draft, command: Start | StartInThread | Fork | AnyCommand) -> Reply:
     match command:
         case Start():
             return run_commands.start(draft, command)
+        case StartInThread():
+            return threads.start_in_thread(draft, command)
         case Fork():
             return run_commands.fork(draft, command)
         case _ if command.request_id:

@@ -12,7 +12,7 @@ from typing import TypedDict
 from msgspec import UNSET
 
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.records.family import Letters
+from stepwell.core.records.family import Letters, Thread
 from stepwell.core.records.model import (
     AttemptCounts,
     Budget,
@@ -65,6 +65,8 @@ class RunFields(TypedDict, total=False):
     signals: Signals
     letters: Letters
     children: int
+    waits_for_thread: bool
+    thread: Thread
     actor: str
     on_behalf_of: str
     blocked_on: BlockedKind

@@ -24,6 +24,7 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
+from stepwell.core.records.threads import id_of
 
 BLOCKED_TIMER = "blocked"
 """Due when the first delayed step may be leased: the run stops being blocked on TIMER."""
@@ -242,6 +243,9 @@ def end_run(draft: Draft, status: RunStatus, fields: RunFields) -> None:
     if parent.run_id:
         ended = letters.RunEnded(run_id=parent.run_id, question_id=parent.question_id)
         letters.write(draft, ended)
+    if draft.run.spec.thread_id:
+        spec = draft.run.spec
+        letters.write(draft, letters.LeaveThread(run_id=id_of(spec.tenant_id, spec.thread_id)))
     idempotency.give_up(draft)
     budgets.disarm_wall(draft)
     for task_id, spec in draft.graph.specs.items():

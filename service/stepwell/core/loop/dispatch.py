@@ -44,6 +44,8 @@ from stepwell.core.records.states import (
 
 def settle(draft: Draft) -> None:
     """Advance the phase as far as possible; offer the steps that can run, and lease as many as possible at once."""
+    if draft.run.waits_for_thread:
+        return
     if not draft.run.ended:
         if draft.suspended or draft.run.step_waits:
             wake_by_budget(draft)
@@ -141,7 +143,8 @@ def _add(
 def _offer(draft: Draft, turns: Turns | None) -> bool:
     """Offer the steps that fit; return whether tasks were settled by their keys instead."""
     run = draft.run
-    delay_ms = run.spec.start_delay_ms if run.version == 0 else 0
+    begins = run.version == 0 or draft.state.run.waits_for_thread
+    delay_ms = run.spec.start_delay_ms if begins else 0
     is_open = list(draft.open_executions())
     running = _running(is_open)
     if used_up := budgets.used_up(run):
@@ -280,6 +283,8 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
     if run.status is RunStatus.PAUSED:
         exhausted = run.pause_reason is PauseReason.BUDGET_EXHAUSTED
         return BlockedKind.BUDGET if exhausted else BlockedKind.PAUSED
+    if run.waits_for_thread:
+        return BlockedKind.THREAD
     if leased or idempotency.continues(draft.timers.values()):
         return BlockedKind.NONE
     if delay_ms is not None:

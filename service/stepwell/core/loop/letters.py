@@ -5,7 +5,7 @@ is due as long as any letter isn't delivered: the replica that committed deliver
 one does when the timer comes due (`engine/letters.py`). Letters to one receiver are delivered in their order. A
 letter may be delivered twice, and each kind is recognized by its receiver: a START by the run's id, a CANCEL by the
 run's status, an ENDED by the question that it answers, a SIGNAL by its number, which the
-receiver keeps.
+receiver keeps, a LET_GO by the run's waiting, a LEFT by the question that stands for the run in its thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepwell.core.loop.transition import UNCHANGED, Reply
 from stepwell.core.port import Commit, EntryWrite, Timer
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Failure, Payload, Record, RunSpec, TaskSpec
-from stepwell.core.records.states import EventType
+from stepwell.core.records.states import EventType, StepKind
 
 JOURNAL = "letters"
 """The journal of a run's letters."""
@@ -41,13 +41,18 @@ class TaskResult(Record, frozen=True, kw_only=True):
 
 
 class StartRun(Record, tag="START", frozen=True, kw_only=True):
-    """Start a child run."""
+    """Start a child run, or a run of a thread."""
 
     spec: RunSpec
     input: Payload | None = None
     plan: tuple[TaskSpec, ...] | None = None
     results: tuple[TaskResult, ...] = ()
     """With any, the input is an object of `input`, `results` and `failures`."""
+    stages: tuple[StepKind, ...] = ()
+    waits: bool = False
+    """It waits until its thread lets it go."""
+    actor: str = ""
+    on_behalf_of: str = ""
 
     @property
     def receiver(self) -> str:
@@ -56,7 +61,7 @@ class StartRun(Record, tag="START", frozen=True, kw_only=True):
 
 
 class CancelRun(Record, tag="CANCEL", frozen=True, kw_only=True):
-    """Cancel a child run, because its step has ended."""
+    """Cancel a child run, because its step has ended, or the run of a thread that another one replaces."""
 
     run_id: str
     reason: str = ""
@@ -95,7 +100,30 @@ class SignalRun(Record, tag="SIGNAL", frozen=True, kw_only=True):
         return self.run_id
 
 
-Letter = StartRun | CancelRun | RunEnded | SignalRun
+class LetRunGo(Record, tag="LET_GO", frozen=True, kw_only=True):
+    """Let a run of the thread work."""
+
+    run_id: str
+
+    @property
+    def receiver(self) -> str:
+        """The run that receives it."""
+        return self.run_id
+
+
+class LeaveThread(Record, tag="LEFT", frozen=True, kw_only=True):
+    """Report the end of a run to its thread."""
+
+    run_id: str
+    """The id under which the thread is kept."""
+
+    @property
+    def receiver(self) -> str:
+        """The thread that receives it."""
+        return self.run_id
+
+
+Letter = StartRun | CancelRun | RunEnded | SignalRun | LetRunGo | LeaveThread
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Letter).decode

@@ -19,7 +19,7 @@ from stepwell.core.records.model import (
     TaskSpec,
     Usage,
 )
-from stepwell.core.records.states import Decision, Finding, StepKind
+from stepwell.core.records.states import Decision, Finding, OnBusy, StepKind
 
 # --- commands --------------------------------------------------------------------------------------
 
@@ -40,6 +40,19 @@ class Start(Called, frozen=True, kw_only=True):
     input: Payload | None = None
     plan: tuple[TaskSpec, ...] | None = None
     stages: tuple[StepKind, ...] = ()
+    waits_for_thread: bool = False
+    """It does nothing before `LetGo`."""
+
+
+class StartInThread(Called, frozen=True, kw_only=True):
+    """Start a run in a thread, which is made where it is missing; a command to the thread."""
+
+    spec: RunSpec
+    """That of the run. Its fingerprint is never empty."""
+    input: Payload | None = None
+    plan: tuple[TaskSpec, ...] | None = None
+    stages: tuple[StepKind, ...] = ()
+    on_busy: OnBusy = OnBusy.ENQUEUE
 
 
 class Fork(Called, frozen=True, kw_only=True):
@@ -414,6 +427,16 @@ class SignalSent(Record, frozen=True, kw_only=True):
     """Why its receiver did not take it, or an empty one."""
 
 
+class LetGo(Record, frozen=True, kw_only=True):
+    """Let a run work that waits for its thread."""
+
+
+class RunLeft(Record, frozen=True, kw_only=True):
+    """A run of the thread has ended, or could not be started: another one may work."""
+
+    run_id: str
+
+
 class LettersDelivered(Record, frozen=True, kw_only=True):
     """Letters of the run are with their receivers, or have none: they are kept no longer."""
 
@@ -452,6 +475,7 @@ AnyCommand = (
 )
 Occurrence = (
     Start
+    | StartInThread
     | Fork
     | AnyCommand
     | Delivery
@@ -462,6 +486,8 @@ Occurrence = (
     | LeaseExpired
     | TimerDue
     | ChildEnds
+    | LetGo
+    | RunLeft
     | LettersDelivered
     | GrantLease
 )

@@ -16,7 +16,7 @@ from stepwell.core.loop.signals import inherit_signals
 from stepwell.core.loop.table import Trigger
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, refused, run_ended
 from stepwell.core.records import graph
-from stepwell.core.records.model import Plan, Run, RunSpec, Task
+from stepwell.core.records.model import Plan, Run, RunSpec, Task, TaskSpec
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
@@ -42,23 +42,31 @@ def start(draft: Draft, command: Start) -> Reply:
     """Create the run. A caller's plan is checked like any other."""
     if draft.run.version:
         return _created_before(draft, command.spec)
-    if command.plan is not None:
-        violations = graph.violations_of(command.plan)
-        if violations:
-            return Reply(
-                status=ReplyStatus.REFUSED,
-                reason="PLAN_INVALID",
-                message="the plan is not valid",
-                violations=violations,
-            )
+    if (refusal := plan_refusal(command.plan)) is not None:
+        return refusal
     draft.run = Run(spec=command.spec)
     draft.input = command.input
     draft.event(EventType.RUN_STARTED)
     draft.change_run(created_us=draft.context.now_us, budget=command.spec.budget)
+    if command.waits_for_thread:
+        draft.change_run(waits_for_thread=True)
     if command.plan is not None:
         draft.change_run(stages=command.stages, stages_fixed=True)
         accept_plan(draft, command.plan, PlanTrigger.CALLER, "", Trigger.PLAN_ACCEPTED)
     return Reply()
+
+
+def plan_refusal(plan: Sequence[TaskSpec] | None) -> Reply | None:
+    """Return the refusal of a caller's plan that isn't valid, or None."""
+    violations = graph.violations_of(plan) if plan is not None else ()
+    if not violations:
+        return None
+    return Reply(
+        status=ReplyStatus.REFUSED,
+        reason="PLAN_INVALID",
+        message="the plan is not valid",
+        violations=violations,
+    )
 
 
 def fork(draft: Draft, command: Fork) -> Reply:
@@ -138,6 +146,11 @@ def pause(draft: Draft, command: Pause) -> Reply:
 def resume(draft: Draft, command: Resume) -> Reply:
     """Continue a PAUSED or FAILED run from its last checkpoint. A resume never makes a new plan."""
     run = draft.run
+    if run.status is RunStatus.FAILED and run.spec.thread_id:
+        return refused(
+            "THREAD_WENT_ON",
+            f"the run is over for its thread {run.spec.thread_id!r}; start another one in it, or fork this one",
+        )
     if run.status is RunStatus.CANCELLED:
         return refused(
             "RUN_CANCELLED", "a cancelled run is final; fork it to go on from where it was"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from stepwell.core.records.family import Letters
+from stepwell.core.records.family import Letters, Thread
 from stepwell.core.records.model import (
     AttemptCounts,
     Budget,
@@ -88,6 +88,8 @@ class RunChange(Record, frozen=True, kw_only=True):
     signals: Signals | UnsetType = UNSET
     letters: Letters | UnsetType = UNSET
     children: int | UnsetType = UNSET
+    waits_for_thread: bool | UnsetType = UNSET
+    thread: Thread | UnsetType = UNSET
     actor: str | UnsetType = UNSET
     on_behalf_of: str | UnsetType = UNSET
     blocked_on: BlockedKind | UnsetType = UNSET

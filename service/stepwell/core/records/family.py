@@ -1,4 +1,4 @@
-"""Records of runs that belong together: the place of a child run, the numbers of letters between runs, and
+"""Records of runs that belong together: the place of a child run, a thread, the numbers of letters between runs, and
 the signals that a run keeps.
 """
 
@@ -48,3 +48,12 @@ class Signals(Record, frozen=True, kw_only=True):
     """The REFLECT step began before the tasks were settled."""
     reflections: int = 0
     """The number of REFLECT steps of this iteration that have ended."""
+
+
+class Thread(Record, frozen=True, kw_only=True):
+    """The counts of a thread."""
+
+    working: str = ""
+    """The run of it that works. Empty: none does."""
+    joined: int = 0
+    """The number of runs that were started in it."""

@@ -50,6 +50,10 @@ CHILDREN_MAX = 10_000
 """Child runs that one run starts."""
 CHILD_DEPTH_MAX = 16
 """Runs above a child."""
+THREAD_WAITING_MAX = 1_000
+"""Runs that wait in one thread for those before them."""
+THREAD_START_BYTES_MAX = 1024 * 1024
+"""Goal, input and plan of a run that is started in a thread."""
 LETTERS_MAX = 10_000
 """Letters of a run that aren't delivered; with them it starts no further child, and sends none a signal."""
 CHILD_INPUT_BYTES_MAX = 1024 * 1024

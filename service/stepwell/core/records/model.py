@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 
 from stepwell.core.records.child_run import Budget, ChildRun
 from stepwell.core.records.counts import AttemptCounts, Counts, Tally
-from stepwell.core.records.family import ChildOf, Letters, Signals
+from stepwell.core.records.family import ChildOf, Letters, Signals, Thread
 from stepwell.core.records.record import Record, StoredRecord
 from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
@@ -239,6 +239,8 @@ class RunSpec(Record, frozen=True, kw_only=True):
     """The run that started it, if one did."""
     reflect_on: tuple[str, ...] = ()
     """Names of signals that make the run reflect before its tasks are settled."""
+    thread_id: str = ""
+    """The thread that it is a run of, or, in a tenant of threads (`threads.py`), the thread that it is."""
 
 
 class Run(StoredRecord, frozen=True, kw_only=True):
@@ -285,6 +287,10 @@ class Run(StoredRecord, frozen=True, kw_only=True):
     """Its letters to other runs."""
     children: int = 0
     """The number of child runs that it has started."""
+    waits_for_thread: bool = False
+    """True if it does nothing until its thread lets it go."""
+    thread: Thread = Thread()
+    """The counts of a thread."""
     actor: str = ""
     """The caller of the last command that changed the run, by its credential."""
     on_behalf_of: str = ""

@@ -209,6 +209,19 @@ class BlockedKind(StrEnum):
     """Another run has the idempotency key of every task that could run."""
     SIGNAL = "SIGNAL"
     CHILD = "CHILD"
+    THREAD = "THREAD"
+    """Another run of its thread works, or goes first."""
+
+
+class OnBusy(StrEnum):
+    """The fate of a run that is started in a thread in which one works."""
+
+    ENQUEUE = "ENQUEUE"
+    """It waits until the runs before it have ended."""
+    REJECT = "REJECT"
+    """It isn't started."""
+    INTERRUPT = "INTERRUPT"
+    """The run that works is cancelled, as are others that wait to replace it; this one comes next."""
 
 
 class PauseReason(StrEnum):
@@ -322,6 +335,9 @@ class EventType(StrEnum):
     SIGNAL_TAKEN = "SIGNAL_TAKEN"
     CHILD_ENDED = "CHILD_ENDED"
     LETTERS_DELIVERED = "LETTERS_DELIVERED"
+    RUN_JOINED = "RUN_JOINED"
+    RUN_LEFT = "RUN_LEFT"
+    RUN_LET_GO = "RUN_LET_GO"
     REFLECTION_ACCEPTED = "REFLECTION_ACCEPTED"
     ITERATION_COMPLETED = "ITERATION_COMPLETED"
     QUESTION_ASKED = "QUESTION_ASKED"

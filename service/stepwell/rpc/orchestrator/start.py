@@ -12,10 +12,12 @@ from stepwell.app.start import (
     checked_version,
     start_command,
 )
-from stepwell.core.loop.occurrences import Start
+from stepwell.app.threads import rehearse_in_thread, start_in_thread
+from stepwell.core.loop.occurrences import Start, StartInThread
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.model import Budget, RunSpec, TaskSpec
+from stepwell.core.records.states import OnBusy
 from stepwell.rpc.caller import caller
 from stepwell.rpc.dependencies import Dependencies
 from stepwell.rpc.orchestrator.budgets import with_default
@@ -26,6 +28,13 @@ from stepwell.wire.plans import read_plan_of
 from stepwell.wire.records import to_record
 from stepwell.wire.values import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
+
+_ON_BUSY = {
+    pb.ON_BUSY_UNSPECIFIED: OnBusy.ENQUEUE,
+    pb.ON_BUSY_ENQUEUE: OnBusy.ENQUEUE,
+    pb.ON_BUSY_REJECT: OnBusy.REJECT,
+    pb.ON_BUSY_INTERRUPT: OnBusy.INTERRUPT,
+}
 
 
 async def start_run(
@@ -40,10 +49,32 @@ async def start_run(
     )
     plan = await read_plan_of(deps.runtime, request)
     command = _command(deps, who, run_id, request, plan)
+    if request.thread_id:
+        return await _start_in_thread(deps, presenter, request, command)
     if request.validate_only:
         rehearsal = await rehearse(deps.executor, who.tenant_id, run_id, command)
         return pb.StartRunResponse(run=await presenter.message(rehearsal.after))
     run, created = await carry_out(deps.executor, who.tenant_id, run_id, command)
+    return pb.StartRunResponse(run=await presenter.message(run), created=created)
+
+
+async def _start_in_thread(
+    deps: Dependencies, presenter: RunPresenter, request: pb.StartRunRequest, start: Start
+) -> pb.StartRunResponse:
+    """Start a run in its thread; answer once it is there."""
+    command = StartInThread(
+        spec=start.spec,
+        input=start.input,
+        plan=start.plan,
+        stages=start.stages,
+        on_busy=_ON_BUSY[request.on_busy],
+        actor=start.actor,
+        on_behalf_of=start.on_behalf_of,
+    )
+    if request.validate_only:
+        rehearsal = await rehearse_in_thread(deps.executor, command)
+        return pb.StartRunResponse(run=await presenter.message(rehearsal.after))
+    run, created = await start_in_thread(deps.executor, command)
     return pb.StartRunResponse(run=await presenter.message(run), created=created)
 
 
@@ -73,6 +104,7 @@ def _command(
         step_timeout_ms=get_ms(request.step_timeout),
         start_delay_ms=get_ms(request.start_delay),
         reflect_on=tuple(dict.fromkeys(request.reflect_on)),
+        thread_id=request.thread_id,
     )
     command = start_command(
         spec,
@@ -83,7 +115,7 @@ def _command(
     # The caller and the server's settings are not part of the request's meaning.
     spec = replace(
         spec,
-        request_fingerprint=fingerprint_of(command) if request.request_id else "",
+        request_fingerprint=fingerprint_of(command) if request.request_id or spec.thread_id else "",
         executor_id=request.on_behalf_of or who.subject,
         budget=with_default(deps, who.tenant_id, asked),
     )

@@ -1,0 +1,147 @@
+"""Threads: conversations over runs, of which one works at a time.
+
+A thread has a version and commits as a run has, and does no step. A run that is started in it is an open question of
+the thread, of the kind CHILD, until the run's end. So the thread's own commits decide, without a lock, which of its
+runs works: the run is started by a letter, waits if another one works, and is let go by another letter.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import letters
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.occurrences import RunLeft, StartInThread
+from stepwell.core.loop.run_commands import plan_refusal
+from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
+from stepwell.core.records import limits
+from stepwell.core.records.model import Question, Run, RunSpec
+from stepwell.core.records.states import EventType, OnBusy, QuestionKind, QuestionStatus
+from stepwell.core.records.threads import THREAD_LABEL
+
+_FIRST = "first:"
+_LAST = "last:"
+"""Beginnings of the questions that stand for runs. In the order of their ids, the runs work."""
+_NUMBERS = 10**12
+
+
+def start_in_thread(draft: Draft, one: StartInThread) -> Reply:
+    """Start a run in the thread: at once if none works, or as `on_busy` says. The same run again changes nothing."""
+    spec = one.spec
+    runs = runs_in(draft)
+    for known in runs:
+        if known.prompt == spec.run_id:
+            if known.arguments == spec.request_fingerprint:
+                return UNCHANGED
+            return refused(
+                "REQUEST_ID_REUSED",
+                "this request_id started another run before; use a new one for a new run",
+            )
+    refusal = plan_refusal(one.plan) or _refusal(draft, one, runs)
+    if refusal is not None:
+        return refusal
+    is_new = not draft.run.version
+    if is_new:
+        own = draft.run.spec
+        own = RunSpec(tenant_id=own.tenant_id, run_id=own.run_id, thread_id=spec.thread_id)
+        draft.run = Run(spec=own)
+    draft.event(EventType.RUN_JOINED, message=spec.run_id)
+    if is_new:
+        draft.change_run(created_us=draft.context.now_us)
+    _join(draft, one, runs)
+    return Reply()
+
+
+def _refusal(draft: Draft, one: StartInThread, runs: list[Question]) -> Reply | None:
+    """Return why a run can't be started in the thread now, or None."""
+    thread = one.spec.thread_id
+    if runs and one.on_busy is OnBusy.REJECT:
+        working = draft.run.thread.working
+        return refused("THREAD_BUSY", f"run {working} of thread {thread!r} works")
+    if len(runs) > limits.THREAD_WAITING_MAX:
+        what = f"{limits.THREAD_WAITING_MAX:,} runs wait in thread {thread!r}"
+        return refused("THREAD_FULL", f"{what}; start another one when they have ended")
+    if letters.undelivered(draft) + len(runs) > limits.LETTERS_MAX:
+        return refused("TOO_MANY_LETTERS", f"too much of thread {thread!r} is not delivered yet")
+    size = letters.size_of(_letter(one, waits=False))
+    if size > limits.THREAD_START_BYTES_MAX:
+        return refused(
+            "THREAD_START_TOO_LARGE",
+            f"goal, input and plan have {size:,} bytes together; in a thread"
+            f" {limits.THREAD_START_BYTES_MAX:,} are the most",
+        )
+    return None
+
+
+def _join(draft: Draft, one: StartInThread, runs: list[Question]) -> None:
+    """Put a run into the order of the thread, and start it; if none works, it does."""
+    run_id, thread = one.spec.run_id, draft.run.thread
+    number = thread.joined + 1
+    interrupts = bool(runs) and one.on_busy is OnBusy.INTERRUPT
+    # Of several that replace the run that works, the last comes first.
+    place = f"{_FIRST}{_NUMBERS - number:012}" if interrupts else f"{_LAST}{number:012}"
+    draft.put_question(
+        Question(
+            question_id=place,
+            task_id="",
+            kind=QuestionKind.CHILD,
+            prompt=run_id,
+            arguments=one.spec.request_fingerprint,
+            created_us=draft.context.now_us,
+        )
+    )
+    draft.change_run(
+        thread=replace(thread, joined=number, working=thread.working if runs else run_id)
+    )
+    letters.write(draft, _letter(one, waits=bool(runs)))
+    if interrupts:
+        for before in runs:
+            if before.prompt == thread.working or before.question_id.startswith(_FIRST):
+                reason = f"run {run_id} of its thread replaces it"
+                letters.write(draft, letters.CancelRun(run_id=before.prompt, reason=reason))
+
+
+def _letter(one: StartInThread, *, waits: bool) -> letters.StartRun:
+    return letters.StartRun(
+        spec=replace(one.spec, labels={**one.spec.labels, THREAD_LABEL: one.spec.thread_id}),
+        input=one.input,
+        plan=one.plan,
+        stages=one.stages,
+        waits=waits,
+        actor=one.actor,
+        on_behalf_of=one.on_behalf_of,
+    )
+
+
+def runs_in(draft: Draft) -> list[Question]:
+    """Return the questions that stand for the thread's runs that haven't ended, in the order in which they work."""
+    return sorted(draft.open_questions(), key=lambda question: question.question_id)
+
+
+def run_left(draft: Draft, one: RunLeft) -> Reply:
+    """Take a run out of the thread, once; if it was the one that works, let the next one go."""
+    left = next((known for known in runs_in(draft) if known.prompt == one.run_id), None)
+    if left is None:
+        return UNCHANGED
+    draft.event(EventType.RUN_LEFT, message=one.run_id)
+    now_us = draft.context.now_us
+    draft.put_question(replace(left, status=QuestionStatus.ANSWERED, ended_us=now_us))
+    thread = draft.run.thread
+    if thread.working == one.run_id:
+        following = next((known.prompt for known in runs_in(draft)), "")
+        draft.change_run(thread=replace(thread, working=following))
+        if following:
+            letters.write(draft, letters.LetRunGo(run_id=following))
+    return Reply()
+
+
+def let_go(draft: Draft) -> Reply:
+    """Let a run of a thread work, within the thread's order."""
+    run = draft.run
+    if run.ended:
+        return run_ended(run, "its thread goes on")
+    if not run.waits_for_thread:
+        return UNCHANGED
+    draft.event(EventType.RUN_LET_GO)
+    draft.change_run(waits_for_thread=False)
+    return Reply()

@@ -1,0 +1,133 @@
+"""Threads, as clients use them: runs that are started in one thread work one at a time, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from stepwell_client import Agent, FailedPrecondition, RunStatus, Task, TaskContext
+from stepwell_client.enums import BlockedKind
+from stepwell_client.errors import InvalidRequest, RequestIdReused
+from stepwell_client.v1 import orchestrator_pb2
+from tests.service.capabilities.conftest import Served
+from tests.support.patience import until
+
+ANSWER = [Task("answer", "answer")]
+
+
+class Chat:
+    """An agent whose runs note that they work, and go on when they are let."""
+
+    def __init__(self) -> None:
+        self.agent = Agent("chat")
+        self.order: list[str] = []
+        self.working = 0
+        self.most = 0
+        self.go_on = asyncio.Event()
+
+        @self.agent.task("answer")
+        async def answer(ctx: TaskContext) -> Any:
+            self.order.append(ctx.goal)
+            self.working += 1
+            self.most = max(self.most, self.working)
+            try:
+                await self.go_on.wait()
+            finally:
+                self.working -= 1
+            return ctx.goal.upper()
+
+
+async def test_runs_of_a_thread_work_one_at_a_time_on_every_store(
+    served_everywhere: Served,
+) -> None:
+    served, chat = served_everywhere, Chat()
+    targets = [served.target]
+    if served.store_kind != "sqlite":
+        targets.append((await served.replica()).addresses[0])
+    clients = [served.new_client(target=target) for target in targets]
+    chat.go_on.set()
+    goals = [f"message {number}" for number in range(8)]
+    async with (
+        served.worker(chat.agent, target=targets[0], worker_id="one", concurrency=4),
+        served.worker(chat.agent, target=targets[-1], worker_id="two", concurrency=4),
+    ):
+        runs = [
+            await clients[number % len(clients)].start(goal, plan=ANSWER, thread="t1")
+            for number, goal in enumerate(goals)
+        ]
+        other = await served.client.start("other", plan=ANSWER, thread="t2")
+        found = [await run.result() for run in runs]
+        await other.result()
+    assert found == [{"answer": goal.upper()} for goal in goals]
+    assert [goal for goal in chat.order if goal != "other"] == goals
+
+
+async def test_a_waiting_run_is_read_watched_and_cancelled_like_any(served: Served) -> None:
+    chat = Chat()
+    async with served.worker(chat.agent, concurrency=4):
+        client = served.client
+        first = await client.start("one", plan=ANSWER, thread="t1")
+        await until(lambda: chat.order == ["one"])
+        second = await client.start("two", plan=ANSWER, thread="t1")
+        third = await client.start("three", plan=ANSWER, thread="t1")
+        waiting = await second.get()
+        assert (waiting.status, waiting.blocked_on) == (RunStatus.QUEUED, BlockedKind.THREAD)
+        assert (waiting.thread_id, waiting.labels) == ("t1", {"stepwell.thread": "t1"})
+        await second.cancel()
+        result = asyncio.create_task(third.result())
+        chat.go_on.set()
+        assert await result == {"answer": "THREE"}
+        assert await first.result() == {"answer": "ONE"}
+        assert chat.order == ["one", "three"]
+        assert chat.most == 1
+        listed = [one.id async for one in client.runs(labels={"stepwell.thread": "t1"})]
+        assert set(listed) == {first.id, second.id, third.id}
+        # The thread itself is in no list.
+        assert {one.id async for one in client.runs()} == set(listed)
+        fork = await third.fork()
+        forked = await fork.get()
+        assert (forked.thread_id, dict(forked.labels)) == ("", {})
+
+
+async def test_a_busy_thread_rejects_or_is_interrupted_as_the_start_says(served: Served) -> None:
+    chat = Chat()
+    async with served.worker(chat.agent, concurrency=4):
+        client = served.client
+        first = await client.start("one", plan=ANSWER, thread="t1")
+        await until(lambda: chat.order == ["one"])
+        for validate_only in (True, False):
+            with pytest.raises(FailedPrecondition, match="works") as refusal:
+                await client.start(
+                    "two", thread="t1", on_busy="reject", validate_only=validate_only
+                )
+            assert refusal.value.reason == "THREAD_BUSY"
+        waiting = await client.start("three", plan=ANSWER, thread="t1")
+        chat.go_on.set()
+        chat.go_on = asyncio.Event()
+        chat.order.clear()
+        await first.result()
+        await until(lambda: chat.order == ["three"])
+        urgent = await client.start("four", plan=ANSWER, thread="t1", on_busy="interrupt")
+        await until(lambda: chat.order == ["three", "four"])
+        chat.go_on.set()
+        assert await urgent.result() == {"answer": "FOUR"}
+        assert (await waiting.get()).status is RunStatus.CANCELLED
+
+
+async def test_a_repeated_request_finds_the_run_of_the_thread(served: Served) -> None:
+    client = served.client
+    first = await client.start("one", plan=ANSWER, thread="t1", request_id="r1")
+    again = await client.start("one", plan=ANSWER, thread="t1", request_id="r1")
+    assert again.id == first.id
+    rehearsed = await client.start("two", plan=ANSWER, thread="t1", validate_only=True)
+    assert rehearsed.id not in {one.id async for one in client.runs()}
+    with pytest.raises(RequestIdReused):
+        await client.start("other", plan=ANSWER, thread="t1", request_id="r1")
+    with pytest.raises(RequestIdReused):
+        await client.start("one", plan=ANSWER, thread="t2", request_id="r1")
+    for wrong in ({"thread_id": "a b"}, {"on_busy": 9}):
+        request = orchestrator_pb2.StartRunRequest(goal="x", **wrong)  # pyright: ignore[reportArgumentType] - wrong on purpose
+        with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+            await client.caller.call("StartRun", request, patience_seconds=0)
