@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from stepwell.config import ExecutorSettings, QueueSettings
+from stepwell.config import QueueSettings
 from stepwell_client import Agent, RunStatus, Task, TaskContext
-from tests.service.capabilities.conftest import TENANT, Served
-from tests.support.patience import until
+from tests.service.capabilities.conftest import Served
 
 LIMITED = {"narrow": QueueSettings(max_parallel=2)}
 
@@ -44,10 +43,8 @@ async def test_replicas_share_a_queue_s_limit(served_everywhere: Served) -> None
     served = served_everywhere
     if served.store_kind == "sqlite":
         pytest.skip("one process holds the file")
-    # Who isn't heard of for so long gives its share up, and one that only stood still would still use it.
-    calm = ExecutorSettings(poll_ms=100, hold_ms=200)
-    await served.restart(queues=LIMITED, executor=calm)
-    other = await served.replica(queues=LIMITED, executor=calm)
+    await served.restart(queues=LIMITED)
+    other = await served.replica(queues=LIMITED)
     gauge = Gauge(until=2)
     async with (
         served.worker(gauge.agent, queues=["narrow"], concurrency=8, worker_id="one"),
@@ -59,15 +56,6 @@ async def test_replicas_share_a_queue_s_limit(served_everywhere: Served) -> None
             target=other.addresses[0],
         ),
     ):
-        # Each has to hear of the other first.
-        replicas = [served.server.deps.executor, other.deps.executor]
-
-        async def share() -> bool:
-            for one in replicas:
-                await one._presence.divide_shares()
-            return all(one._workers._shares.room(TENANT, "narrow") == 1 for one in replicas)
-
-        await until(share)
         runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
         for run in runs:
             assert (await run.wait()).status == RunStatus.SUCCEEDED

@@ -100,7 +100,7 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
     ResolveExecution = RetryTask = SkipTask = StopRun = SendSignal = ListMessages = (
         ReadTranscript
     ) = ListJournal = answer
-    PurgeRuns = answer
+    PurgeRuns = ListSignals = answer
     WatchRun = WatchRuns = WatchLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 

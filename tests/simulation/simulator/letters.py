@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from itertools import product
 
 from stepwell.core.loop import letters
-from stepwell.core.loop.letters import CancelRun, Letter, RunEnded, SignalRun, StartRun
+from stepwell.core.loop.letters import (
+    CancelRun,
+    LeaveThread,
+    LetRunGo,
+    Letter,
+    RunEnded,
+    SignalRun,
+    StartRun,
+)
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
 from tests.simulation.simulator.run_model import Applied, RunModel
@@ -152,6 +160,8 @@ class LetterModel:
                 resumed = self._models[sender].events[-1].number > self._end_of(sender)
                 waits = self._waits((sender[0], letter.receiver), letter.question_id)
                 return not waits or resumed
+            case LetRunGo() | LeaveThread():
+                raise AssertionError("the simulator starts no run in a thread")
 
     def _waits(self, key: RunKey, question_id: str) -> bool:
         """Return whether a parent's question is open."""

@@ -49,8 +49,8 @@ BUDGET = {
     "tests/docs": 1_968,
     "tests/frameworks": 4_049,
     "tests/mutants": 1_132,
-    "tests/service": 14_046,
-    "tests/simulation": 5_677,
+    "tests/service": 14_038,
+    "tests/simulation": 5_687,
     "tests/support": 2_928,
     "tests/unit": 17_852,
 }
