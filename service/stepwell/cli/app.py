@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "worker": "Serve the steps of a Python agent.",
     "run": "Start a run and follow it.",
     "ls": "List runs, newest first.",
-    "show": "Show a run, its tasks and its result.",
+    "show": "Show a run, its tasks, the child runs below it and its result.",
     "watch": "Follow a run that is there.",
     "logs": "Print what a run's steps wrote.",
     "messages": "Print the conversations of a run's tasks.",

@@ -76,7 +76,7 @@ class Lease(Record, frozen=True, kw_only=True):
 
     execution_id: str
     token: str
-    """128 random bits, then the lease's slot in a limited queue; never repeats. In no event, read or log."""
+    """128 random bits; never repeats. In no event, read or log."""
     worker_id: str
     instance_id: str = ""
     lease_ms: int

@@ -95,6 +95,8 @@ def _odd(kind: Any, name: str, default: object) -> object:
         item = get_args(kind)[0]
         return (ODD, "", "x") if item is str else (_odd(item, name, None),)
     numbers = LARGEST if name.endswith("_us") else BEYOND_FLOAT
+    if of is dict and get_args(kind)[1] is int:
+        return {ODD: LARGEST_COUNT}
     return {
         bool: default is not True,
         int: numbers if name.endswith(("_us", *_WIDE)) else LARGEST_COUNT,

@@ -63,7 +63,7 @@ def test_places_that_can_not_be_written_are_one_line(tmp_path: Path) -> None:
         {"XDG_STATE_HOME": "/sys"},
         {"XDG_STATE_HOME": "/sys", "STEPWELL_AUTH__MINT": "false", "STEPWELL_AUTH__TOKENS": tokens},
     ):
-        answer = terminal("serve", "--port", "0", **variables)
+        answer = terminal.apart("serve", "--port", "0", **variables)
         assert answer.code != 0
         said = answer.err.splitlines()[-1]
         assert re.fullmatch(r"error: (the folder )?/sys/stepwell can't be (made|written): .*", said)

@@ -365,7 +365,7 @@ async def test_eager_leases_overtake_older_steps_only_for_a_moment(world: Execut
 async def test_run_keeps_its_place_for_stickiness_ms_while_others_wait(
     world: ExecutorWorld,
 ) -> None:
-    executor = world.executor(stickiness_ms=50)
+    executor = world.executor(stickiness_ms=50, poll_ms=600_000)
     worker = FakeWorker(executor)
     await worker.attach(credits=1)
     await world.start(executor, chain(*"abcdef"))

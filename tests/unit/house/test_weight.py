@@ -40,7 +40,7 @@ BUDGET = {
     "service/stepwell/watch": 700,
     "service/stepwell/wire": 556,
     "testkit/stepwell_testkit": 240,
-    "testkit/stepwell_testkit/conformance": 6_770,
+    "testkit/stepwell_testkit/conformance": 6_772,
     "testkit/stepwell_testkit/environment": 471,
     "tests": 24,
     "tests/bench": 222,
