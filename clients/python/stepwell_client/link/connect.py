@@ -19,7 +19,7 @@ import grpc
 import grpc.aio
 
 from stepwell_client.errors import Misconfigured
-from stepwell_client.link.forks import check_process
+from stepwell_client.link.forks import check_process, watch_channel
 from stepwell_client.tls import ClientTls, FilesRefused
 from stepwell_client.token_file import default_token_file
 
@@ -214,8 +214,10 @@ class Connection:
         check_process(aio=True)
         credentials = self._channel_credentials()
         if credentials is not None:
-            return grpc.aio.secure_channel(self._dialed, credentials, options=self.options())
-        return grpc.aio.insecure_channel(self._dialed, options=self.options())
+            channel = grpc.aio.secure_channel(self._dialed, credentials, options=self.options())
+        else:
+            channel = grpc.aio.insecure_channel(self._dialed, options=self.options())
+        return watch_channel(channel)
 
     def sync_channel(self) -> grpc.Channel:
         """Open a channel for threads."""
