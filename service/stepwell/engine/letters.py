@@ -43,7 +43,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, Run
 from stepwell.core.records.states import RunStatus, TaskStatus
-from stepwell.core.records.threads import is_of_threads, runs_of, threads_of
+from stepwell.core.records.threads import runs_of, threads_of
 from stepwell.engine.key_types import RunKey
 from stepwell.logger import get_logger
 
@@ -211,7 +211,7 @@ class Letters:
                 on_behalf_of=letter.on_behalf_of,
             )
             reply = await self._sent(to, start)
-        if is_of_threads(key[0]):
+        if letter.spec.thread_id:
             # A run that is there already, and has ended, may have reported that before the thread knew of it.
             if isinstance(reply, Failure) or (reply.run is not None and reply.run.ended):
                 await self._sent(key, RunLeft(run_id=spec.run_id))

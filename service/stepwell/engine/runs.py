@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -26,9 +26,8 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.errors import StepwellError, StoreError
-from stepwell.core.records.model import RunSpec
+from stepwell.core.records.model import Run, RunSpec
 from stepwell.core.records.states import BlockedKind, RunStatus, Verdict
-from stepwell.core.records.threads import is_of_threads
 from stepwell.engine.assigner import Assigner
 from stepwell.engine.batches import Posted, next_batch, reject
 from stepwell.engine.clock import StoreTime
@@ -236,15 +235,17 @@ class Runs:
 
     def blocked_counts(self) -> Counter[BlockedKind]:
         """Return the number of runs in memory by the reason why they wait."""
-        states = (hot.state for key, hot in self._hot.items() if not is_of_threads(key[0]))
-        return Counter(state.run.blocked_on for state in states if state is not None)
+        return Counter(run.blocked_on for _, run in self._runs_in_memory())
 
     def run_counts(self) -> Counter[tuple[str, RunStatus]]:
         """Return the number of runs in memory by tenant and status."""
-        states = (
-            (key[0], hot.state) for key, hot in self._hot.items() if not is_of_threads(key[0])
-        )
-        return Counter((tenant, state.run.status) for tenant, state in states if state is not None)
+        return Counter((tenant, run.status) for tenant, run in self._runs_in_memory())
+
+    def _runs_in_memory(self) -> Iterator[tuple[str, Run]]:
+        """Return each run with its tenant, without threads."""
+        for (tenant, _), hot in self._hot.items():
+            if hot.state is not None and not hot.state.run.spec.is_thread:
+                yield tenant, hot.state.run
 
     async def quiet(self) -> None:
         """Wait until no turn is in progress."""

@@ -22,6 +22,7 @@ from stepwell.core.records.errors import (
     StepwellError,
     StoreUnavailable,
 )
+from stepwell.core.records.threads import is_of_threads
 from stepwell.rpc import scopes, status
 from stepwell.rpc.auth import texts_of
 from stepwell.rpc.caller import set_caller
@@ -120,6 +121,8 @@ class Admission:
                 raise draining()
             return
         principal = who.authenticate(texts_of(pairs))
+        if is_of_threads(principal.tenant_id):
+            raise PermissionDenied(f"no caller is of the tenant {principal.tenant_id!r}")
         if scope is None:
             raise status.MethodUnknown("there is no such method")
         if scope != scopes.ANY and scope not in principal.scopes:

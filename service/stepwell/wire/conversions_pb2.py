@@ -482,6 +482,8 @@ def fill_RunSpec(r: RunSpec, m: store_pb2.RunSpec) -> None:
         m.reflect_on.extend(v)
     v = r.thread_id
     if v: m.thread_id = v
+    v = r.is_thread
+    if v: m.is_thread = v
 
 
 def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
@@ -509,6 +511,7 @@ def read_RunSpec(m: store_pb2.RunSpec) -> RunSpec:
         child_of=read_ChildOf(m.child_of) if m.HasField("child_of") else D_RunSpec_child_of,
         reflect_on=tuple(m.reflect_on[:]),
         thread_id=m.thread_id,
+        is_thread=m.is_thread,
     )
 
 
@@ -1225,12 +1228,24 @@ def fill_Thread(r: Thread, m: store_pb2.Thread) -> None:
     if v: m.working = v
     v = r.joined
     if v: m.joined = v
+    v = r.messages
+    if v: m.messages = v
+    v = r.bytes
+    if v: m.bytes = v
+    v = r.state
+    if v: m.state = v
+    v = r.taken
+    if v: m.taken = v
 
 
 def read_Thread(m: store_pb2.Thread) -> Thread:
     return Thread(
         working=m.working,
         joined=m.joined,
+        messages=m.messages,
+        bytes=m.bytes,
+        state=m.state,
+        taken=m.taken,
     )
 
 

@@ -31,10 +31,10 @@ BUDGET = {
     "service/stepwell/app": 784,
     "service/stepwell/cli": 5_932,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 7_742,
+    "service/stepwell/core": 7_748,
     "service/stepwell/embedded": 1_770,
-    "service/stepwell/engine": 4_238,
-    "service/stepwell/rpc": 4_423,
+    "service/stepwell/engine": 4_237,
+    "service/stepwell/rpc": 4_426,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
     "service/stepwell/watch": 700,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_038,
     "tests/simulation": 5_687,
     "tests/support": 2_928,
-    "tests/unit": 17_852,
+    "tests/unit": 17_860,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

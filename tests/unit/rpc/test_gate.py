@@ -11,8 +11,9 @@ import grpc
 import pytest
 
 from stepwell.core.port import Principal
+from stepwell.core.records.errors import PermissionDenied
 from stepwell.rpc import scopes
-from stepwell.rpc.admission import GateLimits
+from stepwell.rpc.admission import Admission, GateLimits
 from stepwell.rpc.gate import Gate
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.writing import StreamWriter
@@ -25,8 +26,11 @@ METHOD = "/stepwell.v1.Orchestrator/WatchRuns"
 class Anybody:
     """Lets everybody in, with every scope."""
 
+    def __init__(self, tenant: str = "tenant") -> None:
+        self.tenant = tenant
+
     def authenticate(self, metadata: Mapping[str, str]) -> Principal:
-        return Principal("test", "tenant", frozenset(scopes.SCOPES.values()))
+        return Principal("test", self.tenant, frozenset(scopes.SCOPES.values()))
 
 
 class Details(NamedTuple):
@@ -106,3 +110,10 @@ async def test_stream_of_many_messages_costs_one_task(monkeypatch: pytest.Monkey
     assert reader.read == 100
     assert spawned == ["watchdog"]
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_a_caller_of_a_tenant_of_threads_is_refused_by_any_authenticator() -> None:
+    admission = Admission(RpcMetrics(), GateLimits())
+    admission.admit(METHOD, (), Anybody("acme"))
+    with pytest.raises(PermissionDenied, match="acme/threads"):
+        admission.admit(METHOD, (), Anybody("acme/threads"))

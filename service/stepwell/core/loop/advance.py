@@ -64,7 +64,6 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
 from stepwell.core.records.errors import VersionChanged, version_changed
 from stepwell.core.records.model import RequestRecord, Run
-from stepwell.core.records.threads import is_of_threads
 
 
 def advance(state: RunState, occurrences: Sequence[Occurrence], context: Context) -> Transition:
@@ -77,7 +76,7 @@ def advance(state: RunState, occurrences: Sequence[Occurrence], context: Context
     """
     draft = Draft(state, context)
     replies = tuple([_apply(draft, one) for one in occurrences])
-    if draft.changed and not is_of_threads(draft.run.spec.tenant_id):
+    if draft.changed and not draft.run.spec.is_thread:
         settle(draft)
         update_status(draft)
     transition = draft.finish(replies)

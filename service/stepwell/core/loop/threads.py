@@ -43,7 +43,9 @@ def start_in_thread(draft: Draft, one: StartInThread) -> Reply:
     is_new = not draft.run.version
     if is_new:
         own = draft.run.spec
-        own = RunSpec(tenant_id=own.tenant_id, run_id=own.run_id, thread_id=spec.thread_id)
+        own = RunSpec(
+            tenant_id=own.tenant_id, run_id=own.run_id, thread_id=spec.thread_id, is_thread=True
+        )
         draft.run = Run(spec=own)
     draft.event(EventType.RUN_JOINED, message=spec.run_id)
     if is_new:
@@ -129,7 +131,7 @@ def run_left(draft: Draft, one: RunLeft) -> Reply:
     thread = draft.run.thread
     if thread.working == one.run_id:
         following = next((known.prompt for known in runs_in(draft)), "")
-        draft.change_run(thread=replace(thread, working=following))
+        draft.change_run(thread=replace(thread, working=following, taken=0))
         if following:
             letters.write(draft, letters.LetRunGo(run_id=following))
     return Reply()

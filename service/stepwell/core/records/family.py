@@ -57,3 +57,11 @@ class Thread(Record, frozen=True, kw_only=True):
     """The run of it that works. Empty: none does."""
     joined: int = 0
     """The number of runs that were started in it."""
+    messages: int = 0
+    """The number of its messages, which is the number of the last one."""
+    bytes: int = 0
+    """The size of the contents of its messages."""
+    state: int = 0
+    """The version of its state. 0: it was never set."""
+    taken: int = 0
+    """The number of the last letter that it took from the run that works."""

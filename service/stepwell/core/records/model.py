@@ -240,7 +240,9 @@ class RunSpec(Record, frozen=True, kw_only=True):
     reflect_on: tuple[str, ...] = ()
     """Names of signals that make the run reflect before its tasks are settled."""
     thread_id: str = ""
-    """The thread that it is a run of, or, in a tenant of threads (`threads.py`), the thread that it is."""
+    """The thread that it is a run of, or that it is."""
+    is_thread: bool = False
+    """It is no run but a thread, in a tenant of threads (`threads.py`)."""
 
 
 class Run(StoredRecord, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
 class RunSpec(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version", "child_of", "reflect_on", "thread_id")
+    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version", "child_of", "reflect_on", "thread_id", "is_thread")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class RunSpec(_message.Message):
     CHILD_OF_FIELD_NUMBER: _ClassVar[int]
     REFLECT_ON_FIELD_NUMBER: _ClassVar[int]
     THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_THREAD_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     pipeline_id: str
@@ -90,7 +91,8 @@ class RunSpec(_message.Message):
     child_of: _types_pb2.ChildOf
     reflect_on: _containers.RepeatedScalarFieldContainer[str]
     thread_id: str
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[_types_pb2.ChildOf, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ..., thread_id: _Optional[str] = ...) -> None: ...
+    is_thread: bool
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., child_of: _Optional[_Union[_types_pb2.ChildOf, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ..., thread_id: _Optional[str] = ..., is_thread: bool = ...) -> None: ...
 
 class Tally(_message.Message):
     __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over")
@@ -243,12 +245,20 @@ class Run(_message.Message):
     def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.RunStatus, str]] = ..., phase: _Optional[_Union[_types_pb2.Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[_types_pb2.Counts, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[_types_pb2.BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[_types_pb2.PauseReason, str]] = ..., finish_reason: _Optional[_Union[_types_pb2.FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[_types_pb2.AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ..., step_journal: _Optional[_Union[Journal, _Mapping]] = ..., step_waits: _Optional[_Iterable[_Union[_types_pb2.Wait, _Mapping]]] = ..., signals: _Optional[_Union[Signals, _Mapping]] = ..., letters: _Optional[_Union[Letters, _Mapping]] = ..., children: _Optional[int] = ..., waits_for_thread: bool = ..., thread: _Optional[_Union[Thread, _Mapping]] = ...) -> None: ...
 
 class Thread(_message.Message):
-    __slots__ = ("working", "joined")
+    __slots__ = ("working", "joined", "messages", "bytes", "state", "taken")
     WORKING_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
     working: str
     joined: int
-    def __init__(self, working: _Optional[str] = ..., joined: _Optional[int] = ...) -> None: ...
+    messages: int
+    bytes: int
+    state: int
+    taken: int
+    def __init__(self, working: _Optional[str] = ..., joined: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
 
 class Letters(_message.Message):
     __slots__ = ("first", "next")
