@@ -13,6 +13,7 @@ import { MessagesTab } from "../run/messages.tsx";
 import { PlansTab } from "../run/plans.tsx";
 import { ReasonTab } from "../run/reason.tsx";
 import { ResultTab } from "../run/result.tsx";
+import { SignalsTab } from "../run/signals.tsx";
 import { StepPanel } from "../run/stepPanel.tsx";
 import { TaskPanel } from "../run/taskPanel.tsx";
 import { TasksTab } from "../run/tasks.tsx";
@@ -36,6 +37,7 @@ const TABS = [
   { path: "journal", title: "Journal", shows: JournalTab },
   { path: "plans", title: "Plans", shows: PlansTab },
   { path: "result", title: "Result", shows: ResultTab },
+  { path: "signals", title: "Signals", shows: SignalsTab },
 ];
 
 /** Of runs with a parent or children. */

@@ -85,6 +85,12 @@ function Waiting({ run, waits }: { run: Run; waits: string }) {
           (<a href={runPath(run.spec!.runId, "tree")}>see it</a>)
         </>
       )}
+      {run.blockedOn === BlockedKind.SIGNAL && (
+        <>
+          {" "}
+          (<a href={runPath(run.spec!.runId, "signals")}>send it</a>)
+        </>
+      )}
       {since > 0 && (
         <>
           , began <Time at={since} />

@@ -153,6 +153,11 @@ async def family(ctx: TaskContext) -> Any:
     return [await first.result(), await second.result()]
 
 
+@agent.task("receive")
+async def receive(ctx: TaskContext, name: str) -> Any:
+    return await ctx.receive(name)
+
+
 @agent.task("given")
 async def given(ctx: TaskContext) -> Any:
     return ctx.run_input()
