@@ -98,6 +98,8 @@ _CONTEXTS: dict[int, type[StepContext]] = {
 }
 
 
+_RETURNING: frozenset[int] = frozenset({StepKind.TASK, StepKind.SYNTHESIZE})
+"""Kinds of step whose functions return a value of a type of their own."""
 _NOT_DONE = frozenset({"failed", "needs_answer", "released"})
 
 
@@ -185,7 +187,8 @@ class AgentRunner:
                 )
             outcome.failed.failure.CopyFrom(failure)
             return
-        if (flaw := flaw_of(_returned(step, kind))) is not None:
+        returns = step.returns if kind in _RETURNING else Any
+        if (flaw := flaw_of(returns)) is not None:
             message = f"what {_name(step)} would return can't be kept: {flaw}"
             outcome.failed.failure.CopyFrom(
                 failure_message(INVALID_RESULT, message, retryable=False)
@@ -198,7 +201,7 @@ class AgentRunner:
         if outcome.WhichOneof("result") is not None:
             return
         try:
-            _set_value(outcome, kind, value, _returned(step, kind))
+            _set_value(outcome, kind, value, returns)
         except (TypeError, ValueError, RecursionError) as error:
             message = f"what {_name(step)} returned can't be used: {error}"
             outcome.failed.failure.CopyFrom(
@@ -220,7 +223,8 @@ class AgentRunner:
         RUNNING_IDS.add(id(context))
         try:
             if step.is_async:
-                value = await cast("Awaitable[object]", step.function(*arguments))
+                returned: Any = step.function(*arguments)
+                value = await returned
             else:
                 value = await self._in_thread(step, context, arguments, record)
         except asyncio.CancelledError as error:
@@ -328,11 +332,6 @@ async def _check_asked(step: Step, calls: Calls) -> None:
         if step.strict:
             raise NonRetryable(text, kind=UNASKED_CALLS)
         _log.warning("execution %s ended with %s", calls.execution_id, text)
-
-
-def _returned(step: Step, kind: int) -> Any:
-    """Return the type of the value that a step's function returns; Any where its kind of step has none."""
-    return step.returns if kind in (StepKind.TASK, StepKind.SYNTHESIZE) else Any
 
 
 def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any, returns: Any) -> None:

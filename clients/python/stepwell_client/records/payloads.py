@@ -187,6 +187,9 @@ def _write(value: Any, payload: types_pb2.Payload, check: Check | None) -> Any:
 
     JSON is returned as the same object.
     """
+    if type(value) is bytes:
+        payload.data, payload.media_type = value, BYTES
+        return payload.data
     if is_plain(value):
         try:
             payload.data, payload.media_type = json_bytes(value), JSON
@@ -201,7 +204,7 @@ def _write(value: Any, payload: types_pb2.Payload, check: Check | None) -> Any:
         return None
     if isinstance(value, bytes | bytearray | memoryview):
         payload.data, payload.media_type = bytes(cast("bytes", value)), BYTES
-        return payload.data if kind_of(value) is bytes else None
+        return None
     payload.media_type = JSON
     if is_pydantic(kind_of(value)):
         payload.data, back = pydantic_json(value, "$")

@@ -105,12 +105,14 @@ class Heartbeats:
         if (kept := lease.kept) is not None:
             kept(ACTIVE_AT, lease.active_at)
 
-    def keep(self, lease: StepLease) -> None:
-        """Have the worker's keeper renew a lease whenever this process doesn't."""
+    def keep(self, lease: StepLease, message: worker_pb2.Lease) -> None:
+        """Have the worker's keeper renew a new lease, as the server sent it, whenever this process doesn't."""
         if self._keeper is not None:
-            text = lease.message.SerializeToString()
             lease.kept = self._keeper.add(
-                text, interval=lease.interval, idle_timeout=lease.idle_timeout
+                message.SerializeToString(),
+                now=lease.active_at,
+                interval=lease.interval,
+                idle_timeout=lease.idle_timeout,
             )
 
     async def _run(self) -> None:

@@ -90,8 +90,9 @@ class JournalWriter:
 
     def give_up(self, key: ExecutionKey) -> None:
         """Resolve the journal writes of a step whose lease has ended, as the server would."""
-        for delivery_id in list(self._of_step.get(key, ())):
-            self.settle(lost(delivery_id))
+        if key in self._of_step:
+            for delivery_id in list(self._of_step[key]):
+                self.settle(lost(delivery_id))
 
     def next_batch(self, size: int = 0) -> list[worker_pb2.JournalWrite]:
         """Return unsent journal writes for a message that already has `size` bytes; at least one for an empty message."""

@@ -57,9 +57,10 @@ class Keeper:
         self._pause = 1.0
         self._renewed = 0.0
 
-    def add(self, lease: bytes, *, interval: float, idle_timeout: float) -> NoteTime | None:
+    def add(
+        self, lease: bytes, *, now: float, interval: float, idle_timeout: float
+    ) -> NoteTime | None:
         """Keep a lease from now on; return what notes its times, or None if it isn't kept."""
-        now = self._runtime.monotonic()
         if self._table is None:
             with self._lock:
                 self._start(now)

@@ -21,6 +21,8 @@ SLOT_BYTES = 512
 _NUMBERS = SLOT_BYTES // 8
 _HEAD = struct.Struct("=II")
 """The size and the checksum of a lease's message."""
+_REST = struct.Struct("=dddII")
+"""The numbers of a slot after the first, and the head of its message."""
 _TIMES = 4
 """A slot begins with four numbers, in the order of `KeptLease`; the first is 0 in a free slot."""
 _TEXT = _TIMES * 8 + _HEAD.size
@@ -59,6 +61,7 @@ class LeaseTable:
         """The numbers of the table, in the first slot, which holds no lease."""
         self._lock = threading.Lock()
         self._unused = list(range(slots, 0, -1))
+        self._used = 0
 
     def add(
         self, lease: bytes, *, now: float, interval: float, idle_timeout: float
@@ -69,12 +72,11 @@ class LeaseTable:
                 return None
             index = self._unused.pop()
             start = index * SLOT_BYTES
-            _HEAD.pack_into(self._memory, start + _TIMES * 8, len(lease), zlib.crc32(lease))
-            self._memory[start + _TEXT : start + _TEXT + len(lease)] = lease
-            for place, number in enumerate((now, interval, idle_timeout), start=1):
-                self.numbers[index * _NUMBERS + place] = number
+            rest = _REST.pack(now, interval, idle_timeout, len(lease), zlib.crc32(lease)) + lease
+            self._memory[start + 8 : start + 8 + len(rest)] = rest
             self.numbers[index * _NUMBERS] = now
-            self.numbers[USED] = max(self.numbers[USED], index)
+            if index > self._used:
+                self._used = self.numbers[USED] = index
             return partial(self._note, index)
 
     def _note(self, index: int, place: int, at: float) -> None:

@@ -214,6 +214,8 @@ class LogBuffer:
 
     def remove(self, key: ExecutionKey) -> None:
         """Remove an execution that has ended."""
+        if key not in self._executions:
+            return
         with self._lock:
             pending = self._executions.pop(key, None)
             if pending is not None:

@@ -394,7 +394,7 @@ class Worker:
         elif lease.key in cancelled:
             self._state.finish(lease, None)
         else:
-            self._heartbeats.keep(lease)
+            self._heartbeats.keep(lease, assignment.lease)
             lease.task = self._runtime.spawn(
                 self._execute(lease, assignment), name=f"step {lease.key[1]}"
             )
