@@ -213,6 +213,7 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.RUN_JOINED]: "a run joined",
   [EventType.RUN_LEFT]: "a run left",
   [EventType.RUN_LET_GO]: "its thread lets it work",
+  [EventType.RUN_STEERED]: "a start steered a run",
   [EventType.LETTERS_DELIVERED]: "letters delivered",
   [EventType.WAIT_OPENED]: "waits while it runs",
   [EventType.WAIT_EXPIRED]: "no signal came in time",

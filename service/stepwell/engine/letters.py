@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from stepwell.core.loop import letters
+from stepwell.core.loop import letters, signals, steers
 from stepwell.core.loop.child_outcomes import raw_of
 from stepwell.core.loop.children import ChildEnd
 from stepwell.core.loop.letters import (
@@ -173,14 +173,19 @@ class Letters:
                 await self._start(key, to, letter)
             case LetRunGo(run_id=run_id):
                 if isinstance(await self._sent(to, LetGo()), Failure):
-                    await self._sent(key, RunLeft(run_id=run_id))
+                    await self._leave(key, run_id)
             case LeaveThread():
-                await self._sent((threads_of(key[0]), letter.receiver), RunLeft(run_id=key[1]))
+                await self._leave((threads_of(key[0]), letter.receiver), key[1])
             case CancelRun(reason=reason):
                 await self._sent(to, Cancel(reason=reason))
-            case SignalRun(question_id=question_id, name=name, value=value):
+            case SignalRun(question_id=question_id):
                 signal = SendSignal(
-                    name=name, value=value, sender=key[1], letter=number, on_behalf_of=key[1]
+                    name=letter.name,
+                    value=letter.value,
+                    sender=key[1],
+                    letter=number,
+                    actor=letter.actor,
+                    on_behalf_of=letter.on_behalf_of or ("" if letter.actor else key[1]),
                 )
                 reply = await self._sent(to, signal)
                 failure = reply if isinstance(reply, Failure) else Failure()
@@ -214,10 +219,27 @@ class Letters:
         if letter.spec.thread_id:
             # A run that is there already, and has ended, may have reported that before the thread knew of it.
             if isinstance(reply, Failure) or (reply.run is not None and reply.run.ended):
-                await self._sent(key, RunLeft(run_id=spec.run_id))
+                await self._leave(key, spec.run_id)
         elif isinstance(reply, Failure):
             end = ChildEnd(run_id=spec.run_id, status=RunStatus.FAILED, failure=reply)
             await self._sent(key, child_ends(spec.child_of.question_id, end))
+
+    async def _leave(self, thread: RunKey, run_id: str) -> None:
+        """Tell a thread that a run of it has ended, or isn't there, with the signals of the thread that it took."""
+        tenant_id = runs_of(thread[0])
+        run = await self._store.get_run(tenant_id, run_id)
+        taken = run.signals.taken.get(thread[1], 0) if run is not None else 0
+        kept: list[int] = []
+        if run is not None and taken and run.signals.kept:
+            query = JournalQuery(
+                tenant_id=tenant_id,
+                run_id=run_id,
+                journal=signals.JOURNAL,
+                generation=signals.generation_of(steers.SIGNAL),
+                names_only=True,
+            )
+            kept = [signals.letter_of(one) async for one in every_row(self._store, query)]
+        await self._sent(thread, RunLeft(run_id=run_id, taken=taken, kept=tuple(kept)))
 
     async def _sent(self, key: RunKey, occurrence: Occurrence) -> Reply | Failure:
         """Post an occurrence; return the reply, or why the run refused it."""

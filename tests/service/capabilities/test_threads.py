@@ -116,6 +116,51 @@ async def test_a_busy_thread_rejects_or_is_interrupted_as_the_start_says(served:
         assert (await waiting.get()).status is RunStatus.CANCELLED
 
 
+async def test_a_start_that_steers_reaches_the_run_that_works_or_becomes_a_run(
+    served: Served,
+) -> None:
+    agent = Agent("guide")
+
+    @agent.task("visit")
+    async def visit(ctx: TaskContext) -> Any:
+        if ctx.goal != "Rome":
+            return ctx.goal
+        steered = await ctx.receive("steer", as_=dict[str, Any])
+        await ctx.receive("leave")
+        return steered
+
+    plan = [Task("visit", "visit")]
+    async with served.worker(agent, concurrency=4):
+        client = served.client
+        first = await client.start("Rome", plan=plan, thread="t1", on_busy="steer")
+        assert (first.created, first.steered) == (True, False)
+        rehearsed = await client.start("Pisa", thread="t1", on_busy="steer", validate_only=True)
+        assert (rehearsed.id, rehearsed.steered) == (first.id, True)
+        second = await client.start(
+            "Pisa", input={"days": 2}, plan=plan, thread="t1", on_busy="steer", request_id="r2"
+        )
+        assert (second.id, second.created, second.steered) == (first.id, False, True)
+        late = await client.start("Bari", plan=plan, thread="t1", on_busy="steer", request_id="r3")
+        assert (late.id, late.steered) == (first.id, True)
+        await first.signal("leave")
+        assert await first.result() == {"visit": {"goal": "Pisa", "input": {"days": 2}}}
+
+        async def is_run() -> bool:
+            nonlocal late
+            late = await client.start(
+                "Bari", plan=plan, thread="t1", on_busy="steer", request_id="r3"
+            )
+            return not late.steered
+
+        await until(is_run)
+        assert await late.result() == {"visit": "Bari"}
+        again = await client.start(
+            "Pisa", input={"days": 2}, plan=plan, thread="t1", on_busy="steer", request_id="r2"
+        )
+        assert (again.id, again.steered) == (first.id, True)
+        assert {one.id async for one in client.runs()} == {first.id, late.id}
+
+
 async def test_a_repeated_request_finds_the_run_of_the_thread(served: Served) -> None:
     client = served.client
     first = await client.start("one", plan=ANSWER, thread="t1", request_id="r1")

@@ -12,7 +12,7 @@ from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, JournalQuery, RunQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell.core.records.model import Failure, Run, RunSpec, TaskSpec
+from stepwell.core.records.model import Failure, Payload, Run, RunSpec, TaskSpec
 from stepwell.core.records.states import BlockedKind, OnBusy, RunStatus
 from stepwell.core.records.threads import id_of, threads_of
 from stepwell.engine.executor import Executor
@@ -38,6 +38,7 @@ async def join(
     number: int,
     on_busy: OnBusy = OnBusy.ENQUEUE,
     plan: list[TaskSpec] | None = None,
+    given: Payload | None = None,
     **spec: Any,
 ) -> Reply:
     whole = RunSpec(
@@ -49,7 +50,7 @@ async def join(
             **spec,
         }
     )
-    start = StartInThread(spec=whole, plan=tuple(plan or chain("a")), on_busy=on_busy)
+    start = StartInThread(spec=whole, input=given, plan=tuple(plan or chain("a")), on_busy=on_busy)
     reply = await executor.send(*THREAD, start)
     await executor.deliver_letters(*THREAD)
     return reply

@@ -11,11 +11,12 @@ from stepwell_client.records.payloads import encode
 from stepwell_client.records.plans import Budget, PlanLike, Retry, Span, duration, plan_draft
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
-OnBusy = Literal["enqueue", "reject", "interrupt"]
+OnBusy = Literal["enqueue", "reject", "interrupt", "steer"]
 _ON_BUSY: Mapping[OnBusy, orchestrator_pb2.OnBusy] = {
     "enqueue": orchestrator_pb2.ON_BUSY_ENQUEUE,
     "reject": orchestrator_pb2.ON_BUSY_REJECT,
     "interrupt": orchestrator_pb2.ON_BUSY_INTERRUPT,
+    "steer": orchestrator_pb2.ON_BUSY_STEER,
 }
 
 
@@ -60,7 +61,8 @@ class StartOptions(TypedDict, total=False):
     """The thread that it is a run of; it is made where it is missing."""
     on_busy: OnBusy
     """With a thread in which a run works: wait for its end (`enqueue`, the default), fail with the reason THREAD_BUSY
-    (`reject`), or cancel that run and come next (`interrupt`)."""
+    (`reject`), cancel that run and come next (`interrupt`), or send that run goal and input as the signal `steer`, and
+    return its handle (`steer`)."""
     request_id: str
     """Identifies the request: repeated, it returns the same run. Generated if left out."""
     validate_only: bool

@@ -103,6 +103,11 @@ class RunHandle:
         return getattr(self.response, "created", False)
 
     @property
+    def steered(self) -> bool:
+        """True if this start started no run: it sent this run, which works in the thread, the signal `steer`."""
+        return getattr(self.response, "steered", False)
+
+    @property
     def changed(self) -> bool:
         """True if the last command changed the run; False if the run was in that state already."""
         return getattr(self.response, "changed", False)

@@ -87,6 +87,11 @@ class SyncRunHandle:
         return self.calls.created
 
     @property
+    def steered(self) -> bool:
+        """True if this start started no run: it sent this run, which works in the thread, the signal `steer`."""
+        return self.calls.steered
+
+    @property
     def changed(self) -> bool:
         """True if the last command changed the run; False if the run was in that state already."""
         return self.calls.changed

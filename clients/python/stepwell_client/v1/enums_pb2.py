@@ -574,11 +574,13 @@ class EventType(Word):
     LETTERS_DELIVERED = 45
     """Letters of the run to other runs were delivered, and are kept no longer."""
     RUN_JOINED = 46
-    """Of a thread: a run was started in it. `message`: the run's id."""
+    """An event of a thread: somebody started a run in the thread. `message`: the run's id."""
     RUN_LEFT = 47
-    """Of a thread: a run of it has ended, or could not be started. `message`: the run's id."""
+    """An event of a thread: a run of the thread has ended, or the server could not start it. `message`: the run's id."""
     RUN_LET_GO = 48
-    """The run's thread lets it work. `run`: `blocked_on`."""
+    """An event of a run: its thread lets it work. `run`: `blocked_on`."""
+    RUN_STEERED = 49
+    """An event of a thread: a start with STEER became a signal to the run that works. `message`: that run's id."""
 
 
 class VersionMatch(Word):
@@ -629,16 +631,22 @@ class WaitKind(Word):
 
 
 class OnBusy(Word):
-    """What happens to a run that is started in a thread in which one works."""
+    """The effect of StartRun in a thread in which another run works. Where none works, the new run starts at once."""
 
     UNSPECIFIED = 0
-    """ENQUEUE."""
+    """The same as ENQUEUE."""
     ENQUEUE = 1
-    """It waits until the runs before it have ended."""
+    """The new run waits until all runs that were started before it have ended."""
     REJECT = 2
-    """It isn't started: FAILED_PRECONDITION, with the reason THREAD_BUSY."""
+    """No run is started. StartRun fails with FAILED_PRECONDITION and the reason THREAD_BUSY."""
     INTERRUPT = 3
-    """The run that works is cancelled, as are others that wait to replace it; this one comes next."""
+    """The server cancels the run that works, and runs that wait because they were started with INTERRUPT. The new run
+    works next.
+    """
+    STEER = 4
+    """The run that works receives a signal named `steer` with the goal and the input, and no run is started. If that run
+    ends before a call of it has received the signal, the new run is started after all, in the order of the starts.
+    """
 
 
 class WatchEndReason(Word):

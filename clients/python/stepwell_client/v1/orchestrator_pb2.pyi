@@ -19,6 +19,7 @@ class OnBusy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_BUSY_ENQUEUE: _ClassVar[OnBusy]
     ON_BUSY_REJECT: _ClassVar[OnBusy]
     ON_BUSY_INTERRUPT: _ClassVar[OnBusy]
+    ON_BUSY_STEER: _ClassVar[OnBusy]
 
 class WatchEndReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -42,6 +43,7 @@ ON_BUSY_UNSPECIFIED: OnBusy
 ON_BUSY_ENQUEUE: OnBusy
 ON_BUSY_REJECT: OnBusy
 ON_BUSY_INTERRUPT: OnBusy
+ON_BUSY_STEER: OnBusy
 WATCH_END_REASON_UNSPECIFIED: WatchEndReason
 WATCH_END_REASON_FINISHED: WatchEndReason
 WATCH_END_REASON_DRAINING: WatchEndReason
@@ -112,12 +114,14 @@ class StartRunRequest(_message.Message):
     def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., on_behalf_of: _Optional[str] = ..., max_iterations: _Optional[int] = ..., no_progress_limit: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ..., reflect_on: _Optional[_Iterable[str]] = ..., thread_id: _Optional[str] = ..., on_busy: _Optional[_Union[OnBusy, str]] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
-    __slots__ = ("run", "created")
+    __slots__ = ("run", "created", "steered")
     RUN_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
+    STEERED_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     created: bool
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ...) -> None: ...
+    steered: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ..., steered: bool = ...) -> None: ...
 
 class GetRunRequest(_message.Message):
     __slots__ = ("run_id", "version")

@@ -241,6 +241,7 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_RUN_JOINED: _ClassVar[EventType]
     EVENT_TYPE_RUN_LEFT: _ClassVar[EventType]
     EVENT_TYPE_RUN_LET_GO: _ClassVar[EventType]
+    EVENT_TYPE_RUN_STEERED: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -432,6 +433,7 @@ EVENT_TYPE_LETTERS_DELIVERED: EventType
 EVENT_TYPE_RUN_JOINED: EventType
 EVENT_TYPE_RUN_LEFT: EventType
 EVENT_TYPE_RUN_LET_GO: EventType
+EVENT_TYPE_RUN_STEERED: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch

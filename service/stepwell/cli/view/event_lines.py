@@ -138,6 +138,7 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.RUN_JOINED: _with_message("a run joined"),
     EventType.RUN_LEFT: _with_message("a run left"),
     EventType.RUN_LET_GO: _with_message("its thread lets it work"),
+    EventType.RUN_STEERED: _with_message("a start steered a run"),
     EventType.LETTERS_DELIVERED: _with_message("letters to other runs delivered"),
     EventType.WAIT_OPENED: _with_message("waits while it runs"),
     EventType.WAIT_EXPIRED: _with_message("no signal came in time"),

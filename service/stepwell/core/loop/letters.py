@@ -86,13 +86,16 @@ class RunEnded(Record, tag="ENDED", frozen=True, kw_only=True):
 
 
 class SignalRun(Record, tag="SIGNAL", frozen=True, kw_only=True):
-    """Send a child run a signal."""
+    """Send a signal to a child run, or to the run of a thread that works."""
 
     run_id: str
     question_id: str
-    """The sender's question, whose call ends when this is delivered."""
+    """The sender's question: of a call, which ends when this is delivered, or of a thread's steer."""
     name: str
     value: Payload | None = None
+    actor: str = ""
+    on_behalf_of: str = ""
+    """Empty: the sender."""
 
     @property
     def receiver(self) -> str:
@@ -125,7 +128,8 @@ class LeaveThread(Record, tag="LEFT", frozen=True, kw_only=True):
 
 Letter = StartRun | CancelRun | RunEnded | SignalRun | LetRunGo | LeaveThread
 
-_encode = msgspec.msgpack.Encoder().encode
+encode = msgspec.msgpack.Encoder().encode
+"""Encodes a letter."""
 _decode = msgspec.msgpack.Decoder(Letter).decode
 
 
@@ -135,7 +139,7 @@ def write(draft: Draft, letter: Letter) -> None:
     entry = Entry(
         key=str(letters.next),
         name=str(type(letter).__struct_config__.tag),
-        value=Payload(data=_encode(letter), media_type="application/msgpack"),
+        value=Payload(data=encode(letter), media_type="application/msgpack"),
     )
     draft.entries += (EntryWrite(journal=JOURNAL, generation=GENERATION, entry=entry),)
     draft.change_run(letters=replace(letters, next=letters.next + 1))
@@ -144,7 +148,7 @@ def write(draft: Draft, letter: Letter) -> None:
 
 def size_of(letter: Letter) -> int:
     """Return the bytes of a letter."""
-    return len(_encode(letter))
+    return len(encode(letter))
 
 
 def undelivered(draft: Draft) -> int:
@@ -154,8 +158,13 @@ def undelivered(draft: Draft) -> int:
 
 def read(entry: Entry) -> tuple[int, Letter]:
     """Return the number of a letter, and the letter."""
+    return int(entry.key), decode(entry)
+
+
+def decode(entry: Entry) -> Letter:
+    """Return the letter that is an entry's value."""
     assert entry.value is not None, "a letter has a value"
-    return int(entry.key), _decode(entry.value.data)
+    return _decode(entry.value.data)
 
 
 def written(commit: Commit) -> list[tuple[int, Letter]]:

@@ -121,7 +121,7 @@ class SendSignal(Command, frozen=True, kw_only=True):
     name: str
     value: Payload | None = None
     sender: str = ""
-    """The run that sends it by a letter."""
+    """The run, or the thread, that sends it by a letter."""
     letter: int = 0
     """The number of that letter, which a second delivery repeats."""
 
@@ -435,6 +435,10 @@ class RunLeft(Record, frozen=True, kw_only=True):
     """A run of the thread has ended, or could not be started: another one may work."""
 
     run_id: str
+    taken: int = 0
+    """The number of the last letter with a signal that it took from the thread; 0: none."""
+    kept: tuple[int, ...] = ()
+    """The numbers of those whose signals it kept, and no call of it received."""
 
 
 class LettersDelivered(Record, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import children, letters, signals
+from stepwell.core.loop import children, letters, signals, steers
 from stepwell.core.loop.attempts import leased_by
 from stepwell.core.loop.child_outcomes import task_child_ended
 from stepwell.core.loop.draft import Draft
@@ -41,6 +41,7 @@ from stepwell.core.records.states import (
     QuestionKind,
     QuestionStatus,
 )
+from stepwell.core.records.threads import is_of_threads
 
 TOO_MANY_QUESTIONS = "TOO_MANY_QUESTIONS"
 _NO_CHILD = Failure(
@@ -287,8 +288,11 @@ def child_ends(draft: Draft, one: ChildEnds) -> Reply:
 
 
 def letters_delivered(draft: Draft, one: LettersDelivered) -> Reply:
-    """Remove letters that are delivered, and end the calls that sent signals by them."""
+    """Remove letters that are delivered, and end the calls, or a thread's steers, that sent signals by them."""
     reply = letters.delivered(draft, one)
+    if is_of_threads(draft.run.spec.tenant_id):
+        steers.signals_sent(draft, one.signals if reply is not UNCHANGED else ())
+        return reply
     for sent in one.signals if reply is not UNCHANGED else ():
         question = draft.open_question(sent.question_id)
         if question is not None:

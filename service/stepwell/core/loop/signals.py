@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from msgspec import Struct
 from msgspec.json import Decoder, encode
 from msgspec.structs import replace
 
@@ -24,8 +25,19 @@ from stepwell.core.records.states import EventType, Phase, QuestionKind, Questio
 
 JOURNAL = "signals"
 """The journal of a run's kept signals."""
-_sender_of = Decoder(tuple[str, str, int]).decode
-"""Reads an entry's `arguments`: the caller, the name on whose behalf it sent the signal, and the time."""
+
+
+class _Sent(Struct, array_like=True):
+    """The origin of a kept signal, which is its entry's `arguments`."""
+
+    actor: str
+    on_behalf_of: str
+    sent_us: int
+    letter: int = 0
+    """The number of the letter that it came by; 0: none."""
+
+
+_origin_of = Decoder(_Sent).decode
 
 
 def generation_of(name: str) -> int:
@@ -59,11 +71,11 @@ def send_signal(draft: Draft, command: SendSignal) -> Reply:
         end_call(draft, waiting, command.value)
         return Reply()
     kept = signals
-    sent_by = (command.actor, command.on_behalf_of, draft.context.now_us)
+    sent = _Sent(command.actor, command.on_behalf_of, draft.context.now_us, command.letter)
     entry = Entry(
         key=f"{kept.last + 1:012}",
         name=name,
-        arguments=encode(sent_by).decode(),
+        arguments=encode(sent).decode(),
         value=command.value,
     )
     after = replace(
@@ -200,16 +212,21 @@ def _first(draft: Draft, name: str) -> EntryWrite | None:
 def kept_signal(stored: StoredEntry) -> KeptSignal:
     """Return the signal that an entry of the run's journal of signals keeps."""
     entry = stored.entry
-    actor, on_behalf_of, sent_us = _sender_of(entry.arguments)
+    sent = _origin_of(entry.arguments)
     return KeptSignal(
         number=int(entry.key),
         name=entry.name,
         value=entry.value,
         size=stored.size,
-        actor=actor,
-        on_behalf_of=on_behalf_of,
-        sent_us=sent_us,
+        actor=sent.actor,
+        on_behalf_of=sent.on_behalf_of,
+        sent_us=sent.sent_us,
     )
+
+
+def letter_of(stored: StoredEntry) -> int:
+    """Return the number of the letter that a kept signal came by; 0: it came by none."""
+    return _origin_of(stored.entry.arguments).letter
 
 
 def inherit_signals(draft: Draft, signals: tuple[EntryWrite, ...]) -> None:

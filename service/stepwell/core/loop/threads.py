@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import letters
+from stepwell.core.loop import letters, steers
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import RunLeft, StartInThread
 from stepwell.core.loop.run_commands import plan_refusal
@@ -20,26 +20,31 @@ from stepwell.core.records.states import EventType, OnBusy, QuestionKind, Questi
 from stepwell.core.records.threads import THREAD_LABEL
 
 _FIRST = "first:"
-_LAST = "last:"
-"""Beginnings of the questions that stand for runs. In the order of their ids, the runs work."""
+"""The beginning of the questions that stand for runs that interrupt; others begin with `steers.LAST`. In the order of their
+ids, the runs work."""
 _NUMBERS = 10**12
 
 
 def start_in_thread(draft: Draft, one: StartInThread) -> Reply:
     """Start a run in the thread: at once if none works, or as `on_busy` says. The same run again changes nothing."""
     spec = one.spec
-    runs = runs_in(draft)
-    for known in runs:
+    for known in draft.open_questions():
         if known.prompt == spec.run_id:
             if known.arguments == spec.request_fingerprint:
-                return UNCHANGED
+                steered = draft.run.thread.working if steers.is_steer(known) else ""
+                return replace(UNCHANGED, steered=steered)
             return refused(
                 "REQUEST_ID_REUSED",
                 "this request_id started another run before; use a new one for a new run",
             )
+    if one.on_busy is OnBusy.STEER and (reply := steers.known_steer(draft, one)) is not None:
+        return reply
+    runs = runs_in(draft)
     refusal = plan_refusal(one.plan) or _refusal(draft, one, runs)
     if refusal is not None:
         return refusal
+    if runs and one.on_busy is OnBusy.STEER:
+        return steers.steer(draft, one, _letter(one, waits=True))
     is_new = not draft.run.version
     if is_new:
         own = draft.run.spec
@@ -81,7 +86,7 @@ def _join(draft: Draft, one: StartInThread, runs: list[Question]) -> None:
     number = thread.joined + 1
     interrupts = bool(runs) and one.on_busy is OnBusy.INTERRUPT
     # Of several that replace the run that works, the last comes first.
-    place = f"{_FIRST}{_NUMBERS - number:012}" if interrupts else f"{_LAST}{number:012}"
+    place = f"{_FIRST}{_NUMBERS - number:012}" if interrupts else f"{steers.LAST}{number:012}"
     draft.put_question(
         Question(
             question_id=place,
@@ -117,7 +122,8 @@ def _letter(one: StartInThread, *, waits: bool) -> letters.StartRun:
 
 def runs_in(draft: Draft) -> list[Question]:
     """Return the questions that stand for the thread's runs that haven't ended, in the order in which they work."""
-    return sorted(draft.open_questions(), key=lambda question: question.question_id)
+    runs = [one for one in draft.open_questions() if not steers.is_steer(one)]
+    return sorted(runs, key=lambda question: question.question_id)
 
 
 def run_left(draft: Draft, one: RunLeft) -> Reply:
@@ -130,6 +136,7 @@ def run_left(draft: Draft, one: RunLeft) -> Reply:
     draft.put_question(replace(left, status=QuestionStatus.ANSWERED, ended_us=now_us))
     thread = draft.run.thread
     if thread.working == one.run_id:
+        steers.run_left(draft, one)
         following = next((known.prompt for known in runs_in(draft)), "")
         draft.change_run(thread=replace(thread, working=following, taken=0))
         if following:

@@ -35,6 +35,8 @@ class Reply(Record, frozen=True, kw_only=True):
     """The run after a command; None if the command was refused, or the occurrence came from a worker."""
     children: dict[str, str] = {}
     """After calls were opened: the ids of the child runs that they wait for, by call."""
+    steered: str = ""
+    """After a start in a thread: the run that is sent a signal in its place."""
 
 
 UNCHANGED = Reply(status=ReplyStatus.UNCHANGED)

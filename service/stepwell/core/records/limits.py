@@ -54,6 +54,10 @@ THREAD_WAITING_MAX = 1_000
 """Runs that wait in one thread for those before them."""
 THREAD_START_BYTES_MAX = 1024 * 1024
 """Goal, input and plan of a run that is started in a thread."""
+THREAD_STEERS_MAX = 64
+"""Starts in one thread that became signals to the run that works."""
+THREAD_STEER_BYTES_MAX = 256 * 1024
+"""Goal, input and plan of each of them."""
 LETTERS_MAX = 10_000
 """Letters of a run that aren't delivered; with them it starts no further child, and sends none a signal."""
 CHILD_INPUT_BYTES_MAX = 1024 * 1024

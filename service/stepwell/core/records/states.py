@@ -222,6 +222,8 @@ class OnBusy(StrEnum):
     """It isn't started."""
     INTERRUPT = "INTERRUPT"
     """The run that works is cancelled, as are others that wait to replace it; this one comes next."""
+    STEER = "STEER"
+    """It becomes a signal to the run that works."""
 
 
 class PauseReason(StrEnum):
@@ -338,6 +340,7 @@ class EventType(StrEnum):
     RUN_JOINED = "RUN_JOINED"
     RUN_LEFT = "RUN_LEFT"
     RUN_LET_GO = "RUN_LET_GO"
+    RUN_STEERED = "RUN_STEERED"
     REFLECTION_ACCEPTED = "REFLECTION_ACCEPTED"
     ITERATION_COMPLETED = "ITERATION_COMPLETED"
     QUESTION_ASKED = "QUESTION_ASKED"

@@ -34,6 +34,7 @@ _ON_BUSY = {
     pb.ON_BUSY_ENQUEUE: OnBusy.ENQUEUE,
     pb.ON_BUSY_REJECT: OnBusy.REJECT,
     pb.ON_BUSY_INTERRUPT: OnBusy.INTERRUPT,
+    pb.ON_BUSY_STEER: OnBusy.STEER,
 }
 
 
@@ -72,10 +73,11 @@ async def _start_in_thread(
         on_behalf_of=start.on_behalf_of,
     )
     if request.validate_only:
-        rehearsal = await rehearse_in_thread(deps.executor, command)
-        return pb.StartRunResponse(run=await presenter.message(rehearsal.after))
-    run, created = await start_in_thread(deps.executor, command)
-    return pb.StartRunResponse(run=await presenter.message(run), created=created)
+        run, _, steered = await rehearse_in_thread(deps.executor, command)
+        return pb.StartRunResponse(run=await presenter.message(run), steered=steered)
+    run, changed, steered = await start_in_thread(deps.executor, command)
+    created = changed and not steered
+    return pb.StartRunResponse(run=await presenter.message(run), created=created, steered=steered)
 
 
 def _command(
