@@ -26,6 +26,7 @@ from stepwell.core.records import (
     model,
     routing,
     step_journal,
+    threads,
 )
 from stepwell.core.records.record import Record
 from stepwell.wire.store import METHODS
@@ -154,6 +155,7 @@ def pairs() -> list[Pair]:
         events,
         checkpoints,
         journal,
+        threads,
         port,
     )
     records = [kind for module in modules for kind in _records(module)]

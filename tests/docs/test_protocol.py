@@ -18,6 +18,7 @@ ERRORS = (TOP / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 _SERVED = (
     "service/stepwell/core",
     "service/stepwell/app",
+    "service/stepwell/engine",
     "service/stepwell/watch",
     "service/stepwell/rpc",
     "service/stepwell/console",

@@ -214,6 +214,7 @@ const PHRASES: Partial<Record<EventType, string>> = {
   [EventType.RUN_LEFT]: "a run left",
   [EventType.RUN_LET_GO]: "its thread lets it work",
   [EventType.RUN_STEERED]: "a start steered a run",
+  [EventType.THREAD_WRITTEN]: "its thread was written",
   [EventType.LETTERS_DELIVERED]: "letters delivered",
   [EventType.WAIT_OPENED]: "waits while it runs",
   [EventType.WAIT_EXPIRED]: "no signal came in time",

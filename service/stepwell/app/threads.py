@@ -8,7 +8,7 @@ from stepwell.app.commands import accepted, carry_out, decide
 from stepwell.core.loop.occurrences import Start, StartInThread
 from stepwell.core.records.errors import AlreadyExists, RunNotFound, StoreUnavailable
 from stepwell.core.records.model import Run, RunSpec
-from stepwell.core.records.threads import id_of, threads_of
+from stepwell.core.records.threads import key_of
 from stepwell.engine.executor import Executor
 from stepwell.engine.key_types import RunKey
 
@@ -77,4 +77,4 @@ async def _steered(executor: Executor, spec: RunSpec, run_id: str) -> Run:
 
 def thread_key(spec: RunSpec) -> RunKey:
     """Return the tenant and the id under which a run's thread is kept."""
-    return threads_of(spec.tenant_id), id_of(spec.tenant_id, spec.thread_id)
+    return key_of(spec.tenant_id, spec.thread_id)

@@ -919,6 +919,8 @@ class AssignedRun(Record, frozen=True, kw_only=True):
     plan_revision: int = 0
     reason: str = ""
     """The reason of the last reflection."""
+    thread_id: str = ""
+    """The thread that it is a run of. Empty: none."""
 
 
 class AssignedExecution(Record, frozen=True, kw_only=True):

@@ -61,6 +61,7 @@ class InProcessTransport:
         self.heartbeat = partial(self._call, servicer.Heartbeat)
         self.read_results = partial(self._call, servicer.ReadResults)
         self.read_journal = partial(self._call, servicer.ReadJournal)
+        self.read_thread = partial(self._call, servicer.ReadThread)
         self._stops = asyncio.Event()
         self.severed = False
         """True if nothing is passed on any more."""

@@ -105,6 +105,7 @@ def _assigned(run: Run) -> AssignedRun:
         iteration=run.iteration,
         plan_revision=run.plan_revision,
         reason=run.reason,
+        thread_id=spec.thread_id,
     )
 
 

@@ -50,6 +50,7 @@ from stepwell.engine.presence import PresenceReporter
 from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.slots import QueueSlots
+from stepwell.engine.thread_reader import ThreadPage, ThreadQuery, ThreadReader
 from stepwell.engine.verdicts import CommitObserver
 from stepwell.engine.worker_deaths import Deaths
 from stepwell.engine.workers import WorkerConnection, Workers
@@ -157,6 +158,7 @@ class Executor:
         )
         self._appender = Appender(store, self._runs, runtime, self._clock)
         self._results = ResultReader(store, self._runs, payloads)
+        self._threads = ThreadReader(store, self._runs)
         self._journal_writer = JournalWriter(store, self._runs, runtime, self._clock)
         self.journals = JournalReader(store, self._runs, self._clock)
         """Reads journals of steps."""
@@ -299,6 +301,10 @@ class Executor:
     async def read_results(self, tenant_id: str, query: ResultsQuery) -> ResultsPage | None:
         """Return results that a running step reads, or None if its lease is lost."""
         return await self._results.read(tenant_id, query)
+
+    async def read_thread(self, tenant_id: str, query: ThreadQuery) -> ThreadPage | None:
+        """Return what a running step reads of its run's thread, or None if its lease is lost."""
+        return await self._threads.read(tenant_id, query)
 
     def now_us(self) -> int:
         """Return this replica's estimate of the store's time."""

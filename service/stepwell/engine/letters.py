@@ -18,6 +18,7 @@ from stepwell.core.loop import letters, signals, steers
 from stepwell.core.loop.child_outcomes import raw_of
 from stepwell.core.loop.children import ChildEnd
 from stepwell.core.loop.letters import (
+    AppendToThread,
     CancelRun,
     LeaveThread,
     LetRunGo,
@@ -33,6 +34,7 @@ from stepwell.core.loop.occurrences import (
     LettersDelivered,
     Occurrence,
     RunLeft,
+    RunWrites,
     SendSignal,
     SignalSent,
     Start,
@@ -174,6 +176,9 @@ class Letters:
             case LetRunGo(run_id=run_id):
                 if isinstance(await self._sent(to, LetGo()), Failure):
                     await self._leave(key, run_id)
+            case AppendToThread(write=write):
+                thread = (threads_of(key[0]), letter.receiver)
+                await self._sent(thread, RunWrites(run_id=key[1], letter=number, write=write))
             case LeaveThread():
                 await self._leave((threads_of(key[0]), letter.receiver), key[1])
             case CancelRun(reason=reason):

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KeyFound
-from stepwell.core.loop.occurrences import Fork, Occurrence, Start, StartInThread
+from stepwell.core.loop.occurrences import (
+    Fork,
+    Occurrence,
+    Start,
+    StartInThread,
+    WriteToThread,
+)
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Commit, JournalQuery, Runtime, Store
@@ -132,7 +138,7 @@ class SlowTurns:
         if isinstance(occurrences[0], Start | Fork):
             return RunState.empty(*key)
         loaded = await self._store.load(*key)
-        if loaded is None and isinstance(occurrences[0], StartInThread):
+        if loaded is None and isinstance(occurrences[0], StartInThread | WriteToThread):
             return RunState.empty(*key)
         if loaded is None:
             raise RunNotFound(key[1])

@@ -40,6 +40,7 @@ _REPORTS = frozenset(
         "/stepwell.v1.Worker/ReadResults",
         "/stepwell.v1.Worker/WriteJournal",
         "/stepwell.v1.Worker/ReadJournal",
+        "/stepwell.v1.Worker/ReadThread",
     }
 )
 """Reports of finished or running work, and its reads: always admitted, also while draining."""

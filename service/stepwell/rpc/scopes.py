@@ -67,6 +67,7 @@ _WORKER: dict[str, str] = {
     "ReadResults": WORKER,
     "WriteJournal": WORKER,
     "ReadJournal": WORKER,
+    "ReadThread": WORKER,
 }
 _STORE = ("Subscribe", *(method.rpc for method in METHODS.values()))
 

@@ -25,6 +25,7 @@ from stepwell.core.records.routing import TaskPattern, WorkerVersion
 from stepwell.core.records.states import BlockedKind, Decision, DueKind, Durability, Effect, EventType, ExecutionStatus, ExpiryAction, Finding, FinishReason, JournalMark, LogKind, OnFailure, PauseReason, Phase, PlanTrigger, QuestionKind, QuestionStatus, RunStatus, StepKind, TaskStatus, Verdict, VersionMatch, WaitKind
 from stepwell.core.records.step_journal import Journal, Source, Wait
 from stepwell.core.records.texts import one_line, storable
+from stepwell.core.records.threads import ThreadMessage, ThreadMessageDraft, ThreadWrite
 from stepwell.wire.faults import Faults, data_size, has_control, is_name, items, items_size, length, message_size, quoted, seconds, shown, size, utf8_size
 from stepwell.wire.store import METHODS
 from stepwell.wire.values import Numbers, default_of, get_ms, missing, put_ms
@@ -52,14 +53,14 @@ OF_EndedQuery_statuses: Any = Numbers('EndedQuery.statuses', {1: RunStatus.QUEUE
 OF_EndedRun_status: Any = Numbers('EndedRun.status', {1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
 OF_Entry_effect: Any = Numbers('Entry.effect', {0: Effect.IDEMPOTENT, 1: Effect.IDEMPOTENT, 2: Effect.AT_MOST_ONCE})
 OF_Entry_mark: Any = Numbers('Entry.mark', {0: JournalMark.END, 1: JournalMark.END, 2: JournalMark.BEGIN, 3: JournalMark.TRY, 4: JournalMark.WAIT})
-OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_Event_type: Any = Numbers('Event.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ExecutionChange_kind: Any = Numbers('ExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ExecutionChange_status: Any = Numbers('ExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_Execution_kind: Any = Numbers('Execution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Execution_status: Any = Numbers('Execution.status', {0: ExecutionStatus.READY, 1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_LogEntry_kind: Any = Numbers('LogEntry.kind', {0: LogKind.LINE, 1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
 OF_LogsOfExecution_kind: Any = Numbers('LogsOfExecution.kind', {1: LogKind.LINE, 2: LogKind.CHUNK, 3: LogKind.CUT})
-OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_NamedEvent_type: Any = Numbers('NamedEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_NeedsAnswer_kind: Any = Numbers('NeedsAnswer.kind', {0: QuestionKind.VALUE, 1: QuestionKind.APPROVAL, 2: QuestionKind.VALUE, 3: QuestionKind.CHOICE, 4: QuestionKind.AUTH, 5: QuestionKind.SIGNAL, 6: QuestionKind.CHILD})
 OF_NeedsAnswer_on_expiry: Any = Numbers('NeedsAnswer.on_expiry', {0: ExpiryAction.WAIT, 1: ExpiryAction.WAIT, 2: ExpiryAction.DENY, 3: ExpiryAction.FAIL, 4: ExpiryAction.PAUSE})
 OF_Plan_trigger: Any = Numbers('Plan.trigger', {0: PlanTrigger.PLANNED, 1: PlanTrigger.PLANNED, 2: PlanTrigger.CONTINUED, 3: PlanTrigger.REPLANNED, 4: PlanTrigger.CALLER, 5: PlanTrigger.FORK})
@@ -83,7 +84,7 @@ OF_Run_pause_reason: Any = Numbers('Run.pause_reason', {0: PauseReason.NONE, 1: 
 OF_Run_phase: Any = Numbers('Run.phase', {0: Phase.PLANNING, 1: Phase.PLANNING, 2: Phase.EXECUTING, 3: Phase.REFLECTING, 4: Phase.SYNTHESIZING, 5: Phase.DONE})
 OF_Run_stages: Any = Numbers('Run.stages', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_Run_status: Any = Numbers('Run.status', {0: RunStatus.QUEUED, 1: RunStatus.QUEUED, 2: RunStatus.RUNNING, 3: RunStatus.WAITING, 4: RunStatus.PAUSED, 5: RunStatus.SUCCEEDED, 6: RunStatus.FAILED, 7: RunStatus.CANCELLED})
-OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
+OF_ShownEvent_type: Any = Numbers('ShownEvent.type', {1: EventType.RUN_STARTED, 27: EventType.RUN_FORKED, 2: EventType.EXECUTION_LEASED, 3: EventType.EXECUTION_BEGUN, 4: EventType.EXECUTION_RELEASED, 5: EventType.EXECUTION_FAILED, 6: EventType.EXECUTION_TIMED_OUT, 7: EventType.LEASE_LOST, 8: EventType.OUTCOME_UNKNOWN, 28: EventType.OUTCOME_RESOLVED, 29: EventType.MESSAGES_APPENDED, 9: EventType.PLAN_ACCEPTED, 10: EventType.PLAN_REJECTED, 11: EventType.TASK_COMPLETED, 12: EventType.TASK_FAILED, 30: EventType.TASK_DEDUPLICATED, 31: EventType.TASK_SKIPPED, 32: EventType.TASK_RETRY_REQUESTED, 13: EventType.TASK_RETRY_SCHEDULED, 14: EventType.STEP_RETRY_SCHEDULED, 35: EventType.STEP_POISONED, 36: EventType.STEP_SUSPENDED, 37: EventType.STEP_WOKEN, 38: EventType.JOURNAL_RENEWED, 39: EventType.JOURNAL_FORGOTTEN, 40: EventType.WAIT_OPENED, 41: EventType.WAIT_EXPIRED, 42: EventType.SIGNAL_RECEIVED, 43: EventType.SIGNAL_TAKEN, 44: EventType.CHILD_ENDED, 45: EventType.LETTERS_DELIVERED, 46: EventType.RUN_JOINED, 47: EventType.RUN_LEFT, 48: EventType.RUN_LET_GO, 49: EventType.RUN_STEERED, 50: EventType.THREAD_WRITTEN, 15: EventType.REFLECTION_ACCEPTED, 16: EventType.ITERATION_COMPLETED, 17: EventType.QUESTION_ASKED, 18: EventType.QUESTION_ANSWERED, 19: EventType.QUESTION_EXPIRED, 33: EventType.REPLAN_REQUESTED, 34: EventType.STOP_REQUESTED, 20: EventType.BUDGET_RAISED, 26: EventType.RUN_BLOCKED, 21: EventType.RUN_PAUSED, 22: EventType.RUN_RESUMED, 23: EventType.RUN_SUCCEEDED, 24: EventType.RUN_FAILED, 25: EventType.RUN_CANCELLED})
 OF_ShownExecutionChange_kind: Any = Numbers('ShownExecutionChange.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
 OF_ShownExecutionChange_status: Any = Numbers('ShownExecutionChange.status', {1: ExecutionStatus.READY, 2: ExecutionStatus.LEASED, 3: ExecutionStatus.COMPLETED, 4: ExecutionStatus.FAILED, 5: ExecutionStatus.TIMED_OUT, 6: ExecutionStatus.LOST, 7: ExecutionStatus.RELEASED, 8: ExecutionStatus.CANCELLED, 9: ExecutionStatus.NEEDS_ANSWER, 10: ExecutionStatus.UNKNOWN_OUTCOME, 11: ExecutionStatus.SUSPENDED})
 OF_ShownExecution_kind: Any = Numbers('ShownExecution.kind', {1: StepKind.PLAN, 2: StepKind.TASK, 3: StepKind.REFLECT, 4: StepKind.SYNTHESIZE, 5: StepKind.RECONCILE})
@@ -136,7 +137,7 @@ TO_Decision: Any = {'FINISH': 1, 'CONTINUE': 2, 'REPLAN': 3}
 TO_DueKind: Any = {'LEASE_EXPIRED': 1, 'ATTEMPT_TIMED_OUT': 2, 'TIMER': 3}
 TO_Durability: Any = {'VOLATILE': 1, 'PROCESS': 2, 'POWER': 3, 'NODE': 4}
 TO_Effect: Any = {'IDEMPOTENT': 1, 'AT_MOST_ONCE': 2}
-TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'CHILD_ENDED': 44, 'LETTERS_DELIVERED': 45, 'RUN_JOINED': 46, 'RUN_LEFT': 47, 'RUN_LET_GO': 48, 'RUN_STEERED': 49, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
+TO_EventType: Any = {'RUN_STARTED': 1, 'RUN_FORKED': 27, 'EXECUTION_LEASED': 2, 'EXECUTION_BEGUN': 3, 'EXECUTION_RELEASED': 4, 'EXECUTION_FAILED': 5, 'EXECUTION_TIMED_OUT': 6, 'LEASE_LOST': 7, 'OUTCOME_UNKNOWN': 8, 'OUTCOME_RESOLVED': 28, 'MESSAGES_APPENDED': 29, 'PLAN_ACCEPTED': 9, 'PLAN_REJECTED': 10, 'TASK_COMPLETED': 11, 'TASK_FAILED': 12, 'TASK_DEDUPLICATED': 30, 'TASK_SKIPPED': 31, 'TASK_RETRY_REQUESTED': 32, 'TASK_RETRY_SCHEDULED': 13, 'STEP_RETRY_SCHEDULED': 14, 'STEP_POISONED': 35, 'STEP_SUSPENDED': 36, 'STEP_WOKEN': 37, 'JOURNAL_RENEWED': 38, 'JOURNAL_FORGOTTEN': 39, 'WAIT_OPENED': 40, 'WAIT_EXPIRED': 41, 'SIGNAL_RECEIVED': 42, 'SIGNAL_TAKEN': 43, 'CHILD_ENDED': 44, 'LETTERS_DELIVERED': 45, 'RUN_JOINED': 46, 'RUN_LEFT': 47, 'RUN_LET_GO': 48, 'RUN_STEERED': 49, 'THREAD_WRITTEN': 50, 'REFLECTION_ACCEPTED': 15, 'ITERATION_COMPLETED': 16, 'QUESTION_ASKED': 17, 'QUESTION_ANSWERED': 18, 'QUESTION_EXPIRED': 19, 'REPLAN_REQUESTED': 33, 'STOP_REQUESTED': 34, 'BUDGET_RAISED': 20, 'RUN_BLOCKED': 26, 'RUN_PAUSED': 21, 'RUN_RESUMED': 22, 'RUN_SUCCEEDED': 23, 'RUN_FAILED': 24, 'RUN_CANCELLED': 25}
 TO_ExecutionStatus: Any = {'READY': 1, 'LEASED': 2, 'COMPLETED': 3, 'FAILED': 4, 'TIMED_OUT': 5, 'LOST': 6, 'RELEASED': 7, 'CANCELLED': 8, 'NEEDS_ANSWER': 9, 'UNKNOWN_OUTCOME': 10, 'SUSPENDED': 11}
 TO_ExpiryAction: Any = {'WAIT': 1, 'DENY': 2, 'FAIL': 3, 'PAUSE': 4}
 TO_Finding: Any = {'DONE': 1, 'NOT_DONE': 2, 'UNDECIDED': 3}
@@ -1918,6 +1919,71 @@ def read_KeptSignal(m: types_pb2.KeptSignal) -> KeptSignal:
     )
 
 
+def fill_ThreadMessage(r: ThreadMessage, m: types_pb2.ThreadMessage) -> None:
+    v = r.number
+    if v: m.number = v
+    v = r.role
+    if v: m.role = v
+    v = r.content
+    if v is not None:
+        c = m.content
+        c.SetInParent()
+        fill_Payload(v, c)
+    v = r.run_id
+    if v: m.run_id = v
+    v = r.time_us
+    if v:
+        t = m.time
+        t.seconds = v // 1000000
+        t.nanos = v % 1000000 * 1000
+
+
+def read_ThreadMessage(m: types_pb2.ThreadMessage) -> ThreadMessage:
+    return ThreadMessage(
+        number=m.number,
+        role=m.role,
+        content=read_Payload(m.content) if m.HasField("content") else None,
+        run_id=m.run_id,
+        time_us=(m.time.seconds * 1000000 + m.time.nanos // 1000),
+    )
+
+
+def fill_ThreadMessageDraft(r: ThreadMessageDraft, m: types_pb2.ThreadMessageDraft) -> None:
+    v = r.role
+    if v: m.role = v
+    v = r.content
+    if v is not None:
+        c = m.content
+        c.SetInParent()
+        fill_Payload(v, c)
+
+
+def read_ThreadMessageDraft(m: types_pb2.ThreadMessageDraft) -> ThreadMessageDraft:
+    return ThreadMessageDraft(
+        role=m.role,
+        content=read_Payload(m.content) if m.HasField("content") else None,
+    )
+
+
+def fill_ThreadWrite(r: ThreadWrite, m: worker_pb2.ThreadWrite) -> None:
+    v = r.messages
+    if v:
+        a = m.messages
+        for x in v: fill_ThreadMessageDraft(x, a.add())
+    v = r.state
+    if v is not None:
+        c = m.state
+        c.SetInParent()
+        fill_Payload(v, c)
+
+
+def read_ThreadWrite(m: worker_pb2.ThreadWrite) -> ThreadWrite:
+    return ThreadWrite(
+        messages=tuple([read_ThreadMessageDraft(x) for x in m.messages[:]]),
+        state=read_Payload(m.state) if m.HasField("state") else None,
+    )
+
+
 def fill_Lease(r: Lease, m: store_pb2.Lease) -> None:
     v = r.execution_id
     if v: m.execution_id = v
@@ -2988,6 +3054,8 @@ def fill_AssignedRun(r: AssignedRun, m: worker_pb2.AssignedRun) -> None:
     if v: m.plan_revision = v
     v = r.reason
     if v: m.reason = v
+    v = r.thread_id
+    if v: m.thread_id = v
 
 
 def read_AssignedRun(m: worker_pb2.AssignedRun) -> AssignedRun:
@@ -3000,6 +3068,7 @@ def read_AssignedRun(m: worker_pb2.AssignedRun) -> AssignedRun:
         iteration=m.iteration,
         plan_revision=m.plan_revision,
         reason=m.reason,
+        thread_id=m.thread_id,
     )
 
 
@@ -4314,6 +4383,11 @@ def fill_Delivery(r: Delivery, m: worker_pb2.Outcome) -> None:
         for x in v: fill_Message(x, a.add())
     v = r.messages_after
     if v: m.messages_after = v
+    v = r.thread
+    if v is not None:
+        c = m.thread
+        c.SetInParent()
+        fill_ThreadWrite(v, c)
 
 
 def read_Delivery(m: worker_pb2.Outcome) -> Delivery:
@@ -4328,6 +4402,7 @@ def read_Delivery(m: worker_pb2.Outcome) -> Delivery:
         response=m.response,
         messages=tuple([read_Message(x) for x in m.messages[:]]),
         messages_after=m.messages_after,
+        thread=read_ThreadWrite(m.thread) if m.HasField("thread") else None,
     )
 
 
@@ -4422,13 +4497,18 @@ def checked_Delivery_messages_after(m: Any, v: Any, k: dict[str, Any], f: Faults
     k['messages_after'] = v
 
 
+def checked_Delivery_thread(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
+    check_ThreadWrite(v, p + 'thread.', f)
+    if not f: k['thread'] = read_ThreadWrite(v)
+
+
 def checked_Delivery_lease(m: Any, v: Any, k: dict[str, Any], f: Faults, p: str = '') -> None:
     check_Lease(v, p + 'lease.', f)
     k['execution_id'] = v.execution_id
     k['token'] = v.token
 
 
-CHECKED_Delivery: dict[int, Callable[..., None]] = {1: checked_Delivery_delivery_id, 8: checked_Delivery_planned, 9: checked_Delivery_completed, 10: checked_Delivery_reflected, 11: checked_Delivery_failed, 12: checked_Delivery_needs_answer, 13: checked_Delivery_released, 14: checked_Delivery_reconciled, 15: checked_Delivery_suspended, 16: checked_Delivery_unknown_call, 3: checked_Delivery_usage, 4: checked_Delivery_session, 17: checked_Delivery_progress, 5: checked_Delivery_prompt, 6: checked_Delivery_response, 7: checked_Delivery_messages, 18: checked_Delivery_messages_after, 2: checked_Delivery_lease}
+CHECKED_Delivery: dict[int, Callable[..., None]] = {1: checked_Delivery_delivery_id, 8: checked_Delivery_planned, 9: checked_Delivery_completed, 10: checked_Delivery_reflected, 11: checked_Delivery_failed, 12: checked_Delivery_needs_answer, 13: checked_Delivery_released, 14: checked_Delivery_reconciled, 15: checked_Delivery_suspended, 16: checked_Delivery_unknown_call, 3: checked_Delivery_usage, 4: checked_Delivery_session, 17: checked_Delivery_progress, 5: checked_Delivery_prompt, 6: checked_Delivery_response, 7: checked_Delivery_messages, 18: checked_Delivery_messages_after, 19: checked_Delivery_thread, 2: checked_Delivery_lease}
 
 
 def checked_Delivery(m: worker_pb2.Outcome, f: Faults, p: str = '') -> Delivery | None:
@@ -5339,6 +5419,9 @@ MESSAGES: dict[Any, Any] = {
     CheckpointState: store_pb2.CheckpointState,
     StoredEntry: types_pb2.StoredEntry,
     KeptSignal: types_pb2.KeptSignal,
+    ThreadMessage: types_pb2.ThreadMessage,
+    ThreadMessageDraft: types_pb2.ThreadMessageDraft,
+    ThreadWrite: worker_pb2.ThreadWrite,
     Lease: store_pb2.Lease,
     Fence: store_pb2.Fence,
     Timer: store_pb2.Timer,
@@ -5486,6 +5569,9 @@ FILLERS: dict[Any, Any] = {
     store_pb2.CheckpointState: fill_CheckpointState,
     types_pb2.StoredEntry: fill_StoredEntry,
     types_pb2.KeptSignal: fill_KeptSignal,
+    types_pb2.ThreadMessage: fill_ThreadMessage,
+    types_pb2.ThreadMessageDraft: fill_ThreadMessageDraft,
+    worker_pb2.ThreadWrite: fill_ThreadWrite,
     store_pb2.Lease: fill_Lease,
     store_pb2.Fence: fill_Fence,
     store_pb2.Timer: fill_Timer,
@@ -5641,6 +5727,9 @@ READERS: dict[Any, Any] = {
     store_pb2.CheckpointState: read_CheckpointState,
     types_pb2.StoredEntry: read_StoredEntry,
     types_pb2.KeptSignal: read_KeptSignal,
+    types_pb2.ThreadMessage: read_ThreadMessage,
+    types_pb2.ThreadMessageDraft: read_ThreadMessageDraft,
+    worker_pb2.ThreadWrite: read_ThreadWrite,
     store_pb2.Lease: read_Lease,
     store_pb2.Fence: read_Fence,
     store_pb2.Timer: read_Timer,
@@ -6176,6 +6265,34 @@ def check_Outcome_UnknownCall(m: worker_pb2.Outcome.UnknownCall, p: str, f: Faul
     return None
 
 
+def check_ThreadWrite(m: worker_pb2.ThreadWrite, p: str, f: Faults) -> None:
+    v = m.messages
+    if v:
+        if len(v) > 100 or sum([one.ByteSize() for one in v]) > 1114112: f.add(p + 'messages', f'{items_size(v)}; limit: 100 items, together 1,088 KiB')
+        else:
+            for i, v in enumerate(v[:]):
+                check_ThreadMessageDraft(v, f"{p}messages[{i}].", f)
+    if m.HasField('state'):
+        v = m.state
+        if len(v.data) > 65536: f.add(p + 'state', f'{data_size(v)}; limit: 64 KiB of data')
+        else:
+            check_Payload(v, p + 'state.', f)
+    return None
+
+
+def check_ThreadMessageDraft(m: types_pb2.ThreadMessageDraft, p: str, f: Faults) -> None:
+    v = m.role
+    if v:
+        if not v or len(v) > 128: f.add(p + 'role', f'{length(v)}; limit: 1 to 128 characters')
+        elif not v.isprintable() and has_control(v): m.role = one_line(v)
+    else:
+        f.add(p + 'role', 'absent; limit: 1 to 128 characters')
+    if m.HasField('content'):
+        v = m.content
+        check_Payload(v, p + 'content.', f)
+    return None
+
+
 def check_Lease(m: worker_pb2.Lease, p: str, f: Faults) -> None:
     v = m.run_id
     if v:
@@ -6444,7 +6561,7 @@ def check_WatchRunRequest(m: orchestrator_pb2.WatchRunRequest, p: str, f: Faults
         if len(v) > 100: f.add(p + 'types', f'{items(v)}; limit: 100 items')
         else:
             for i, v in enumerate(v[:]):
-                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
+                if v not in {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50}: f.add(f"{p}types[{i}]", f'there is no value numbered {v}')
     v = m.task_ids
     if v:
         if len(v) > 1000: f.add(p + 'task_ids', f'{items(v)}; limit: 1,000 items, each a name of 1 to 64 characters')
@@ -7265,6 +7382,24 @@ def check_ReadJournalRequest(m: worker_pb2.ReadJournalRequest, p: str, f: Faults
     v = m.page_token
     if v:
         if len(v) > 1024 or not v.isprintable() and has_control(v): f.add(p + 'page_token', f'{length(v)}; limit: 1,024 characters, no control characters')
+    return None
+
+
+def check_ReadThreadRequest(m: worker_pb2.ReadThreadRequest, p: str, f: Faults) -> None:
+    if m.HasField('lease'):
+        v = m.lease
+        check_Lease(v, p + 'lease.', f)
+    else:
+        f.add(p + 'lease', 'absent; limit: it must be given')
+    v = m.last
+    if v:
+        if not 0 <= v <= 1000: f.add(p + 'last', f'{v}; limit: 0 to 1,000')
+    if m.HasField('to'):
+        v = m.to
+        if v < 0: f.add(p + 'to', f'{v}; limit: 0 or more')
+    v = m.first
+    if v:
+        if v < 0: f.add(p + 'first', f'{v}; limit: 0 or more')
     return None
 
 
@@ -8707,6 +8842,9 @@ def check_Outcome(m: worker_pb2.Outcome, p: str, f: Faults) -> None:
     v = m.messages_after
     if v:
         if v < 0: f.add(p + 'messages_after', f'{v}; limit: 0 or more')
+    if m.HasField('thread'):
+        v = m.thread
+        check_ThreadWrite(v, p + 'thread.', f)
     o = m.WhichOneof('result')
     if o is None:
         f.add(p + 'result', 'absent; limit: it must be given')
@@ -8943,6 +9081,7 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     worker_pb2.ReadResultsRequest: check_ReadResultsRequest,
     worker_pb2.WriteJournalRequest: check_WriteJournalRequest,
     worker_pb2.ReadJournalRequest: check_ReadJournalRequest,
+    worker_pb2.ReadThreadRequest: check_ReadThreadRequest,
     store_pb2.CommitRequest: check_store_CommitRequest,
     store_pb2.RenewRequest: check_store_RenewRequest,
     store_pb2.WriteJournalRequest: check_store_WriteJournalRequest,

@@ -378,6 +378,7 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
     ReadResults: Any = None
     WriteJournal: Any = None
     ReadJournal: Any = None
+    ReadThread: Any = None
 
     def __init__(self) -> None:
         self.blocked = threading.Event()

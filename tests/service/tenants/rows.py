@@ -137,6 +137,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Worker/ReadResults": lambda n: wpb.ReadResultsRequest(**_lease(n)),
     "Worker/WriteJournal": _record,
     "Worker/ReadJournal": lambda n: wpb.ReadJournalRequest(**_lease(n)),
+    "Worker/ReadThread": lambda n: wpb.ReadThreadRequest(**_lease(n)),
     "Worker/Work": _work,
     "Worker/ReportOutcomes": lambda n: wpb.ReportOutcomesRequest(outcomes=[_outcome(n)]),
     "Orchestrator/AnswerQuestion": _answer,

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepwell.core.loop.occurrences import Completed, Delivery, Result, Start
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
@@ -15,6 +17,7 @@ from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import RunStatus, StepKind
+from stepwell.core.records.threads import ThreadWrite
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.engine.workers import WorkerConnection
 from stepwell.store.opener import open_store
@@ -120,9 +123,15 @@ class FakeWorker:
         async with asyncio.timeout(PATIENCE_S):
             return await self.pile.get()
 
-    async def deliver(self, assignment: Assignment, result: Result | None = None) -> Reply:
+    async def deliver(
+        self,
+        assignment: Assignment,
+        result: Result | None = None,
+        thread: ThreadWrite | None = None,
+    ) -> Reply:
         run_id = assignment.run.run_id
-        return await self.executor.deliver(TENANT, run_id, delivery(assignment, result))
+        outcome = replace(delivery(assignment, result), thread=thread)
+        return await self.executor.deliver(TENANT, run_id, outcome)
 
     async def deliver_with_credits(self, assignment: Assignment, credits: int) -> None:  # noqa: A002 - the protocol's word
         """Deliver as a stream does with a message that grants credits, too."""

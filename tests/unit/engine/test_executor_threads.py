@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from stepwell.core.loop import letters
-from stepwell.core.loop.occurrences import Cancel, Failed, Resume, StartInThread
+from stepwell.core.loop import letters, thread_messages
+from stepwell.core.loop.occurrences import Cancel, Failed, Resume, StartInThread, WriteToThread
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, JournalQuery, RunQuery
 from stepwell.core.records import limits
-from stepwell.core.records.errors import StoreUnavailable
-from stepwell.core.records.model import Failure, Payload, Run, RunSpec, TaskSpec
+from stepwell.core.records.errors import FailedPrecondition, StoreUnavailable
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, Run, RunSpec, TaskSpec
 from stepwell.core.records.states import BlockedKind, OnBusy, RunStatus
-from stepwell.core.records.threads import id_of, threads_of
+from stepwell.core.records.threads import ThreadMessageDraft, ThreadWrite, key_of
 from stepwell.engine.executor import Executor
+from stepwell.engine.thread_reader import ThreadPage, ThreadQuery, read_messages
 from stepwell_testkit.conformance.harness import turns
 from tests.unit.core.loop_world import chain
 from tests.unit.engine.executor_world import (
@@ -26,7 +28,7 @@ from tests.unit.engine.executor_world import (
     executor_world,
 )
 
-THREAD = (threads_of(TENANT), id_of(TENANT, "t1"))
+THREAD = key_of(TENANT, "t1")
 
 
 def run_id(number: int) -> str:
@@ -60,6 +62,31 @@ async def thread(world: ExecutorWorld) -> Run:
     run = await world.store.get_run(*THREAD)
     assert run is not None
     return run
+
+
+def said(*texts: str, state: str = "") -> ThreadWrite:
+    return ThreadWrite(
+        messages=tuple(
+            ThreadMessageDraft(role="user", content=Payload(data=text.encode())) for text in texts
+        ),
+        state=Payload(data=state.encode()) if state else None,
+    )
+
+
+async def reads(executor: Executor, assignment: Assignment, **query: Any) -> ThreadPage:
+    asked = ThreadQuery(
+        run_id=assignment.run.run_id,
+        execution_id=assignment.execution.execution_id,
+        token=assignment.token,
+        **query,
+    )
+    page = await executor.read_thread(TENANT, asked)
+    assert page is not None
+    return page
+
+
+def texts(page: ThreadPage) -> list[str]:
+    return [one.content.data.decode() for one in page.messages if one.content is not None]
 
 
 async def undelivered(world: ExecutorWorld, *key: str) -> int:
@@ -199,11 +226,93 @@ async def test_a_full_or_too_large_start_is_refused(monkeypatch: pytest.MonkeyPa
         assert invalid.reason == "PLAN_INVALID"
 
 
-@pytest.mark.parametrize("commits", range(1, 14))
+async def test_a_step_reads_what_earlier_steps_and_runs_wrote_and_no_failed_one() -> None:
+    async with executor_world() as world:
+        executor, worker = await world.serving(credits=9)
+        plan = [replace(one, retry=RetryPolicy(initial_backoff_ms=0)) for one in chain("a", "b")]
+        await join(executor, 1, plan=plan)
+        await join(executor, 2)
+        first = await worker.next()
+        assert first.run.thread_id == "t1"
+        await worker.deliver(first, Failed(failure=Failure(kind="Boom")), thread=said("no"))
+        await worker.deliver(await worker.next(), thread=said("1", "2", state="x"))
+        second = await worker.next()
+        page = await reads(executor, second, last=9, state=True)
+        assert (texts(page), page.to, page.next) == (["1", "2"], 2, 0)
+        assert (page.version, page.state) == (1, Payload(data=b"x"))
+        outside = WriteToThread(thread_id="t1", write=said("3"))
+        await executor.send(*THREAD, outside)
+        assert texts(await reads(executor, second, last=1)) == ["3"]
+        # Its next attempt reads what the first one saw.
+        assert texts(await reads(executor, second, last=9, to=2)) == ["1", "2"]
+        await worker.deliver(second, thread=said("4"))
+        other = await worker.next()
+        page = await reads(executor, other, last=9)
+        assert texts(page) == ["1", "2", "3", "4"]
+        assert [one.run_id for one in page.messages] == [run_id(1), run_id(1), "", run_id(1)]
+        await worker.deliver(other)
+        asked = ThreadQuery(
+            run_id=run_id(2), execution_id=other.execution.execution_id, token=other.token
+        )
+        assert await executor.read_thread(TENANT, asked) is None, "its lease is over"
+
+
+async def test_a_long_thread_is_read_in_pages_from_its_end() -> None:
+    async with executor_world() as world:
+        executor, worker = await world.serving(credits=9)
+        count = 3 * thread_messages.BLOCK_MESSAGES + 1
+        numbers = [str(number) for number in range(1, count + 1)]
+        await executor.send(*THREAD, WriteToThread(thread_id="t1", write=said(*numbers)))
+        await join(executor, 1)
+        step = await worker.next()
+        assert texts(await reads(executor, step, last=count)) == numbers
+        assert texts(await reads(executor, step, last=60)) == numbers[-60:]
+        assert texts(await reads(executor, step, last=2, to=thread_messages.BLOCK_MESSAGES)) == [
+            "49",
+            "50",
+        ]
+        large = ["x" * limits.PAYLOAD_BYTES_MAX] * 4
+        for text in large:
+            await executor.send(*THREAD, WriteToThread(thread_id="t1", write=said(text)))
+        page = await reads(executor, step, last=4)
+        assert (len(page.messages), page.to, page.next) == (2, count + 4, count + 3)
+        rest = await reads(executor, step, last=4, to=page.to, first=page.next)
+        assert ([*texts(page), *texts(rest)], rest.next) == (large, 0)
+
+
+async def test_a_step_that_reads_waits_for_its_runs_messages_to_be_delivered() -> None:
+    async with executor_world() as world:
+        away = False
+
+        async def first(method: str, *args: Any, **kwargs: Any) -> None:
+            if away and method == "commit" and args[0][0].run_id == THREAD[1]:
+                raise StoreUnavailable("it is down")
+
+        executor, worker = await world.serving(credits=9, store=Rigged(world.store, first))
+        await join(executor, 1, plan=chain("a", "b"))
+        step = await worker.next()
+        away = True
+        await worker.deliver(step, thread=said("1"))
+        step = await worker.next()
+        with pytest.raises(StoreUnavailable, match="on their way"):
+            await reads(executor, step, last=9)
+        away = False
+        assert texts(await reads(executor, step, last=9)) == ["1"]
+
+
+async def test_a_step_of_a_run_in_no_thread_reads_none() -> None:
+    async with executor_world() as world:
+        executor, worker = await world.serving(credits=9)
+        await world.start(executor, chain("a"), run_id=run_id(1))
+        with pytest.raises(FailedPrecondition, match="in no thread"):
+            await reads(executor, await worker.next(), last=9)
+
+
+@pytest.mark.parametrize("commits", range(1, 20))
 async def test_a_replica_that_dies_between_two_commits_leaves_the_order_as_it_was(
     commits: int,
 ) -> None:
-    """Another replica takes over after this many commits of the first."""
+    """Another replica takes over after this many commits of the first. Each run says one thing in the thread."""
     async with executor_world() as world:
         left = commits
 
@@ -244,6 +353,10 @@ async def test_a_replica_that_dies_between_two_commits_leaves_the_order_as_it_wa
             assert await undelivered(world, TENANT, run_id(number)) == 0
         assert await undelivered(world, *THREAD) == 0
         assert list(dict.fromkeys(ran)) == [run_id(number) for number in (1, 2, 3)]
+        messages, _ = await read_messages(world.store, THREAD, 1, 9)
+        assert [(one.number, one.run_id) for one in messages] == [
+            (number, run_id(number)) for number in (1, 2, 3)
+        ]
 
 
 async def _work(worker: FakeWorker, ran: list[str]) -> None:
@@ -256,5 +369,5 @@ async def _work(worker: FakeWorker, ran: list[str]) -> None:
         assert len({one.run.run_id for one in held}) <= 1
         for assignment in held:
             ran.append(assignment.run.run_id)
-            await worker.deliver(assignment)
+            await worker.deliver(assignment, thread=said("done"))
         held = []

@@ -41,6 +41,16 @@ class StepServices(Protocol):
         """
         ...
 
+    async def read_thread(
+        self, assignment: worker_pb2.Assignment, *, last: int, to: int | None, state: bool
+    ) -> worker_pb2.ReadThreadResponse:
+        """Return the last messages of the run's thread, up to number `to`, or its state, as the RPC ReadThread does.
+
+        All messages are in one response. Waits for an unreachable server as long as the lease lives. Raises LeaseLost when
+        it ends.
+        """
+        ...
+
     # Journal.
 
     def write_journal(

@@ -581,6 +581,10 @@ class EventType(Word):
     """An event of a run: its thread lets it work. `run`: `blocked_on`."""
     RUN_STEERED = 49
     """An event of a thread: a start with STEER became a signal to the run that works. `message`: that run's id."""
+    THREAD_WRITTEN = 50
+    """An event of a thread: messages were appended, or its state was set. Or an event of a run: an outcome did so to its thread,
+    `execution_id`, `task_id`. `message`: how many messages, and whether the state.
+    """
 
 
 class VersionMatch(Word):

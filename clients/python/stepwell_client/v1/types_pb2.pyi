@@ -242,6 +242,7 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_RUN_LEFT: _ClassVar[EventType]
     EVENT_TYPE_RUN_LET_GO: _ClassVar[EventType]
     EVENT_TYPE_RUN_STEERED: _ClassVar[EventType]
+    EVENT_TYPE_THREAD_WRITTEN: _ClassVar[EventType]
 
 class VersionMatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -434,6 +435,7 @@ EVENT_TYPE_RUN_JOINED: EventType
 EVENT_TYPE_RUN_LEFT: EventType
 EVENT_TYPE_RUN_LET_GO: EventType
 EVENT_TYPE_RUN_STEERED: EventType
+EVENT_TYPE_THREAD_WRITTEN: EventType
 VERSION_MATCH_UNSPECIFIED: VersionMatch
 VERSION_MATCH_ANY: VersionMatch
 VERSION_MATCH_EXACT: VersionMatch
@@ -1005,6 +1007,28 @@ class KeptSignal(_message.Message):
     on_behalf_of: str
     sent_time: _timestamp_pb2.Timestamp
     def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., value: _Optional[_Union[Payload, _Mapping]] = ..., size: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., sent_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ThreadMessage(_message.Message):
+    __slots__ = ("number", "role", "content", "run_id", "time")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    role: str
+    content: Payload
+    run_id: str
+    time: _timestamp_pb2.Timestamp
+    def __init__(self, number: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[_Union[Payload, _Mapping]] = ..., run_id: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ThreadMessageDraft(_message.Message):
+    __slots__ = ("role", "content")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    content: Payload
+    def __init__(self, role: _Optional[str] = ..., content: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
 
 class StoredEntry(_message.Message):
     __slots__ = ("entry", "journal", "generation", "execution_id", "version", "written_time", "until_time", "size")

@@ -225,7 +225,7 @@ class HeldEntry(_message.Message):
     def __init__(self, entry: _Optional[_Union[_types_pb2.JournalEntry, _Mapping]] = ..., remaining: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class AssignedRun(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "goal", "labels", "max_iterations", "iteration", "plan_revision", "reason")
+    __slots__ = ("tenant_id", "run_id", "goal", "labels", "max_iterations", "iteration", "plan_revision", "reason", "thread_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -241,6 +241,7 @@ class AssignedRun(_message.Message):
     ITERATION_FIELD_NUMBER: _ClassVar[int]
     PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     goal: str
@@ -249,7 +250,8 @@ class AssignedRun(_message.Message):
     iteration: int
     plan_revision: int
     reason: str
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    thread_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., max_iterations: _Optional[int] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., reason: _Optional[str] = ..., thread_id: _Optional[str] = ...) -> None: ...
 
 class AssignedExecution(_message.Message):
     __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt")
@@ -292,7 +294,7 @@ class Cancellation(_message.Message):
     def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("delivery_id", "lease", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_answer", "released", "reconciled", "suspended", "unknown_call", "progress", "messages_after")
+    __slots__ = ("delivery_id", "lease", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_answer", "released", "reconciled", "suspended", "unknown_call", "progress", "messages_after", "thread")
     class Planned(_message.Message):
         __slots__ = ("plan", "reason")
         PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -457,6 +459,7 @@ class Outcome(_message.Message):
     UNKNOWN_CALL_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
+    THREAD_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
     lease: Lease
     usage: _types_pb2.Usage
@@ -475,7 +478,16 @@ class Outcome(_message.Message):
     unknown_call: Outcome.UnknownCall
     progress: _types_pb2.Payload
     messages_after: int
-    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_answer: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., suspended: _Optional[_Union[Outcome.Suspended, _Mapping]] = ..., unknown_call: _Optional[_Union[Outcome.UnknownCall, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
+    thread: ThreadWrite
+    def __init__(self, delivery_id: _Optional[str] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_answer: _Optional[_Union[Outcome.NeedsAnswer, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., suspended: _Optional[_Union[Outcome.Suspended, _Mapping]] = ..., unknown_call: _Optional[_Union[Outcome.UnknownCall, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ..., thread: _Optional[_Union[ThreadWrite, _Mapping]] = ...) -> None: ...
+
+class ThreadWrite(_message.Message):
+    __slots__ = ("messages", "state")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.ThreadMessageDraft]
+    state: _types_pb2.Payload
+    def __init__(self, messages: _Optional[_Iterable[_Union[_types_pb2.ThreadMessageDraft, _Mapping]]] = ..., state: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
 
 class Begin(_message.Message):
     __slots__ = ("delivery_id", "lease")
@@ -677,3 +689,33 @@ class ReadJournalResponse(_message.Message):
     lease: LeaseState
     page: JournalPage
     def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., page: _Optional[_Union[JournalPage, _Mapping]] = ...) -> None: ...
+
+class ReadThreadRequest(_message.Message):
+    __slots__ = ("lease", "last", "to", "first", "state")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    lease: Lease
+    last: int
+    to: int
+    first: int
+    state: bool
+    def __init__(self, lease: _Optional[_Union[Lease, _Mapping]] = ..., last: _Optional[int] = ..., to: _Optional[int] = ..., first: _Optional[int] = ..., state: bool = ...) -> None: ...
+
+class ReadThreadResponse(_message.Message):
+    __slots__ = ("lease", "messages", "to", "next", "state_version", "state")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    STATE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    lease: LeaseState
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.ThreadMessage]
+    to: int
+    next: int
+    state_version: int
+    state: _types_pb2.Payload
+    def __init__(self, lease: _Optional[_Union[LeaseState, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.ThreadMessage, _Mapping]]] = ..., to: _Optional[int] = ..., next: _Optional[int] = ..., state_version: _Optional[int] = ..., state: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...

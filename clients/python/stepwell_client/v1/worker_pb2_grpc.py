@@ -74,6 +74,11 @@ class WorkerStub(object):
                 request_serializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalResponse.FromString,
                 _registered_method=True)
+        self.ReadThread = channel.unary_unary(
+                '/stepwell.v1.Worker/ReadThread',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.ReadThreadRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadThreadResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer(object):
@@ -167,6 +172,17 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadThread(self, request, context):
+        """Reads messages and the state of the thread that a step's run is of, with what earlier steps of the run wrote. Answers as
+        long as the lease lives.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, FAILED_PRECONDITION (NO_THREAD: the run is in none),
+        UNAVAILABLE (read it again).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -204,6 +220,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.ReadJournal,
                     request_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_worker__pb2.ReadJournalResponse.SerializeToString,
+            ),
+            'ReadThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadThread,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadThreadRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.ReadThreadResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -400,6 +421,33 @@ class Worker(object):
             '/stepwell.v1.Worker/ReadJournal',
             stepwell_dot_v1_dot_worker__pb2.ReadJournalRequest.SerializeToString,
             stepwell_dot_v1_dot_worker__pb2.ReadJournalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Worker/ReadThread',
+            stepwell_dot_v1_dot_worker__pb2.ReadThreadRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.ReadThreadResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -93,6 +93,13 @@ class WorkerStub:
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
     """
+    ReadThread: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReadThreadRequest, _worker_pb2.ReadThreadResponse]
+    """Reads messages and the state of the thread that a step's run is of, with what earlier steps of the run wrote. Answers as
+    long as the lease lives.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, FAILED_PRECONDITION (NO_THREAD: the run is in none),
+    UNAVAILABLE (read it again).
+    """
 
 @_typing.type_check_only
 class WorkerAsyncStub(WorkerStub):
@@ -158,6 +165,13 @@ class WorkerAsyncStub(WorkerStub):
     lives.
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+    """
+    ReadThread: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReadThreadRequest, _worker_pb2.ReadThreadResponse]  # type: ignore[assignment]
+    """Reads messages and the state of the thread that a step's run is of, with what earlier steps of the run wrote. Answers as
+    long as the lease lives.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, FAILED_PRECONDITION (NO_THREAD: the run is in none),
+    UNAVAILABLE (read it again).
     """
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
@@ -263,6 +277,19 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         lives.
 
         Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+        """
+
+    @_abc_1.abstractmethod
+    def ReadThread(
+        self,
+        request: _worker_pb2.ReadThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ReadThreadResponse, _abc.Awaitable[_worker_pb2.ReadThreadResponse]]:
+        """Reads messages and the state of the thread that a step's run is of, with what earlier steps of the run wrote. Answers as
+        long as the lease lives.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, FAILED_PRECONDITION (NO_THREAD: the run is in none),
+        UNAVAILABLE (read it again).
         """
 
 def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

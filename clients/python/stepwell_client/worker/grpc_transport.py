@@ -102,6 +102,12 @@ class GrpcTransport:
         """Call ReadJournal."""
         return await self._call(self._stub.ReadJournal, request, seconds)
 
+    async def read_thread(
+        self, request: worker_pb2.ReadThreadRequest, seconds: float
+    ) -> worker_pb2.ReadThreadResponse:
+        """Call ReadThread."""
+        return await self._call(self._stub.ReadThread, request, seconds)
+
     async def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
         """Yield the messages of a task."""
         async for one in self._client.run(run_id).messages(task_id=task_id):

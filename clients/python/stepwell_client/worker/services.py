@@ -89,6 +89,21 @@ class WorkerServices:
         response = await self._read(lease, self._transport.read_journal, request)
         return response.page
 
+    async def read_thread(
+        self, assignment: worker_pb2.Assignment, *, last: int, to: int | None, state: bool
+    ) -> worker_pb2.ReadThreadResponse:
+        lease = self._lease_of(assignment)
+        request = worker_pb2.ReadThreadRequest(
+            lease=assignment.lease, last=last, to=to, state=state
+        )
+        whole = await self._read(lease, self._transport.read_thread, request)
+        request.to, request.first = whole.to, whole.next
+        while request.first:
+            page = await self._read(lease, self._transport.read_thread, request)
+            whole.messages.extend(page.messages)
+            request.first = page.next
+        return whole
+
     def write_journal(
         self,
         assignment: worker_pb2.Assignment,

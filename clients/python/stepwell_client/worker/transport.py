@@ -150,6 +150,12 @@ class Transport(Protocol):
         """Call ReadJournal, with a time-out."""
         ...
 
+    async def read_thread(
+        self, request: worker_pb2.ReadThreadRequest, seconds: float
+    ) -> worker_pb2.ReadThreadResponse:
+        """Call ReadThread, with a time-out."""
+        ...
+
     def messages(self, run_id: str, task_id: str) -> AsyncIterator[types_pb2.Message]:
         """Yield the messages of a task, in the order of their commits."""
         ...

@@ -139,6 +139,7 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.RUN_LEFT: _with_message("a run left"),
     EventType.RUN_LET_GO: _with_message("its thread lets it work"),
     EventType.RUN_STEERED: _with_message("a start steered a run"),
+    EventType.THREAD_WRITTEN: _with_message("its thread was written"),
     EventType.LETTERS_DELIVERED: _with_message("letters to other runs delivered"),
     EventType.WAIT_OPENED: _with_message("waits while it runs"),
     EventType.WAIT_EXPIRED: _with_message("no signal came in time"),

@@ -25,6 +25,7 @@ from stepwell.core.loop import (
     run_commands,
     signals,
     task_commands,
+    thread_messages,
     threads,
     unknown_calls,
 )
@@ -53,12 +54,14 @@ from stepwell.core.loop.occurrences import (
     Resume,
     RetryTask,
     RunLeft,
+    RunWrites,
     SendSignal,
     SkipTask,
     Start,
     StartInThread,
     Stop,
     TimerDue,
+    WriteToThread,
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
@@ -115,6 +118,8 @@ def _apply(draft: Draft, occurrence: Occurrence) -> Reply:
             return threads.let_go(draft)
         case RunLeft():
             return threads.run_left(draft, occurrence)
+        case RunWrites():
+            return thread_messages.run_writes(draft, occurrence)
         case LettersDelivered():
             return opening.letters_delivered(draft, occurrence)
         case _:
@@ -155,6 +160,8 @@ def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
             return run_commands.stop(draft, command)
         case SendSignal():
             return signals.send_signal(draft, command)
+        case WriteToThread():
+            return thread_messages.write_to_thread(draft, command)
         case RaiseBudget():
             return run_commands.raise_budget(draft, command)
         case RetryTask():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop import no_progress, signals
+from stepwell.core.loop import no_progress, signals, thread_messages
 from stepwell.core.loop.attempts import end_attempt, leased_by, release
 from stepwell.core.loop.closing import complete_task, pause_run
 from stepwell.core.loop.draft import Draft
@@ -54,6 +54,8 @@ def deliver(draft: Draft, delivery: Delivery) -> Reply:
 
 
 def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
+    if (failure := thread_messages.refusal(draft, execution, delivery)) is not None:
+        return _refuse(draft, execution, delivery, failure)
     match execution.kind, delivery.result:
         case StepKind.TASK, Completed():
             return _complete_task(draft, execution, delivery)
@@ -106,6 +108,7 @@ def _rejected(failure: Failure) -> Reply:
 
 def _complete_task(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
     task_id = execution.task_id
+    thread_messages.send(draft, execution, delivery)
     draft.event(EventType.TASK_COMPLETED, task_id=task_id, execution_id=execution.execution_id)
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
     complete_task(draft, task_id, execution.execution_id)
@@ -116,6 +119,7 @@ def _plan(draft: Draft, execution: Execution, delivery: Delivery, result: Planne
     violations = plan_violations(draft, result.tasks)
     if violations:
         return _reject_plan(draft, execution, delivery, violations)
+    thread_messages.send(draft, execution, delivery)
     replanned = draft.run.plan_revision > 0
     why = PlanTrigger.REPLANNED if replanned else PlanTrigger.PLANNED
     accept_plan(draft, result.tasks, why, result.reason, Trigger.PLAN_ACCEPTED)
@@ -148,6 +152,7 @@ def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Ref
     goes_on = same and draft.run.signals.early
     if continues and not goes_on and (violations := plan_violations(draft, result.tasks)):
         return _reject_plan(draft, execution, delivery, violations)
+    thread_messages.send(draft, execution, delivery)
     decision = result.decision.lower()
     draft.event(
         EventType.REFLECTION_ACCEPTED,
@@ -192,6 +197,7 @@ def _why_finished(draft: Draft, decision: Decision) -> FinishReason:
 
 
 def _synthesize(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
+    thread_messages.send(draft, execution, delivery)
     succeed(draft, execution.execution_id)
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
     return Reply()

@@ -5,7 +5,8 @@ is due as long as any letter isn't delivered: the replica that committed deliver
 one does when the timer comes due (`engine/letters.py`). Letters to one receiver are delivered in their order. A
 letter may be delivered twice, and each kind is recognized by its receiver: a START by the run's id, a CANCEL by the
 run's status, an ENDED by the question that it answers, a SIGNAL by its number, which the
-receiver keeps, a LET_GO by the run's waiting, a LEFT by the question that stands for the run in its thread.
+receiver keeps, an APPEND by its number, too, a LET_GO by the run's waiting, a LEFT by the question that stands for the run
+in its thread.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from stepwell.core.port import Commit, EntryWrite, Timer
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Failure, Payload, Record, RunSpec, TaskSpec
 from stepwell.core.records.states import EventType, StepKind
+from stepwell.core.records.threads import ThreadWrite
 
 JOURNAL = "letters"
 """The journal of a run's letters."""
 TIMER = "letters"
 """Due while a letter isn't delivered."""
 GENERATION = 1
+APPEND = "APPEND"
+"""The name of the entry of a letter that appends to a thread."""
 RETRY_MS = 2_000
 """The time after a commit with letters until another replica delivers them, too."""
 
@@ -114,6 +118,19 @@ class LetRunGo(Record, tag="LET_GO", frozen=True, kw_only=True):
         return self.run_id
 
 
+class AppendToThread(Record, tag=APPEND, frozen=True, kw_only=True):
+    """Append what a completed step wrote to the run's thread."""
+
+    run_id: str
+    """The id under which the thread is kept."""
+    write: ThreadWrite
+
+    @property
+    def receiver(self) -> str:
+        """The thread that receives it."""
+        return self.run_id
+
+
 class LeaveThread(Record, tag="LEFT", frozen=True, kw_only=True):
     """Report the end of a run to its thread."""
 
@@ -126,7 +143,7 @@ class LeaveThread(Record, tag="LEFT", frozen=True, kw_only=True):
         return self.run_id
 
 
-Letter = StartRun | CancelRun | RunEnded | SignalRun | LetRunGo | LeaveThread
+Letter = StartRun | CancelRun | RunEnded | SignalRun | LetRunGo | AppendToThread | LeaveThread
 
 encode = msgspec.msgpack.Encoder().encode
 """Encodes a letter."""

@@ -20,6 +20,7 @@ from stepwell.core.records.model import (
     Usage,
 )
 from stepwell.core.records.states import Decision, Finding, OnBusy, StepKind
+from stepwell.core.records.threads import ThreadWrite
 
 # --- commands --------------------------------------------------------------------------------------
 
@@ -124,6 +125,15 @@ class SendSignal(Command, frozen=True, kw_only=True):
     """The run, or the thread, that sends it by a letter."""
     letter: int = 0
     """The number of that letter, which a second delivery repeats."""
+
+
+class WriteToThread(Command, frozen=True, kw_only=True):
+    """Append messages to a thread, or set its state, from outside; the thread is made where it is missing."""
+
+    thread_id: str
+    write: ThreadWrite
+    expected_state: int = -1
+    """Write only if the state has this version, 0 if it was never set; -1: at any version."""
 
 
 class RaiseBudget(Command, frozen=True, kw_only=True):
@@ -327,6 +337,8 @@ class Delivery(Record, frozen=True, kw_only=True):
     """New messages of the conversation."""
     messages_after: int = 0
     """The number of earlier messages. Messages that the run already has are not appended again."""
+    thread: ThreadWrite | None = None
+    """With a result that completes the step: what it writes to the run's thread."""
 
 
 class AppendMessages(Record, frozen=True, kw_only=True):
@@ -441,6 +453,15 @@ class RunLeft(Record, frozen=True, kw_only=True):
     """The numbers of those whose signals it kept, and no call of it received."""
 
 
+class RunWrites(Record, frozen=True, kw_only=True):
+    """A run of the thread writes to it, by a letter."""
+
+    run_id: str
+    letter: int
+    """The number of that letter, which a second delivery repeats."""
+    write: ThreadWrite
+
+
 class LettersDelivered(Record, frozen=True, kw_only=True):
     """Letters of the run are with their receivers, or have none: they are kept no longer."""
 
@@ -472,6 +493,7 @@ AnyCommand = (
     | Answer
     | Stop
     | SendSignal
+    | WriteToThread
     | RaiseBudget
     | RetryTask
     | SkipTask
@@ -492,6 +514,7 @@ Occurrence = (
     | ChildEnds
     | LetGo
     | RunLeft
+    | RunWrites
     | LettersDelivered
     | GrantLease
 )

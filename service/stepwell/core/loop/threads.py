@@ -13,9 +13,10 @@ from stepwell.core.loop import letters, steers
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import RunLeft, StartInThread
 from stepwell.core.loop.run_commands import plan_refusal
+from stepwell.core.loop.thread_messages import begin_event
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
 from stepwell.core.records import limits
-from stepwell.core.records.model import Question, Run, RunSpec
+from stepwell.core.records.model import Question
 from stepwell.core.records.states import EventType, OnBusy, QuestionKind, QuestionStatus
 from stepwell.core.records.threads import THREAD_LABEL
 
@@ -45,16 +46,7 @@ def start_in_thread(draft: Draft, one: StartInThread) -> Reply:
         return refusal
     if runs and one.on_busy is OnBusy.STEER:
         return steers.steer(draft, one, _letter(one, waits=True))
-    is_new = not draft.run.version
-    if is_new:
-        own = draft.run.spec
-        own = RunSpec(
-            tenant_id=own.tenant_id, run_id=own.run_id, thread_id=spec.thread_id, is_thread=True
-        )
-        draft.run = Run(spec=own)
-    draft.event(EventType.RUN_JOINED, message=spec.run_id)
-    if is_new:
-        draft.change_run(created_us=draft.context.now_us)
+    begin_event(draft, EventType.RUN_JOINED, spec.run_id, spec.thread_id)
     _join(draft, one, runs)
     return Reply()
 

@@ -17,6 +17,7 @@ from stepwell.core.records.errors import (
 from stepwell.core.records.states import RunStatus
 from stepwell.engine.executor import Heartbeat
 from stepwell.engine.results import ResultsQuery
+from stepwell.engine.thread_reader import ThreadQuery
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
@@ -132,10 +133,37 @@ class Servicer(WorkerServicer):
             fill(page, response.page)
         return response
 
+    async def ReadThread(
+        self, request: pb.ReadThreadRequest, context: object
+    ) -> pb.ReadThreadResponse:
+        query = ThreadQuery(
+            run_id=request.lease.run_id,
+            execution_id=request.lease.execution_id,
+            token=request.lease.token,
+            last=request.last,
+            to=request.to if request.HasField("to") else -1,
+            first=request.first,
+            state=request.state,
+        )
+        page = await self._deps.executor.read_thread(tenant(), query)
+        (lease,) = await self._states([request], [page is not None])
+        response = pb.ReadThreadResponse(lease=lease)
+        if page is not None:
+            response.to, response.next, response.state_version = page.to, page.next, page.version
+            for message in page.messages:
+                fill(message, response.messages.add())
+            if page.state is not None:
+                fill(page.state, response.state)
+        return response
+
     async def _states(
         self,
         leases: Sequence[
-            pb.LeaseHeartbeat | pb.Appended | pb.ReadResultsRequest | pb.ReadJournalRequest
+            pb.LeaseHeartbeat
+            | pb.Appended
+            | pb.ReadResultsRequest
+            | pb.ReadJournalRequest
+            | pb.ReadThreadRequest
         ],
         alive: Sequence[bool],
     ) -> list[pb.LeaseState]:
