@@ -302,8 +302,9 @@ class Runs:
             return advance(RunState.empty(*key), occurrences, context)
         if state.graph.keys or hot.reached > state.run.version:
             return None
-        if any(isinstance(one, GrantLease) and slot_of(one.token) >= 0 for one in occurrences):
-            return None
+        for one in occurrences:
+            if isinstance(one, GrantLease) and slot_of(one.token) >= 0:
+                return None
         if hot.shared_until and self._runtime.monotonic() < hot.shared_until:
             return None
         return advance(state, occurrences, self._context(state.run.spec, hot, occurrences))

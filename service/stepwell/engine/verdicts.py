@@ -98,14 +98,16 @@ class Verdicts:
             return False
         held = held_keys(state, commit)
         queue = commit.run.spec.queue
-        freed = freed_slots(state, commit) if self._slots.limit(queue) else ()
+        limited = self._slots.limit(queue) > 0
+        freed = freed_slots(state, commit) if limited else ()
         state.apply(commit)
         if state.graph.keys:
             self._keys.committed(key, hot, held, commit)
         self.stats["events"] += len(commit.events)
         self.stats["leases"] += len(commit.leases)
         self._assign(key, state, transition)
-        self._slots.ended((key[0], queue), freed)
+        if limited:
+            self._slots.ended((key[0], queue), freed)
         if commit.timers and continues(commit.timers):
             self._posting.post(key, TimerDue(name=MORE_TIMER))
         if commit.entries:

@@ -1,14 +1,17 @@
-"""Arguments of the command line: budgets, spans, the event loop, extras."""
+"""Arguments of the command line: budgets, spans, extras; a server's event loop and interpreter."""
 
 from __future__ import annotations
 
 import sys
+from enum import EnumType
 
 import pytest
 
 from stepwell.cli import app, arguments
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.process.serving import find_enum_members_directly
 from stepwell.cli.process.serving import loop_factory as serving_loop
+from stepwell.core.records.states import TaskStatus
 from stepwell_client import Budget
 
 
@@ -34,6 +37,19 @@ def test_a_part_that_is_none_says_which_there_are(part: str) -> None:
 def test_a_span_that_is_none_says_how_it_is_written() -> None:
     with pytest.raises(CliError, match="ms, s, m, h or d"):
         arguments.budget(["wall=soon"])
+
+
+def test_server_finds_members_of_enums_without_a_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hook(_: object, name: str) -> object:
+        raise AttributeError(name)
+
+    # Python 3.11 has one already; it comes back after the test.
+    monkeypatch.setattr(EnumType, "__getattr__", hook, raising=False)
+    for _ in range(2):
+        find_enum_members_directly()
+        assert not hasattr(EnumType, "__getattr__")
+    assert TaskStatus.READY is TaskStatus("READY")
+    assert not hasattr(TaskStatus, "UNKNOWN")
 
 
 def test_server_runs_on_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

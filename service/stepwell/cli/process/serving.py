@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from enum import EnumType
 from importlib import import_module
 from typing import Any, cast
 
@@ -91,6 +92,15 @@ def _begin_to_collect_garbage() -> None:
     gc.enable()
 
 
+def find_enum_members_directly() -> None:
+    """Have this interpreter find an enum's members as Python 3.12 does, without a hook that finds nothing more.
+
+    The hook of Python 3.11 makes each `Status.DONE` five times as slow, and a step has some sixty.
+    """
+    if "__getattr__" in vars(EnumType):
+        delattr(EnumType, "__getattr__")
+
+
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's loop factory if the extra is installed, or None for asyncio's own."""
     try:
@@ -107,6 +117,7 @@ async def _serve(
     companion: Companion,
     has_console: bool,
 ) -> int:
+    find_enum_members_directly()
     with signals.stopping() as stop:
         server = make(wanted)
         async with running(server, has_console):

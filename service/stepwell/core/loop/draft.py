@@ -6,7 +6,6 @@ changes both the row and the delta of the current event, so no event can miss a 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Unpack, cast
@@ -104,7 +103,7 @@ class Draft:
         """Tasks that are suspended."""
         self.asked_keys: dict[str, bool] = {}
         self.asked_pages: dict[JournalQuery, None] = {}
-        self.wanted_signals = Counter[str]()
+        self.wanted_signals: dict[str, int] = {}
         """The number of calls that looked for a kept signal, by its name."""
         self.revoked: list[Revoked] = []
         self.ended_calls: list[EndedCall] = []

@@ -133,8 +133,10 @@ def _put_without(draft: Draft, name: str, size: int) -> None:
 
 def steers(run: Run) -> bool:
     """Return whether a kept signal makes the run reflect before anything else is dispatched."""
+    if run.signals.steering == 0:
+        return False
     is_under_way = run.phase is Phase.EXECUTING and run.counts.unsettled > 0
-    return run.signals.steering > 0 and is_under_way and StepKind.REFLECT in run.stages
+    return is_under_way and StepKind.REFLECT in run.stages
 
 
 def show(draft: Draft) -> None:
@@ -184,9 +186,9 @@ def _first(draft: Draft, name: str) -> EntryWrite | None:
     """Return the first kept signal of a name that no call has taken; None if there is none, or it isn't read yet."""
     spec, generation = draft.run.spec, generation_of(name)
     taken = {one.entry.key for one in draft.forgotten if one.journal == JOURNAL}
-    draft.wanted_signals[name] += 1
+    wanted = draft.wanted_signals[name] = draft.wanted_signals.get(name, 0) + 1
     # Calls that want the same name in one transition read a page together.
-    limit = 1 << (draft.wanted_signals[name] - 1).bit_length()
+    limit = 1 << (wanted - 1).bit_length()
     while draft.state.run.signals.kept > len(taken):
         query = JournalQuery(
             tenant_id=spec.tenant_id,
