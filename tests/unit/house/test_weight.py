@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_588,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_553,
+    "clients/python/stepwell_client": 9_575,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -29,11 +29,11 @@ BUDGET = {
     "scripts": 2_280,
     "service/stepwell": 306,
     "service/stepwell/app": 799,
-    "service/stepwell/cli": 5_934,
+    "service/stepwell/cli": 5_939,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_078,
+    "service/stepwell/core": 8_079,
     "service/stepwell/embedded": 1_771,
-    "service/stepwell/engine": 4_368,
+    "service/stepwell/engine": 4_371,
     "service/stepwell/rpc": 4_457,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_079,
     "tests/simulation": 5_687,
     "tests/support": 2_928,
-    "tests/unit": 18_291,
+    "tests/unit": 18_303,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

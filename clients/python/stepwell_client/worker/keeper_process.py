@@ -17,15 +17,11 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import grpc
-
-from stepwell_client.link.connect import Connection, CurrentChannel
 from stepwell_client.link.runtime import Runtime
-from stepwell_client.v1 import worker_pb2
 from stepwell_client.worker.lease_table import RENEWED, WORKER_AT, KeptLease, LeaseTable
 
 OVERDUE = 1.5
@@ -33,22 +29,27 @@ OVERDUE = 1.5
 LOOKS = 4
 """The looks at the table in an interval."""
 LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.02, 0.5
+LOAD_SECONDS = 10.0
+"""The time before a heartbeat may be due at which gRPC is loaded, as that takes about half of a start."""
 BATCH_MAX = 500
 """The leases in a message."""
-CALL_SECONDS_MAX = 10.0
 SILENCE_SECONDS_MAX = 3600.0
 """The silence of a worker after which its leases are left to run out."""
+
+Renew = Callable[[Sequence[KeptLease], float], list[bool] | None]
+"""Sends heartbeats at a moment; returns which leases are lost, or None without an answer."""
 
 
 class KeeperLoop:
     """Reads the table until the worker has ended."""
 
-    def __init__(self, table: LeaseTable, connection: Connection, worker_pid: int) -> None:
+    def __init__(self, table: LeaseTable, connection: Mapping[str, Any], worker_pid: int) -> None:
+        """`connection` has the arguments of `Connection`."""
         self._table = table
         self._worker_pid = worker_pid
         self._runtime = Runtime()
-        self._access = connection.access
-        self._channels = CurrentChannel(connection, connection.sync_channel)
+        self._connection = connection
+        self._send: Renew | None = None
         self._beats: dict[bytes, float] = {}
         """The times of the last heartbeats that were sent from here; infinite for a lost lease."""
 
@@ -74,34 +75,26 @@ class KeeperLoop:
             due_at = beat_at + OVERDUE * one.interval
             if one.idle_timeout and beat_at < idle_at:  # A heartbeat at that moment ends the step.
                 due_at = min(due_at, idle_at + one.interval / LOOKS)
+            if self._send is None and now >= due_at - LOAD_SECONDS:
+                self._send = self._load()
             if now >= due_at:
                 due.append(one)
         is_kept = now - self._table.numbers[WORKER_AT] < SILENCE_SECONDS_MAX
         return due if due and is_kept and not is_stopped(self._worker_pid) else ()
 
+    def _load(self) -> Renew:
+        from stepwell_client.worker.keeper_calls import KeeperCalls  # noqa: PLC0415 - see LOAD_SECONDS
+
+        return KeeperCalls(self._connection).renew
+
     def _renew(self, due: Sequence[KeptLease]) -> None:
+        assert self._send is not None
         now = self._runtime.monotonic()
-        request = worker_pb2.HeartbeatRequest()
-        for one in due:
-            beat = request.heartbeats.add()
-            beat.lease.ParseFromString(one.lease)
-            if one.idle_timeout:
-                beat.idle.FromMilliseconds(math.ceil((now - one.active_at) * 1_000))
-        seconds = min(CALL_SECONDS_MAX, max(1.0, min(one.interval for one in due)))
-        call: Any = self._channels.get().unary_unary(
-            "/stepwell.v1.Worker/Heartbeat",
-            request_serializer=worker_pb2.HeartbeatRequest.SerializeToString,
-            response_deserializer=worker_pb2.HeartbeatResponse.FromString,
-        )
-        try:
-            response = call(request, timeout=seconds, metadata=self._access.metadata)
-        except grpc.RpcError as error:
-            if getattr(error, "code", int)() is grpc.StatusCode.UNAUTHENTICATED:
-                self._access.reload()
+        is_lost = self._send(due, now)
+        if is_lost is None:
             return  # The next look tries again.
         self._table.numbers[RENEWED] += len(due)
-        for one, state in zip(due, response.leases, strict=False):
-            lost = state.status == worker_pb2.LEASE_STATUS_LOST
+        for one, lost in zip(due, is_lost, strict=False):
             self._beats[one.lease] = math.inf if lost else now
 
 
@@ -118,5 +111,5 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # A draining worker needs its leases, too.
         signal.signal(number, signal.SIG_IGN)
     slots, file, pid, connection = json.loads(sys.stdin.readline())
-    KeeperLoop(LeaseTable(slots, file), Connection(**connection), pid).run()
+    KeeperLoop(LeaseTable(slots, file), connection, pid).run()
     os._exit(0)
