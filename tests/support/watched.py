@@ -20,7 +20,7 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2
 
 LAST = frozenset({types_pb2.EVENT_TYPE_RUN_SUCCEEDED, types_pb2.EVENT_TYPE_RUN_CANCELLED})
-"""After these a run has no more events (S15)."""
+"""After these a run has no more events (S15), but of the delivery of its last letters."""
 
 
 class Log:
@@ -79,10 +79,12 @@ class Story:
             f"{self.run_id}: event {event.number} is of v{event.version}, after {self.version}"
         )
         log.holds(event.version >= self.version, "E1", versions)
-        if self._last is not None:
+        if self._last is not None and event.type != types_pb2.EVENT_TYPE_LETTERS_DELIVERED:
             over = self._last.type in LAST
             log.holds(not over, "S15", f"{self.run_id}: {event.number} came after its end")
-        self.after, self.version, self._last = event.number, event.version, event
+        self.after, self.version = event.number, event.version
+        if self._last is None or self._last.type not in LAST:
+            self._last = event
 
     def end(self, run: types_pb2.Run) -> None:
         """The run has ended, says the stream: as its last event says (S15)."""

@@ -14,7 +14,7 @@ from stepwell_client.agent.journal.context import in_thread, on_loop, opened_cal
 from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
 from stepwell_client.agent.scopes import code_run, current_key
 from stepwell_client.calls.cursors import RunCursor
-from stepwell_client.calls.requests import CommandOptions, ForkOptions, StartOptions
+from stepwell_client.calls.requests import CommandOptions, ForkOptions, OnBusy, StartOptions
 from stepwell_client.enums import to_wire
 from stepwell_client.link.backoff import CALLS, LOGS, SAVES, STREAMS, Backoff
 from stepwell_client.link.connect import Connection, CurrentChannel, is_local
@@ -53,6 +53,7 @@ __all__ = [
     "CurrentChannel",
     "Details",
     "ForkOptions",
+    "OnBusy",
     "Receiver",
     "Reconcile",
     "RunCursor",

@@ -8,6 +8,7 @@ from stepwell.app.commands import accepted, carry_out, decide
 from stepwell.core.loop.occurrences import Start, StartInThread
 from stepwell.core.records.errors import AlreadyExists, RunNotFound, StoreUnavailable
 from stepwell.core.records.model import Run, RunSpec
+from stepwell.core.records.states import OnBusy
 from stepwell.core.records.threads import key_of
 from stepwell.engine.executor import Executor
 from stepwell.engine.key_types import RunKey
@@ -22,6 +23,19 @@ class Started(NamedTuple):
     """False if the same request came before, or nothing was committed."""
     steered: bool = False
     """True: no run was started, and the run that works was sent a signal."""
+
+
+def in_thread(start: Start, on_busy: OnBusy) -> StartInThread:
+    """Return the command that starts a run in the thread that its specification names."""
+    return StartInThread(
+        spec=start.spec,
+        input=start.input,
+        plan=start.plan,
+        stages=start.stages,
+        on_busy=on_busy,
+        actor=start.actor,
+        on_behalf_of=start.on_behalf_of,
+    )
 
 
 async def start_in_thread(executor: Executor, command: StartInThread) -> Started:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
 
 from msgspec.structs import replace
 
@@ -18,7 +19,7 @@ from stepwell.core.records import canonical, limits
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import Budget, Payload, RunSpec
 from stepwell.core.records.model import Failure as FailureRecord
-from stepwell.core.records.states import Finding, StepKind
+from stepwell.core.records.states import Finding, OnBusy, StepKind
 from stepwell.core.records.texts import storable
 from stepwell.wire.plans import read_plan
 from stepwell.wire.records import to_record
@@ -33,6 +34,8 @@ from stepwell_client.v1 import orchestrator_pb2, types_pb2
 ACTOR = "embedded"
 """The caller of an embedded run's commands, which have no credential."""
 
+EmbeddedOnBusy = Literal["enqueue", "reject", "interrupt"]
+"""The fate of an embedded run whose thread is busy."""
 _NAME = re.compile(limits.NAME_PATTERN)
 
 
@@ -132,6 +135,13 @@ def budget_record(budget: ClientBudget) -> Budget:
 def kinds_of(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
     """Return the loop's step kinds for the client's."""
     return tuple(StepKind(kind.name) for kind in kinds)
+
+
+def on_busy_of(word: EmbeddedOnBusy) -> OnBusy:
+    """Return `on_busy` as the loop's record. Raises ValueError for another word."""
+    if word not in get_args(EmbeddedOnBusy):
+        raise ValueError(f"on_busy is {word!r}; it is one of {', '.join(get_args(EmbeddedOnBusy))}")
+    return OnBusy(word.upper())
 
 
 def check_name(what: str, name: str, chars_max: int = limits.NAME_CHARS_MAX) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.occurrences import Start
+from msgspec.structs import replace
+
+from stepwell.core.loop.occurrences import Start, StartInThread
 from stepwell.core.port import INPUT_KEY, Store
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import PlanTrigger
+from stepwell.core.records.threads import THREAD_LABEL
 
 _CHARS_MAX = 60
 _FIELDS = (
@@ -16,10 +19,11 @@ _FIELDS = (
     "no_progress_limit",
     "budget",
     "reflect_on",
+    "thread_id",
 )
 
 
-async def differences(store: Store, start: Start) -> str:
+async def differences(store: Store, start: Start | StartInThread) -> str:
     """Return the arguments that differ, each with its old and its new value, cut; "" if none is found."""
     tenant_id, run_id = start.spec.tenant_id, start.spec.run_id
     loaded = await store.load(tenant_id, run_id)
@@ -27,6 +31,9 @@ async def differences(store: Store, start: Start) -> str:
         return ""
     stored = await store.read_payloads(tenant_id, run_id, [INPUT_KEY])
     spec = loaded.run.spec
+    # A run of a thread is given this label.
+    labels = {key: value for key, value in spec.labels.items() if key != THREAD_LABEL}
+    spec = replace(spec, labels=labels)
     first = next((one for one in loaded.plans if one.trigger is PlanTrigger.CALLER), None)
     pairs: list[tuple[str, object, object]] = [
         ("input", _input(stored[0].payload if stored else None), _input(start.input)),

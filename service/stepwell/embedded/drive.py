@@ -10,13 +10,23 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
+from stepwell.app.threads import start_in_thread
 from stepwell.core.loop.children import ROOT_LABEL
-from stepwell.core.loop.occurrences import AnyCommand, Fork, RaiseBudget, Resume, Start
+from stepwell.core.loop.occurrences import (
+    AnyCommand,
+    Fork,
+    RaiseBudget,
+    Resume,
+    Start,
+    StartInThread,
+)
 from stepwell.core.port import RunQuery, Runtime, Store, every_row
 from stepwell.core.records.errors import (
     AlreadyExists,
     FailedPrecondition,
     RunNotFound,
+    StepwellError,
+    StoreError,
     StoreMissing,
     StoreUnavailable,
 )
@@ -51,7 +61,7 @@ class Drive:
         self,
         agent: Agent,
         run_id: str,
-        start: Start | Fork | None,
+        start: Start | StartInThread | Fork | None,
         *,
         store: str | Store | DriverStore | None,
         tenant_id: str,
@@ -120,8 +130,11 @@ class Drive:
         assert self._start is not None
         executor = self._executor(store)
         try:
-            start = replace(self._start, actor=ACTOR)
-            await executor.send(self.tenant_id, self.run_id, start)
+            await self._send_start(executor, self._start)
+        except StoreError:
+            raise
+        except StepwellError:
+            pass  # `run` says so.
         finally:
             await executor.drain()
             await executor.close()
@@ -253,7 +266,7 @@ class Drive:
                 pass
 
     async def _other_arguments(self, store: Store) -> str:
-        assert isinstance(self._start, Start)
+        assert isinstance(self._start, Start | StartInThread)
         found = await differences(store, self._start)
         return (
             f"run {self.run_id!r} was started with other arguments"
@@ -270,11 +283,10 @@ class Drive:
 
     async def _begin(self, executor: Executor) -> Run:
         if self._start is not None:
-            start = replace(self._start, actor=ACTOR)
-            reply = await executor.send(self.tenant_id, self.run_id, start)
-            if reply.reason == AlreadyExists.reason:
-                raise AlreadyExists(await self._other_arguments(executor.store))
-            run = accepted(reply).run
+            try:
+                run = await self._send_start(executor, self._start)
+            except AlreadyExists:
+                raise AlreadyExists(await self._other_arguments(executor.store)) from None
             await self._begin_calls(executor.store, run, fresh=run.version == 1)
             return run
         run = await read_run(executor.store, self.tenant_id, self.run_id)
@@ -283,6 +295,12 @@ class Drive:
             run = (await carry_out(executor, self.tenant_id, self.run_id, again)).run
         await self._begin_calls(executor.store, run, fresh=False)
         return run
+
+    async def _send_start(self, executor: Executor, start: Start | StartInThread | Fork) -> Run:
+        start = replace(start, actor=ACTOR)
+        if isinstance(start, StartInThread):
+            return (await start_in_thread(executor, start)).run
+        return accepted(await executor.send(self.tenant_id, self.run_id, start)).run
 
     async def _begin_calls(self, store: Store, run: Run, *, fresh: bool) -> None:
         if self._calls is not None:

@@ -8,6 +8,7 @@ from typing import Any, overload
 from stepwell.app.question_tokens import answer_by_token
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.app.start import MAX_ITERATIONS_DEFAULT
+from stepwell.app.threads import in_thread
 from stepwell.core.loop.occurrences import Cancel, Fork, Pause, RaiseBudget
 from stepwell.core.loop.signals import kept_signal
 from stepwell.core.port import Runtime, Store
@@ -16,11 +17,13 @@ from stepwell.core.records.model import Run, RunSpec
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.arguments import (
     ACTOR,
+    EmbeddedOnBusy,
     answer_command,
     budget_record,
     check_name,
     check_texts,
     kinds_of,
+    on_busy_of,
     resolve_command,
     signal_command,
     start_command,
@@ -63,6 +66,10 @@ class Orchestrator:
     A run with a `plan` begins with its tasks; otherwise the plan function makes a plan. `stages`
     are the stages (REFLECT, SYNTHESIZE) of a run with a plan; None: all for which there are
     functions. At most `max_parallel` tasks run at once. A signal of a name in `reflect_on` makes the run reflect early.
+
+    With a `thread` the run belongs to that thread of the store, of whose runs one works at a time: `run()` waits for
+    those before it. `on_busy="reject"` makes `run()` fail with the reason THREAD_BUSY instead; `"interrupt"` cancels
+    the run that works, and this one comes next.
     """
 
     @overload
@@ -86,6 +93,8 @@ class Orchestrator:
         max_parallel: int = ...,
         no_progress_limit: int = ...,
         reflect_on: Sequence[str] = ...,
+        thread: str = ...,
+        on_busy: EmbeddedOnBusy = ...,
         tenant_id: str = ...,
         runtime: Runtime | None = ...,
     ) -> None: ...
@@ -112,6 +121,8 @@ class Orchestrator:
         max_parallel: int = 1,
         no_progress_limit: int = limits.NO_PROGRESS_LIMIT_DEFAULT,
         reflect_on: Sequence[str] = (),
+        thread: str = "",
+        on_busy: EmbeddedOnBusy = "enqueue",
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> None:
@@ -125,17 +136,11 @@ class Orchestrator:
         """
         made = agent_of(one_of(registry, agent))
         stores = stores_of(run_store, task_store, context_store)
-        if stores is None and run_id is not None and store is None:
-            raise ValueError(
-                "a run_id means nothing without a store: pass run_store=, task_store= and context_store=, or "
-                "store=, or leave run_id"
-            )
+        _check_names(tenant_id, run_id, thread, is_kept=stores is not None or store is not None)
         if stores is not None:
-            unkept = {"budget": budget, "input": input, "labels": labels or None}
-            check_stores(stores, run_id, store, tenant_id, plan, unkept=unkept)
-        if run_id is not None:
-            check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
-        check_name("tenant_id", tenant_id)
+            given = {"budget": budget, "input": input, "labels": labels or None}
+            given["thread"] = thread or None
+            check_stores(stores, run_id, store, tenant_id, plan, unkept=given)
         if plan is None and StepKind.PLAN not in kinds_of(made.kinds):
             raise ValueError("the agent has no plan function: decorate one, or pass plan=")
         runtime = runtime or SystemRuntime()
@@ -151,6 +156,7 @@ class Orchestrator:
                 max_parallel=max_parallel,
                 no_progress_limit=no_progress_limit,
                 reflect_on=tuple(dict.fromkeys(reflect_on)),
+                thread_id=thread,
             ),
             budget=budget,
             run_input=encode(input),
@@ -158,10 +164,9 @@ class Orchestrator:
             stages=kinds_of(made.stages if stages is None else stages) if plan is not None else (),
         )
         calls = StoreCalls(stores, run_id, goal, max_iterations) if stores is not None else None
-        kept = stores.driver if stores is not None else store
         self._drive = Drive(
-            *(made, run_id, start),
-            store=kept,
+            *(made, run_id, in_thread(start, on_busy_of(on_busy)) if thread else start),
+            store=stores.driver if stores is not None else store,
             tenant_id=tenant_id,
             runtime=runtime,
             calls=calls,
@@ -387,6 +392,19 @@ class Orchestrator:
             raise RuntimeError("the run is not running here")
         check_texts({"reason": command.reason})
         await self._drive.send(command)
+
+
+def _check_names(tenant_id: str, run_id: str | None, thread: str, *, is_kept: bool) -> None:
+    if run_id is not None and not is_kept:
+        raise ValueError(
+            "a run_id means nothing without a store: pass run_store=, task_store= and context_store=, or "
+            "store=, or leave run_id"
+        )
+    if run_id is not None:
+        check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
+    check_name("tenant_id", tenant_id)
+    if thread:
+        check_name("thread", thread)
 
 
 def _spec(tenant_id: str, run_id: str, **named: Any) -> RunSpec:

@@ -59,6 +59,18 @@ async def test_it_says_who_it_is_and_what_it_does(
     assert server.workers.metadata[0]["authorization"] == f"Bearer {TOKEN}"
 
 
+async def test_worker_that_is_drained_while_it_connects_ends_once_it_is_welcomed(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    async with serving(agent, client) as worker:
+        stream = await server.workers.stream()
+        draining = asyncio.create_task(worker.drain(0))
+        await asyncio.sleep(0)
+        await stream.welcome()
+        async with asyncio.timeout(PATIENCE_S):
+            await draining
+
+
 async def test_no_more_credits_than_places_are_ever_out(server: FakeServer, client: Client) -> None:
     agent, gate = Agent(), asyncio.Event()
 

@@ -273,7 +273,7 @@ class Worker:
                 # A broken stream raises the reason when it is read.
                 await stream.write(worker_pb2.WorkRequest(hello=self._hello()))
                 response = await stream.read()
-            if response is None:
+            if response is None or self._stopping.is_set():  # It was drained while it connected.
                 return worker_pb2.WORK_END_REASON_UNSPECIFIED
             self._welcome(response.welcome)
             self._stream, self._take = stream, stream.take

@@ -16,7 +16,7 @@ from stepwell.cli.view.follow_tree import follow_tree
 from stepwell.cli.view.terminal import put_json
 from stepwell.cli.view.text import micros, note, short_id
 from stepwell_client import StepKind, SyncClient, SyncRunHandle
-from stepwell_client.internal import StartOptions
+from stepwell_client.internal import OnBusy, StartOptions
 
 EXAMPLES = {
     "run": "stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'",
@@ -67,6 +67,14 @@ _KeepOrWait = Annotated[
         " or is paused.",
     ),
 ]
+_Thread = Annotated[
+    str,
+    typer.Option("--thread", metavar="ID", help="The thread, as of a chat, that it is a run of."),
+]
+_OnBusy = Annotated[
+    OnBusy,
+    typer.Option("--on-busy", help="With --thread, if a run of the thread works."),
+]
 _InputSchema = Annotated[
     bool,
     typer.Option(
@@ -102,6 +110,8 @@ def run(
     priority: _RunPriority = 0,
     worker_version: options.WorkerVersion = "",
     budget: options.Spend = None,
+    thread: _Thread = "",
+    on_busy: _OnBusy = "enqueue",
     request_id: _RunRequestId = "",
     detach: options.Detach = False,
     keep: _KeepOrWait = False,
@@ -129,6 +139,8 @@ def run(
         worker_version=worker_version,
         request_id=request_id,
         reflect_on=reflect_on or (),
+        thread=thread,
+        on_busy=on_busy,
     )
     if (limits := arguments.budget(budget or ())) is not None:
         wanted["budget"] = limits
@@ -146,7 +158,11 @@ def run(
         wanted["server_seconds"] = 0.0
     started = client.start(goal, **wanted)
     if not detach:
-        if not started.created:
+        if started.steered:
+            note(
+                f"run {short_id(started.id)} of this thread works, and has this as the signal steer"
+            )
+        elif not started.created:
             note(f"this request has started run {short_id(started.id)} before")
         return follow(client, started.snapshot or started.get(), keep=keep, json=json)
     return detached(started, json=json)

@@ -12,8 +12,8 @@ from stepwell.app.start import (
     checked_version,
     start_command,
 )
-from stepwell.app.threads import rehearse_in_thread, start_in_thread
-from stepwell.core.loop.occurrences import Start, StartInThread
+from stepwell.app.threads import in_thread, rehearse_in_thread, start_in_thread
+from stepwell.core.loop.occurrences import Start
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
 from stepwell.core.records.model import Budget, RunSpec, TaskSpec
@@ -63,15 +63,7 @@ async def _start_in_thread(
     deps: Dependencies, presenter: RunPresenter, request: pb.StartRunRequest, start: Start
 ) -> pb.StartRunResponse:
     """Start a run in its thread; answer once it is there."""
-    command = StartInThread(
-        spec=start.spec,
-        input=start.input,
-        plan=start.plan,
-        stages=start.stages,
-        on_busy=_ON_BUSY[request.on_busy],
-        actor=start.actor,
-        on_behalf_of=start.on_behalf_of,
-    )
+    command = in_thread(start, _ON_BUSY[request.on_busy])
     if request.validate_only:
         run, _, steered = await rehearse_in_thread(deps.executor, command)
         return pb.StartRunResponse(run=await presenter.message(run), steered=steered)
