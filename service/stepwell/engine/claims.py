@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.leases import SUSPECT
 from stepwell.core.loop.letters import TIMER as LETTERS_TIMER
 from stepwell.core.loop.loss_allowance import AWAITED
@@ -143,7 +144,8 @@ class Claims:
 
     async def _claim(self) -> int:
         """Claim once; return the milliseconds until the next claim, unless something happens before."""
-        await self._slots.scan(self._wanted_queues())
+        for stuck in await self._slots.scan(self._wanted_queues()):
+            self._post(stuck, TimerDue(name=MORE_TIMER))
         self._lease_held()
         groups = self._groups() if self._demand.more_ready else []
         request = Claim(wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms)

@@ -15,14 +15,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.context import Context
-from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.occurrences import GrantLease, Occurrence
 from stepwell.core.loop.slots import slot_of, used_slots, with_slot
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import NOBODY, KeySwap, LeaseQuery, Reservation, Runtime, Store, Want
 from stepwell.core.records.errors import StoreError
-from stepwell.core.records.states import EventType
 from stepwell.engine.key_types import QueueKey, RunKey
 from stepwell.logger import get_logger
 
@@ -95,6 +92,8 @@ class QueueSlots:
         self._picked: dict[str, _Picked] = {}
         self._undecided: dict[Reservation, float] = {}
         """The monotonic time at which each was first seen without a lease."""
+        self._stuck: list[RunKey] = []
+        """Runs that the present scan found with a slot for which they decide nothing."""
         self._turn = 0
         self.shared: Set[QueueKey] = frozenset()
         """The queues that other replicas serve, too."""
@@ -287,8 +286,13 @@ class QueueSlots:
                 runs = {one.run_id for one in queue.taken.values()}
                 queue.scan_at = 0.0 if key[1] in runs else queue.scan_at
 
-    async def scan(self, keys: Iterable[QueueKey]) -> None:
-        """Look for free slots in limited queues in which all seem to be taken."""
+    async def scan(self, keys: Iterable[QueueKey]) -> list[RunKey]:
+        """Look for free slots in limited queues in which all seem to be taken.
+
+        Returns the runs that a dead, or very slow, replica took a slot for, without a lease. After their next commit
+        that lease can't be committed any more, and the slot is free.
+        """
+        self._stuck = []
         now = self._runtime.monotonic()
         for key in keys:
             queue = self._of(key)
@@ -299,6 +303,7 @@ class QueueSlots:
                     await self._scan(key, queue)
                 except StoreError as error:
                     log.info("slots could not be looked at", queue=key[1], error=error.message)
+        return self._stuck
 
     async def _scan(self, key: QueueKey, queue: _Queue) -> None:
         own = {one.slot for one in self._picked.values() if one.queue == key}
@@ -348,19 +353,8 @@ class QueueSlots:
             return True
         self._undecided[stands] = since
         if now - since >= UNDECIDED_SECONDS:
-            await self._move_on(state, loaded.now_us)
+            self._stuck.append((tenant_id, run_id))
         return False
-
-    async def _move_on(self, state: RunState, now_us: int) -> None:
-        """Commit to a run without a change, so that what was decided on the commit before can't be committed any more.
-
-        The replica that took the slot for the run is dead, or very slow. It then decides again.
-        """
-        draft = Draft(state, Context(commit_id=self._runtime.new_id(), now_us=now_us))
-        draft.event(EventType.RUN_BLOCKED)
-        commit = draft.finish(()).commit
-        assert commit is not None
-        await self._store.commit([commit])
 
 
 def _name(queue: str, slot: int) -> str:
