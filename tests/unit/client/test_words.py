@@ -19,6 +19,7 @@ from stepwell_client import (
     SyncWatch,
     Watch,
 )
+from stepwell_client.agent.children import ChildOptions
 from stepwell_client.calls.cursors import LogOptions, WatchOptions, WatchRunsOptions
 from stepwell_client.calls.requests import (
     CommandOptions,
@@ -93,7 +94,7 @@ def test_no_method_returns_a_message_of_the_protocol(kind: type) -> None:
     "options",
     [
         *(StartOptions, ForkOptions, DeleteOptions, CommandOptions, ListOptions, PurgeOptions),
-        *(WatchOptions, WatchRunsOptions, LogOptions, Security),
+        *(WatchOptions, WatchRunsOptions, LogOptions, Security, ChildOptions),
     ],
 )
 def test_each_option_has_a_sentence(options: type) -> None:

@@ -7,13 +7,14 @@ import base64
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from stepwell_client.agent.journal.context import JournalContext
 from stepwell_client.agent.journal.journal_calls import Calls
 from stepwell_client.agent.journal.keys import digest_of
 from stepwell_client.enums import RunStatus
 from stepwell_client.errors import JournalError
+from stepwell_client.options import takes
 from stepwell_client.records.clean_text import storable
 from stepwell_client.records.decisions import NonRetryable
 from stepwell_client.records.payloads import decode, encode
@@ -123,59 +124,52 @@ class Child:
         return json.loads(end.value.data)
 
 
+class ChildOptions(TypedDict, total=False):
+    """Options of a child run besides its goal."""
+
+    pipeline: str
+    """The kind of run; default: the parent's."""
+    queue: str
+    """The queue in which its steps wait for workers; default: the parent's."""
+    input: object
+    """The child's input, which each of its steps is shown."""
+    plan: Sequence[Task] | None
+    """Its plan; without one it plans."""
+    labels: Mapping[str, str] | None
+    """Labels by which it can be found; their names don't begin with `stepwell.`."""
+    budget: Budget | None
+    """The limits at which it pauses. Tokens and cost are taken from what is left of the parent's budget; default: all that
+    is left there."""
+    max_iterations: int
+    """The most iterations; 0: the default of a run."""
+    leave: bool
+    """True: it goes on after the step's end. Else it is cancelled then."""
+    key: str | None
+    """Identifies the call within the step, as for `call`."""
+
+
 class ChildContext(JournalContext):
     """The part of a step's context that starts child runs. All methods may be used from the step's threads."""
 
-    async def start_child(
-        self,
-        goal: str = "",
-        *,
-        pipeline: str = "",
-        queue: str = "",
-        input: object = None,  # noqa: A002 - as in Client.start
-        plan: Sequence[Task] | None = None,
-        labels: Mapping[str, str] | None = None,
-        budget: Budget | None = None,
-        max_iterations: int = 0,
-        leave: bool = False,
-        key: str | None = None,
-    ) -> Child:
+    @takes(ChildOptions)
+    async def start_child(self, goal: str = "", **options: Unpack[ChildOptions]) -> Child:
         """Start a run of which this step is the parent, and return it once the start is durable.
 
         A call is identified as `call` identifies one: every attempt at the step finds the same child. When the step
-        ends, its children that haven't ended are cancelled, unless they were started with `leave`. Without `plan` the
-        child plans. `queue` and `pipeline`: empty, the parent's. `budget`: its tokens and cost are taken from what is
-        left of the parent's budget, all of it without one.
+        ends, its children that haven't ended are cancelled, unless they were started with `leave`.
 
         Raises:
-            NonRetryable: a limit; the kind is CHILD_TOO_DEEP, TOO_MANY_CHILDREN, CHILD_BUDGET, CHILD_TOO_LARGE,
-                TOO_MANY_LETTERS or PLAN_INVALID.
+            NonRetryable: a limit, or an option that isn't valid; the kind is CHILD_TOO_DEEP, TOO_MANY_CHILDREN,
+                CHILD_BUDGET, CHILD_TOO_LARGE, TOO_MANY_LETTERS, LABELS_INVALID or PLAN_INVALID.
             JournalError, JournalMismatch, Suspended, LeaseLost: as of `call`.
         """
-        given = child_wait(
-            goal, pipeline, queue, input, labels, max_iterations, budget, plan, leave=leave
-        )
-        return await self._on_loop(self._start_child(given, key))
+        return await self._on_loop(self._start_child(_wait_of(goal, options), options.get("key")))
 
-    def start_child_sync(
-        self,
-        goal: str = "",
-        *,
-        pipeline: str = "",
-        queue: str = "",
-        input: object = None,  # noqa: A002 - as in Client.start
-        plan: Sequence[Task] | None = None,
-        labels: Mapping[str, str] | None = None,
-        budget: Budget | None = None,
-        max_iterations: int = 0,
-        leave: bool = False,
-        key: str | None = None,
-    ) -> Child:
+    @takes(ChildOptions)
+    def start_child_sync(self, goal: str = "", **options: Unpack[ChildOptions]) -> Child:
         """Start a child run, from a thread; see `start_child`."""
-        given = child_wait(
-            goal, pipeline, queue, input, labels, max_iterations, budget, plan, leave=leave
-        )
-        return self._wait(lambda: self._start_child(given, key))
+        given = _wait_of(goal, options)
+        return self._wait(lambda: self._start_child(given, options.get("key")))
 
     async def _start_child(self, given: worker_pb2.Outcome.AwaitChild, key: str | None) -> Child:
         wait = worker_pb2.Outcome.SuspendedCall(child=given)
@@ -183,29 +177,19 @@ class ChildContext(JournalContext):
         return Child(self._calls, wait, run_id, self._on_loop, self._wait)
 
 
-def child_wait(
-    goal: str,
-    pipeline: str,
-    queue: str,
-    input: object,  # noqa: A002 - as in Client.start
-    labels: Mapping[str, str] | None,
-    max_iterations: int,
-    budget: Budget | None,
-    plan: Sequence[Task] | None,
-    *,
-    leave: bool,
-) -> worker_pb2.Outcome.AwaitChild:
+def _wait_of(goal: str, options: ChildOptions) -> worker_pb2.Outcome.AwaitChild:
     """Return what a call that starts a child waits for."""
+    budget, plan = options.get("budget"), options.get("plan")
     return worker_pb2.Outcome.AwaitChild(
-        pipeline_id=pipeline,
-        queue=queue,
+        pipeline_id=options.get("pipeline", ""),
+        queue=options.get("queue", ""),
         goal=storable(goal),
-        input=encode(input),
-        labels=labels,
-        max_iterations=max_iterations,
+        input=encode(options.get("input")),
+        labels=options.get("labels"),
+        max_iterations=options.get("max_iterations", 0),
         budget=budget.message() if budget else None,
         plan=plan_draft(plan) if plan is not None else None,
-        leave=leave,
+        leave=options.get("leave", False),
     )
 
 

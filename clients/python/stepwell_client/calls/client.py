@@ -26,7 +26,6 @@ import grpc.aio
 from stepwell_client.calls.async_caller import AsyncCaller
 from stepwell_client.calls.base import RECONNECT_SECONDS, Caller
 from stepwell_client.calls.cursors import RunsCursor, WatchRunsOptions
-from stepwell_client.calls.options import takes
 from stepwell_client.calls.requests import (
     ListOptions,
     PurgeOptions,
@@ -39,6 +38,7 @@ from stepwell_client.calls.run_handle import RunHandle, view_of
 from stepwell_client.calls.streams import Watch
 from stepwell_client.link.connect import Connection, Security
 from stepwell_client.link.runtime import Runtime
+from stepwell_client.options import takes
 from stepwell_client.records.answers import QueueList
 from stepwell_client.records.messages_pb2 import (
     ConnectedWorker,

@@ -14,7 +14,6 @@ from google.protobuf.message import Message as ProtoMessage
 
 from stepwell_client.calls.base import CALL_SECONDS, Caller
 from stepwell_client.calls.cursors import LogCursor, LogOptions, RunCursor, WatchOptions
-from stepwell_client.calls.options import takes
 from stepwell_client.calls.payloads import read_payloads
 from stepwell_client.calls.requests import (
     CommandOptions,
@@ -28,6 +27,7 @@ from stepwell_client.calls.streams import Watch
 from stepwell_client.enums import QuestionStatus, RunStatus
 from stepwell_client.errors import RunFailed, Unavailable
 from stepwell_client.link.outages import Notices
+from stepwell_client.options import takes
 from stepwell_client.records.answers import RunResults, Transcript
 from stepwell_client.records.messages_pb2 import (
     Checkpoint,

@@ -28,11 +28,11 @@ from stepwell_client.calls.blocking import (
     watching,
 )
 from stepwell_client.calls.client import ServiceCalls
-from stepwell_client.calls.options import takes
 from stepwell_client.calls.run_handle import RunHandle
 from stepwell_client.enums import RunStatus
 from stepwell_client.link.connect import Connection, Security
 from stepwell_client.link.runtime import Runtime
+from stepwell_client.options import takes
 from stepwell_client.records.messages_pb2 import Run
 
 P = ParamSpec("P")

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import types
+import typing
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, TypeVar, cast, overload
+from typing import Any, Literal, TypeVar, Union, cast, overload
 
 from stepwell_client.errors import DecodeError
 from stepwell_client.records.json_forms import (
@@ -30,9 +32,10 @@ from stepwell_client.records.typed_values import (
     exact_fit,
     field_types,
     flaw,
-    has_choice,
     name_of,
+    plain_annotation,
     plain_first,
+    reader_of,
 )
 from stepwell_client.v1 import types_pb2
 
@@ -138,10 +141,28 @@ def _is_annotated(value: Any, payload: types_pb2.Payload, annotation: Any) -> bo
         return False
     if is_plain(value):
         return difference(value, convert(value, plain_first(annotation), "$"), "$") is not None
-    if has_choice(annotation):
-        return False  # As of a tuple in `list[int] | tuple[int, ...]`, which may be annotated as it is.
+    if _has_choice(annotation):
+        # As of a tuple in `list[int] | tuple[int, ...]`, which may be annotated as it is. In `list[int | str]` it may not.
+        return False
     raw = json.loads(payload.data)
     return difference(value, convert(raw, annotation, "$"), "$", set(_containers(raw))) is None
+
+
+def _has_choice(annotation: Any) -> bool:
+    """Return whether an annotation has a union in which a list or a dict may be read as one of several types."""
+    annotation = plain_annotation(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (Union, types.UnionType) and sum(map(_may_have_parts, arguments)) > 1:
+        return True
+    return origin is not Literal and any(map(_has_choice, arguments))
+
+
+def _may_have_parts(annotation: Any) -> bool:
+    annotation = plain_annotation(annotation)
+    kind = typing.get_origin(annotation) or annotation
+    if kind is Any or kind is object:
+        return True
+    return kind is not Literal and not (isinstance(kind, type) and reader_of(kind) is None)
 
 
 def _containers(raw: Any) -> Iterator[int]:

@@ -117,16 +117,6 @@ def plain_first(annotation: Any) -> Any:
     return cast(Any, origin)[tuple(map(plain_first, arguments))]
 
 
-def has_choice(annotation: Any) -> bool:
-    """Return whether an annotation has a union, apart from one with None alone."""
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) in (Union, types.UnionType):
-        arguments = [one for one in arguments if one is not type(None)]
-        if len(arguments) > 1:
-            return True
-    return typing.get_origin(annotation) is not Literal and any(map(has_choice, arguments))
-
-
 def _plainness(annotation: Any) -> int:
     kind = typing.get_origin(annotation) or annotation
     return _PLAIN.index(kind) if kind in _PLAIN else len(_PLAIN)
@@ -152,7 +142,7 @@ def convert(value: Any, annotation: Any, path: str) -> Any:
     kind = origin or annotation
     if not isinstance(kind, type):
         return value
-    reader = _reader(kind)
+    reader = reader_of(kind)
     if reader is not None:
         return reader(value, annotation, kind, path)
     try:
@@ -161,7 +151,7 @@ def convert(value: Any, annotation: Any, path: str) -> Any:
         raise misfit(value, annotation, path) from None
 
 
-def _reader(kind: Any) -> Callable[[Any, Any, Any, str], Any] | None:
+def reader_of(kind: Any) -> Callable[[Any, Any, Any, str], Any] | None:
     """Return the function that reads values of a class with parts, or None for a class without."""
     if kind in _LEAVES:
         return None
