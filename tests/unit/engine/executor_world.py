@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stepwell.core.loop.occurrences import Completed, Delivery, Result, Start
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
+from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.journal import Entry
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern
@@ -42,6 +43,20 @@ class Rigged(StoreProxy):
         if self._first is not None:
             await self._first(method, *args, **kwargs)
         return await super().call(method, *args, **kwargs)
+
+
+class Mortal(Rigged):
+    """The store as a replica sees it that dies after a number of its commits: then all calls fail."""
+
+    def __init__(self, inner: Store, commits: int) -> None:
+        self.left = commits
+
+        async def first(method: str, *_: Any, **__: Any) -> None:
+            self.left -= method == "commit"
+            if self.left < 0 and method not in ("subscribe", "close"):
+                raise StoreUnavailable("it is down")
+
+        super().__init__(inner, first)
 
 
 class Slow(Rigged):
@@ -185,6 +200,17 @@ class ExecutorWorld:
         worker = FakeWorker(self.executor(**config))
         await worker.attach(credits)
         return worker.executor, worker
+
+    def mortal(self, commits: int = 1_000) -> tuple[Mortal, FakeWorker]:
+        """Return the store of an executor that dies after a number of its commits, and a worker of it, not connected yet."""
+        store = Mortal(self.store, commits)
+        return store, FakeWorker(self.executor(store, poll_ms=100))
+
+    async def succeed(self, dead: Executor) -> FakeWorker:
+        """Close an executor that has died; return a worker of the one that takes over, not connected yet."""
+        await dead.close()
+        self.executors.remove(dead)
+        return FakeWorker(self.executor(poll_ms=100), worker_id="other")
 
     async def start(
         self,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from stepwell.core.loop.occurrences import AwaitChild, SignalChild, SuspendedCall
 from stepwell.core.port import Assignment, JournalQuery
-from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import Payload, TaskSpec
 from stepwell.engine.journal_writer import NewEntries
 from stepwell_testkit.conformance.harness import turns
@@ -18,7 +15,6 @@ from tests.unit.engine.executor_world import (
     TENANT,
     ExecutorWorld,
     FakeWorker,
-    Rigged,
     executor_world,
 )
 from tests.unit.engine.test_executor_children import children_of, undelivered
@@ -48,25 +44,15 @@ async def opens(worker: FakeWorker, assignment: Assignment) -> None:
 async def test_a_signal_is_taken_once_if_a_replica_dies_while_it_is_delivered(commits: int) -> None:
     """Another replica takes over after this many commits, of which the parent's with both letters is the first."""
     async with executor_world() as world:
-        left = 1_000
-
-        async def first(method: str, *args: Any, **kwargs: Any) -> None:
-            nonlocal left
-            left -= method == "commit"
-            if left < 0 and method not in ("subscribe", "close"):
-                raise StoreUnavailable("it is down")
-
-        executor = world.executor(Rigged(world.store, first), poll_ms=100)
-        worker = FakeWorker(executor)
+        store, worker = world.mortal()
+        executor = worker.executor
         await worker.attach(1)
         await world.start(executor, chain("a"))
         assignment = await worker.next()
         await executor.drain()
-        left = commits
+        store.left = commits
         await opens(worker, assignment)
-        await executor.close()
-        world.executors.remove(executor)
-        other = world.executor(poll_ms=100)
+        other = (await world.succeed(executor)).executor
         await is_delivered(world)
         await other.drain()
         [child] = await children_of(world)

@@ -125,16 +125,8 @@ async def test_a_replica_that_dies_in_a_cancellation_leaves_no_descendant_open(
 ) -> None:
     """Another replica takes over after this many commits, of which the root's cancellation is the first."""
     async with executor_world() as world:
-        left = 1_000
-
-        async def first(method: str, *args: Any, **kwargs: Any) -> None:
-            nonlocal left
-            left -= method == "commit"
-            if left < 0 and method not in ("subscribe", "close"):
-                raise StoreUnavailable("it is down")
-
-        executor = world.executor(Rigged(world.store, first), poll_ms=100)
-        worker = FakeWorker(executor)
+        store, worker = world.mortal()
+        executor = worker.executor
         await worker.attach(5)
         await world.start(executor, chain("a"))
         await worker.deliver(await worker.next(), waits(kid=CHILD))
@@ -142,12 +134,10 @@ async def test_a_replica_that_dies_in_a_cancellation_leaves_no_descendant_open(
         await worker.deliver(work, waits(grandkid=CHILD))
         family = (RUN, work.run.run_id, (await worker.next()).run.run_id)
         await executor.drain()
-        left = commits
+        store.left = commits
         await executor.send(TENANT, RUN, Cancel())
         await turns(200)
-        await executor.close()
-        world.executors.remove(executor)
-        other = world.executor(poll_ms=100)
+        other = (await world.succeed(executor)).executor
         for _ in range(100):
             if sum([await undelivered(world, one) for one in family]) == 0:
                 break
@@ -223,21 +213,12 @@ class _Down(Exception):
     pass
 
 
-@pytest.mark.parametrize("refused", range(1, 12))
-async def test_a_replica_that_dies_between_two_commits_loses_no_letter(refused: int) -> None:
-    """Another replica takes over after the commit number `refused` of the first was the last."""
+@pytest.mark.parametrize("commits", range(11))
+async def test_a_replica_that_dies_between_two_commits_loses_no_letter(commits: int) -> None:
+    """Another replica takes over after this many commits of the first."""
     async with executor_world() as world:
-        commits = 0
-
-        async def first(method: str, *args: Any, **kwargs: Any) -> None:
-            nonlocal commits
-            if method == "commit":
-                commits += 1
-            if commits >= refused and method not in ("subscribe", "close"):
-                raise StoreUnavailable("it is down")
-
-        executor = world.executor(Rigged(world.store, first), poll_ms=100)
-        worker = FakeWorker(executor)
+        _, worker = world.mortal(commits)
+        executor = worker.executor
         ran: list[str] = []
         try:
             await worker.attach(3)
@@ -248,10 +229,8 @@ async def test_a_replica_that_dies_between_two_commits_loses_no_letter(refused: 
                     await step(worker, worker.pile.get_nowait(), ran)
         except StoreUnavailable:
             pass
-        await executor.close()
-        world.executors.remove(executor)
-        other = world.executor(poll_ms=100)
-        successor = FakeWorker(other, worker_id="other")
+        successor = await world.succeed(executor)
+        other = successor.executor
         await successor.attach(3)
         if await world.store.get_run(TENANT, RUN) is None:
             await world.start(other, chain("a"))

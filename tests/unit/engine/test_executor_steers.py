@@ -20,7 +20,6 @@ from tests.unit.engine.executor_world import (
     TENANT,
     ExecutorWorld,
     FakeWorker,
-    Rigged,
     executor_world,
 )
 from tests.unit.engine.test_executor_threads import (
@@ -147,20 +146,11 @@ async def test_a_steer_that_the_run_has_no_room_for_becomes_a_run(
 
 async def test_a_steer_still_on_its_way_when_the_run_ends_becomes_a_run() -> None:
     async with executor_world() as world:
-        left = 1_000
-
-        async def first(method: str, *args: Any, **kwargs: Any) -> None:
-            nonlocal left
-            left -= method == "commit"
-            if left < 0:
-                raise StoreUnavailable("it is down")
-
         executor, worker = await world.serving(credits=9)
         await join(executor, 1)
         assignment = await worker.next()
-        sender = world.executor(Rigged(world.store, first))
-        left = 1
-        assert (await join(sender, 2, STEER)).steered == run_id(1)
+        _, dead = world.mortal(commits=1)
+        assert (await join(dead.executor, 2, STEER)).steered == run_id(1)
         assert await values(world, 1, "signals") == []
         await worker.deliver(assignment)
         assert (await worker.next()).run.run_id == run_id(2)
@@ -184,16 +174,8 @@ async def test_a_steer_is_received_or_run_once_if_a_replica_dies_between_two_com
 ) -> None:
     """Another replica takes over after this many commits of the first. The run that works receives one steer of two."""
     async with executor_world() as world:
-        left = commits
-
-        async def first(method: str, *args: Any, **kwargs: Any) -> None:
-            nonlocal left
-            left -= method == "commit"
-            if left < 0 and method not in ("subscribe", "close"):
-                raise StoreUnavailable("it is down")
-
-        executor = world.executor(Rigged(world.store, first), poll_ms=100)
-        worker = FakeWorker(executor)
+        _, worker = world.mortal(commits)
+        executor = worker.executor
         started = 0
         try:
             await worker.attach(9)
@@ -203,10 +185,8 @@ async def test_a_steer_is_received_or_run_once_if_a_replica_dies_between_two_com
             await _work(worker)
         except StoreUnavailable:
             pass
-        await executor.close()
-        world.executors.remove(executor)
-        other = world.executor(poll_ms=100)
-        successor = FakeWorker(other, worker_id="other")
+        successor = await world.succeed(executor)
+        other = successor.executor
         await successor.attach(9)
         for number in range(started + 1, 4):
             # Where the first run has ended, or was never there, this one works itself.

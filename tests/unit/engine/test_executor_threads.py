@@ -24,7 +24,6 @@ from tests.unit.engine.executor_world import (
     TENANT,
     ExecutorWorld,
     FakeWorker,
-    Rigged,
     executor_world,
 )
 
@@ -314,16 +313,8 @@ async def test_a_replica_that_dies_between_two_commits_leaves_the_order_as_it_wa
 ) -> None:
     """Another replica takes over after this many commits of the first. Each run says one thing in the thread."""
     async with executor_world() as world:
-        left = commits
-
-        async def first(method: str, *args: Any, **kwargs: Any) -> None:
-            nonlocal left
-            left -= method == "commit"
-            if left < 0 and method not in ("subscribe", "close"):
-                raise StoreUnavailable("it is down")
-
-        executor = world.executor(Rigged(world.store, first), poll_ms=100)
-        worker = FakeWorker(executor)
+        _, worker = world.mortal(commits)
+        executor = worker.executor
         ran: list[str] = []
         started = 0
         try:
@@ -334,10 +325,8 @@ async def test_a_replica_that_dies_between_two_commits_leaves_the_order_as_it_wa
             await _work(worker, ran)
         except StoreUnavailable:
             pass
-        await executor.close()
-        world.executors.remove(executor)
-        other = world.executor(poll_ms=100)
-        successor = FakeWorker(other, worker_id="other")
+        successor = await world.succeed(executor)
+        other = successor.executor
         await successor.attach(9)
         for number in range(started + 1, 4):
             await join(other, number)
