@@ -11,8 +11,14 @@ from typing import Any
 
 import pytest
 
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.occurrences import LettersDelivered, RunLeft, StartInThread
+from stepwell.core.loop.state import RunState
 from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, Store, TaskQuery
+from stepwell.core.records.model import RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern
+from stepwell.core.records.threads import id_of, threads_of
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
     deletes,
@@ -192,6 +198,43 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
     many = effort.of(read_once)
     effort.connection.close()
     assert many <= 1.2 * few, (few, many)
+
+
+def idle_thread(name: str) -> list[Commit]:
+    """Return the commits of a thread whose only run has ended."""
+    state = RunState.empty(threads_of(b.TENANT), id_of(b.TENANT, name))
+    spec = RunSpec(tenant_id=b.TENANT, run_id=name, thread_id=name, request_fingerprint="print")
+    start = StartInThread(spec=spec, plan=(TaskSpec(task_id="t"),))
+    commits: list[Commit] = []
+    for occurrence in (start, LettersDelivered(last=1), RunLeft(run_id=name)):
+        context = Context(commit_id=f"{name}.{len(commits)}", now_us=1)
+        commit = advance(state, [occurrence], context).commit
+        assert commit is not None
+        state.apply(commit)
+        commits.append(commit)
+    return commits
+
+
+async def test_a_claim_costs_the_same_however_many_threads_are_idle(
+    tmp_path: Path, store: Store
+) -> None:
+    (result,) = await store.commit([b.created(executions=[b.ready()])])
+    effort = Effort(tmp_path / "a.db")
+    asked = claims.Claim(wants=(b.want(),))
+
+    def read_once(connection: Link) -> None:
+        found = claims.claim(connection, asked, claims.Holds(), result.now_us + 10**9)
+        assert [[step.run_id for step in steps] for steps in found.ready] == [[b.RUN]]
+        assert found.due == ()
+
+    costs: list[int] = []
+    for count in (1, 100):
+        for number in range(count):
+            for commit in idle_thread(f"thread-{count}-{number}"):
+                await ask.must(store, commit)
+        costs.append(effort.of(read_once))
+    effort.connection.close()
+    assert costs[1] <= 1.2 * costs[0], costs
 
 
 def _looks(commit: Commit) -> list[Callable[[Link], object]]:

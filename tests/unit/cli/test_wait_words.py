@@ -12,6 +12,7 @@ from stepwell_client.records import Wait
 QUESTION = Wait(kind=WaitKind.QUESTION, question_id="question:1")
 SLEEP = Wait(kind=WaitKind.SLEEP)
 BUDGET = Wait(kind=WaitKind.BUDGET)
+CHILD = Wait(kind=WaitKind.CHILD, question_id="question:2", call="0b5e")
 
 
 @pytest.mark.parametrize(
@@ -22,9 +23,20 @@ BUDGET = Wait(kind=WaitKind.BUDGET)
         (RunTask(question_id="question:unread"), "waits for an answer"),
         (RunTask(waits=(SLEEP,)), "sleeps"),
         (RunTask(waits=(BUDGET,)), "waits for a higher budget"),
+        (RunTask(waits=(CHILD,)), "waits for a child run"),
+        (RunTask(waits=(CHILD,), question_id="question:2"), "is child run 0b5e"),
         (RunTask(), "nobody knows what came of it"),
     ],
-    ids=["asks", "asks within a step", "unread question", "sleeps", "budget", "unknown outcome"],
+    ids=[
+        "asks",
+        "asks within a step",
+        "unread question",
+        "sleeps",
+        "budget",
+        "child",
+        "is a child",
+        "unknown outcome",
+    ],
 )
 def test_blocked_task_says_what_it_waits_for(task: RunTask, phrase: str) -> None:
     view = RunView(Run())

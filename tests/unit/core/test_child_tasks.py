@@ -130,6 +130,18 @@ def test_an_attempt_that_takes_too_long_cancels_its_child() -> None:
     assert [one.delay_ms for one in world.commits[-1].timers if one.name == name] == [5_000]
 
 
+def test_a_total_time_that_is_over_fails_the_task_and_cancels_its_child() -> None:
+    world = started(task("a", child=RUN, retry=TWICE, total_timeout_ms=9_000))
+    fails(world)
+    _, second = children(world)
+    assert [one.delay_ms for one in world.commits[0].timers if one.name == "total:a"] == [9_000]
+    world.do(TimerDue(name="total:a"))
+    assert (world.task("a").failure.kind, world.run.status) == ("TOTAL_TIMEOUT", RunStatus.FAILED)
+    assert [one.run_id for one in written(world) if isinstance(one, CancelRun)] == [second.run_id]
+    assert len(children(world)) == 2
+    assert ends(world, status="CANCELLED").status == "UNCHANGED"
+
+
 @pytest.mark.parametrize("ending", [Cancel(), SkipTask(task_id="a")])
 def test_what_ends_the_task_cancels_its_child(ending: Cancel | SkipTask) -> None:
     world = started(task("a", child=RUN, attempt_timeout_ms=1_000), task("b"))

@@ -24,6 +24,7 @@ from tests.unit.engine.executor_world import (
     TENANT,
     ExecutorWorld,
     FakeWorker,
+    Rigged,
     executor_world,
 )
 

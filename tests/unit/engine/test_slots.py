@@ -12,6 +12,7 @@ from stepwell.core.loop.occurrences import SendSignal
 from stepwell.core.port import LeaseQuery, Store
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.routing import TaskPattern
+from stepwell.engine.executor import HeldLease
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.core.loop_world import chain
@@ -145,6 +146,26 @@ async def test_a_replica_that_stops_at_any_write_leaves_its_slot_to_others(
     assert (ended, counted.most) == ([True, True], 1)
     assert not await leases(world.store)
     await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["its replica", "another replica"])
+async def test_a_worker_that_comes_back_with_its_lease_gets_none_beyond_the_limit(
+    world: ExecutorWorld, counted: Counted, is_same: bool
+) -> None:
+    worker = FakeWorker(world.executor(**LIMITED))
+    await worker.attach(3)
+    await world.start(worker.executor, chain("t"))
+    await world.start(worker.executor, chain("t"), run_id=OTHER)
+    held = await worker.next()
+    execution_id = held.execution.execution_id
+    lease = HeldLease(run_id=held.run.run_id, execution_id=execution_id, token=held.token)
+    again = worker if is_same else FakeWorker(world.executor(**LIMITED))
+    assert list(await again.attach(3, [lease])) == [True]
+    await pass_seconds(world, 5)
+    assert (again.pile.qsize(), counted.most) == (0, 1)
+    await again.deliver(held)
+    await pass_seconds(world, 5)
+    assert (again.pile.get_nowait().run.run_id, counted.most) == (OTHER, 1)
 
 
 async def test_a_replica_leaves_slots_to_steps_that_only_another_one_can_run(
