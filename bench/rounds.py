@@ -23,6 +23,8 @@ from bench.works.overload import Overload
 from bench.works.parked import Parked
 from bench.works.replicas import Replicas
 from bench.works.starts import Starts
+from bench.works.talks import Talks
+from bench.works.threads import Threads
 from bench.works.watch import Watch
 from bench.works.wide import Wide
 from stepwell_client import StepwellClientError
@@ -35,10 +37,12 @@ WORKS: tuple[Work, ...] = (
     Calls(),
     Wide(),
     Starts(),
+    Talks(),
     Long(),
     Watch(),
     Overload(),
     Parked(),
+    Threads(),
     Replicas(),
 )
 """All works. Those that share a stage's world come first, those that want none beside them after."""

@@ -146,6 +146,27 @@ TABLE = (
         note="Without a worker: what is measured is the start alone.",
     ),
     Section(
+        "talks",
+        "Runs that talk: signals and child runs",
+        (
+            Line(
+                "signal_ms",
+                "a signal to a suspended step until its function runs again: p50",
+                "ms",
+                {"sqlite": most(4), "": most(6)},
+            ),
+            Line("signal_p99_ms", "… p99", "ms"),
+            Line(
+                "child_ms",
+                "a child run of one task, from its start to the parent's going on: p50",
+                "ms",
+                {"sqlite": most(8)},
+            ),
+            Line("child_p99_ms", "… p99", "ms"),
+            Line("children_s", "1,000 children of one parent at once", "s", {"": most(3)}),
+        ),
+    ),
+    Section(
         "long",
         "One run with 10,000 steps done, and kill -9 of its server",
         (
@@ -180,6 +201,15 @@ TABLE = (
             Line("resident", "memory of the server", "×", {"": most(1.2)}),
         ),
         note='The goal "memory flat" is taken as at most 1.2 ×.',
+    ),
+    Section(
+        "threads",
+        "10,000 idle threads, against an empty store",
+        (
+            Line("claim", "a claim that finds nothing", "×", {"": most(1.2)}),
+            Line("claim_ms", "a claim, beside the idle threads", "ms"),
+        ),
+        note="Each thread has had one run, which has ended.",
     ),
     Section(
         "overload",

@@ -18,7 +18,16 @@ import msgspec
 
 from bench.plans import gated
 from bench.processes import Seen, Step
-from stepwell_client import Agent, Continue, Finish, ReflectContext, Release, TaskContext, Worker
+from stepwell_client import (
+    Agent,
+    Continue,
+    Finish,
+    ReflectContext,
+    Release,
+    Task,
+    TaskContext,
+    Worker,
+)
 
 
 class _Bench:
@@ -33,7 +42,12 @@ class _Bench:
         self.agent.task(self.work)
         self.agent.task("gate")(self.gate)
         self.agent.task("paced")(self.paced)
+        self._children: dict[str, list[float]] = {}
+        """When the parent of child runs began each of them."""
         self.agent.task("calls")(self.calls)
+        self.agent.task("receives")(self.receives)
+        self.agent.task("parent")(self.parent)
+        self.agent.task("children")(self.children)
         self.agent.reflect(self.reflect)
 
     async def work(self, ctx: TaskContext) -> bytes:
@@ -68,6 +82,37 @@ class _Bench:
             self._steps.append(step)
         if returns and ctx.attempt == 1:
             raise Release("to come back")
+        return b""
+
+    async def receives(self, ctx: TaskContext) -> bytes:
+        """Receive so many signals, one after another; the beginning of each attempt is noted."""
+        now = time.monotonic()
+        self._steps.append(Step(ctx.run_id, ctx.task_id, ctx.attempt, now, now))
+        for _ in range(ctx.input(int)):
+            await ctx.receive("go")
+        return b""
+
+    async def parent(self, ctx: TaskContext) -> bytes:
+        """Start so many child runs of one task, each when the one before has ended."""
+        begun = self._children.setdefault(ctx.run_id, [])
+        for number in range(ctx.input(int)):
+            is_new = number >= len(begun)
+            if is_new:
+                begun.append(time.monotonic())
+            await (await ctx.start_child(f"{number}", plan=[Task("t")])).wait()
+            if is_new or number == len(begun) - 1:
+                step = Step(
+                    ctx.run_id, f"child{number}", ctx.attempt, begun[number], time.monotonic()
+                )
+                self._steps.append(step)
+        return b""
+
+    async def children(self, ctx: TaskContext) -> bytes:
+        """Start so many child runs of one task at once, and wait for all."""
+        numbers = range(ctx.input(int))
+        starts = (ctx.start_child(f"{number}", plan=[Task("t")]) for number in numbers)
+        for child in await asyncio.gather(*starts):
+            await child.wait()
         return b""
 
     async def reflect(self, ctx: ReflectContext) -> Continue | Finish:

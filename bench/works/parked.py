@@ -68,13 +68,17 @@ class Parked:
                     opened.append(await open_store(place.url, runtime=SystemRuntime()))
                     stack.push_async_callback(opened[-1].close)
                 await _park(opened[1], self.runs)
-                claims = await self._in_turn([_claiming(store) for store in opened])
+                claims = await in_turn(
+                    [claiming(store) for store in opened], self.calls, self.rounds
+                )
             async with AsyncExitStack() as stack:
                 worlds = [
                     await stack.enter_async_context(running(stage.backend, place))
                     for place in (empty, full)
                 ]
-                starts = await self._in_turn([_starting(world) for world in worlds])
+                starts = await in_turn(
+                    [_starting(world) for world in worlds], self.calls, self.rounds
+                )
                 memory = [resident_mb(world.server.pid) for world in worlds]
         return [
             Costs(
@@ -87,19 +91,21 @@ class Parked:
             for claim, start in zip(claims, starts, strict=True)
         ]
 
-    async def _in_turn(self, calls: Sequence[Callable[[], Awaitable[float]]]) -> list[list[float]]:
-        """Return, for each round, each call's median in milliseconds; the calls take turns."""
-        return [
-            [statistics.median(times) * 1e3 for times in zip(*taken, strict=True)]
-            for taken in [
-                [[await call() for call in calls] for _ in range(self.calls)]
-                for _ in range(self.rounds)
-            ]
+
+async def in_turn(
+    calls: Sequence[Callable[[], Awaitable[float]]], count: int, rounds: int
+) -> list[list[float]]:
+    """Return, for each round, each call's median of so many in milliseconds; the calls take turns."""
+    return [
+        [statistics.median(times) * 1e3 for times in zip(*taken, strict=True)]
+        for taken in [
+            [[await call() for call in calls] for _ in range(count)] for _ in range(rounds)
         ]
+    ]
 
 
-def _claiming(store: Store) -> Callable[[], Awaitable[float]]:
-    """A claim that finds nothing, timed."""
+def claiming(store: Store) -> Callable[[], Awaitable[float]]:
+    """Return a claim that finds nothing, timed."""
 
     async def claim() -> float:
         begun = time.perf_counter()

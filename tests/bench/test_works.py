@@ -32,7 +32,7 @@ async def played(store: str, folder: Path, *names: str) -> list[Sample]:
 
 
 @pytest.mark.parametrize(
-    "names", [("limits",), SHARING, ("long",), ("watch",), ("overload",), ("parked",)]
+    "names", [("limits",), SHARING, ("long",), ("watch",), ("overload",), ("parked",), ("threads",)]
 )
 async def test_work_comes_to_figures_of_the_table(names: Sequence[str], tmp_path: Path) -> None:
     samples = await played("sqlite", tmp_path, *names)

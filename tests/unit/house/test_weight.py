@@ -17,7 +17,7 @@ from tests.unit.house.source import SHIPPED, Module, modules
 SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
-    "bench": 2_588,
+    "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_873,
     "clients/python/stepwell_client": 9_556,
     "drivers/stepwell_drivers": 117,
@@ -43,7 +43,7 @@ BUDGET = {
     "testkit/stepwell_testkit/conformance": 6_772,
     "testkit/stepwell_testkit/environment": 471,
     "tests": 24,
-    "tests/bench": 222,
+    "tests/bench": 226,
     "tests/chaos": 7_967,
     "tests/contract": 6_441,
     "tests/docs": 1_969,
