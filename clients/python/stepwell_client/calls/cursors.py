@@ -195,8 +195,28 @@ class RunCursor(
         return fresh
 
 
+class TokenCursor(Cursor[RequestT, MessageT, Item]):
+    """A position that only the server understands."""
+
+    cursor = ""
+    """The position, from which another stream continues."""
+
+    @property
+    def position(self) -> str:
+        return self.cursor
+
+    def _passing(self, items: Sequence[Item], resume_token: str) -> Iterator[Item]:
+        """Yield a message's items. The position passes them with the last one, so that none is lost to a reader that
+        goes on from it elsewhere.
+        """
+        for index, item in enumerate(items, 1):
+            if index == len(items):
+                self.cursor = resume_token or self.cursor
+            yield item
+
+
 class RunsCursor(
-    Cursor[
+    TokenCursor[
         orchestrator_pb2.WatchRunsRequest,
         orchestrator_pb2.WatchRunsResponse,
         orchestrator_pb2.RunUpdate,
@@ -216,11 +236,6 @@ class RunsCursor(
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor
-        """The position, from which another watch continues."""
-
-    @property
-    def position(self) -> str:
-        return self.cursor
 
     def request(self) -> orchestrator_pb2.WatchRunsRequest:
         self._request.resume_token = self.cursor
@@ -232,7 +247,8 @@ class RunsCursor(
         kind = message.WhichOneof("message")
         if kind == "updates":
             self._received()
-            return self._updates(message.updates)
+            batch = message.updates
+            return self._passing(batch.updates, batch.resume_token)
         if kind == "progress":
             self._received()
             self.cursor = message.progress.resume_token or self.cursor
@@ -240,21 +256,9 @@ class RunsCursor(
             self._accept_end(message.end.reason, "what")
         return ()
 
-    def _updates(
-        self, batch: orchestrator_pb2.RunUpdateBatch
-    ) -> Iterator[orchestrator_pb2.RunUpdate]:
-        """Yield a message's updates. The position passes them with the last one, so that none is lost to a reader
-        that goes on from it elsewhere.
-        """
-        last = len(batch.updates) - 1
-        for index, update in enumerate(batch.updates):
-            if index == last:
-                self.cursor = batch.resume_token or self.cursor
-            yield update
-
 
 class LogCursor(
-    Cursor[
+    TokenCursor[
         orchestrator_pb2.WatchLogsRequest,
         orchestrator_pb2.WatchLogsResponse,
         types_pb2.LogEntry,
@@ -277,22 +281,16 @@ class LogCursor(
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor
-        """The position, from which another call continues."""
-
-    @property
-    def position(self) -> str:
-        return self.cursor
 
     def request(self) -> orchestrator_pb2.WatchLogsRequest:
         self._request.resume_token = self.cursor
         return self._request
 
-    def accept(self, message: orchestrator_pb2.WatchLogsResponse) -> Sequence[types_pb2.LogEntry]:
+    def accept(self, message: orchestrator_pb2.WatchLogsResponse) -> Iterable[types_pb2.LogEntry]:
         kind = message.WhichOneof("message")
         if kind == "entries":
             self._received()
-            self.cursor = message.entries.resume_token or self.cursor
-            return list(message.entries.entries)
+            return self._passing(message.entries.entries, message.entries.resume_token)
         if kind == "progress":
             self._received()
             self.cursor = message.progress.resume_token or self.cursor
