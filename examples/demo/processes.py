@@ -19,7 +19,7 @@ class DemoFailed(Exception):
 
 
 class Program:
-    """One `stepwell …` at a time; it never touches a process that it didn't start."""
+    """One `stepwell …`, or another module's program, at a time; it never touches a process that it didn't start."""
 
     def __init__(
         self,
@@ -29,13 +29,14 @@ class Program:
         folder: Path,
         log: Path,
         settings: Mapping[str, str],
+        module: str = "stepwell",
     ) -> None:
-        """Prepare a program to be run in a folder. `settings` are STEPWELL_ variables; the caller's own are kept out."""
+        """Prepare a program to be run in a folder. `settings` are variables; the caller's own STEPWELL_ ones are kept out."""
         self.name = name
         self.log = log
         self.starts = 0
         self._folder = folder
-        self._arguments = arguments
+        self._arguments = ("-m", module, *arguments)
         ours = {name: text for name, text in os.environ.items() if not name.startswith("STEPWELL_")}
         self._environ = ours | dict(settings)
         self._running: Running | None = None
@@ -51,7 +52,7 @@ class Program:
         self.starts += 1
         with self.log.open("ab") as log:
             self._running = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "stepwell", *self._arguments),
+                *(sys.executable, *self._arguments),
                 cwd=self._folder,
                 env=self._environ,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -86,8 +87,12 @@ class Program:
         """Raise DemoFailed, with the end of its log, if it ended by itself."""
         running = self._running
         if running is not None and running.returncode is not None:
-            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-            end = "\n".join(f"    {line}" for line in lines[-LOG_LINES_SHOWN:])
+            code = running.returncode
             raise DemoFailed(
-                f"the {self.name} ended by itself with exit code {running.returncode}:\n{end}"
+                f"the {self.name} ended by itself with exit code {code}:\n{self.log_end()}"
             )
+
+    def log_end(self) -> str:
+        """Return the last lines of its log, each indented."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(f"    {line}" for line in lines[-LOG_LINES_SHOWN:])

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
@@ -238,7 +239,17 @@ def state_folder(parent: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="stepwell-demo-")).resolve()
 
 
-def main(prepare: Callable[[Console], Stage]) -> int:
+class Played(Protocol):
+    """A demo that `main` plays."""
+
+    console: Console
+
+    async def play(self) -> bool:
+        """Play the demo; return whether it ended well."""
+        ...
+
+
+def main(prepare: Callable[[Console], Played]) -> int:
     """Play the demo that is prepared for a console; return the exit code."""
     # Between the demo's own lines nobody needs the client's about a server that was killed on purpose.
     logging.getLogger("stepwell_client").addHandler(logging.NullHandler())
@@ -253,7 +264,7 @@ def main(prepare: Callable[[Console], Stage]) -> int:
         return 1
 
 
-async def _play(stage: Stage) -> int:
+async def _play(stage: Played) -> int:
     """Play the demo so that a signal ends it in order."""
     me = asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

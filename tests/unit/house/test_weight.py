@@ -19,13 +19,13 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_556,
+    "clients/python/stepwell_client": 9_552,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
     "drivers/stepwell_drivers/remote": 642,
     "drivers/stepwell_drivers/sql": 6_984,
-    "examples": 2_071,
+    "examples": 2_739,
     "scripts": 2_280,
     "service/stepwell": 306,
     "service/stepwell/app": 810,
@@ -47,12 +47,12 @@ BUDGET = {
     "tests/chaos": 7_967,
     "tests/contract": 6_441,
     "tests/docs": 1_969,
-    "tests/frameworks": 4_049,
+    "tests/frameworks": 4_116,
     "tests/mutants": 1_132,
     "tests/service": 14_110,
     "tests/simulation": 5_687,
     "tests/support": 2_930,
-    "tests/unit": 18_417,
+    "tests/unit": 18_425,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

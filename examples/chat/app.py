@@ -1,0 +1,96 @@
+"""The chat's web server: a message starts a run in the chat's thread, and what runs do comes to the page as it happens.
+
+uvicorn examples.chat.app:app
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import Body, FastAPI, Header
+from fastapi.responses import FileResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel
+
+from stepwell_client import Client, FailedPrecondition, LogKind, Run, Task, Unavailable
+from stepwell_client.enums import QuestionStatus
+
+client = Client()
+
+
+@asynccontextmanager
+async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async with client:
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+LastEvent = Annotated[str, Header(alias="Last-Event-ID")]
+
+
+class Said(BaseModel):
+    """A message of the page. One that is sent again has the same `request_id`, and starts no second run."""
+
+    text: str
+    on_busy: Literal["enqueue", "interrupt"]
+    request_id: str
+
+
+@app.get("/")
+def page() -> FileResponse:
+    return FileResponse(Path(__file__).with_name("page.html"))
+
+
+@app.post("/chats/{chat}")
+async def send(chat: str, said: Said) -> str:
+    run = await client.start(
+        said.text,
+        pipeline="chat",
+        plan=[Task("reply", "reply")],
+        thread=chat,
+        on_busy=said.on_busy,
+        request_id=said.request_id,
+    )
+    return run.id
+
+
+@app.get("/chats/{chat}/turns", response_class=EventSourceResponse)
+async def turns(chat: str, last_event_id: LastEvent = "") -> AsyncIterator[ServerSentEvent]:
+    """Send each run of the thread as it is, and whenever it has changed."""
+    with suppress(Unavailable):  # The page connects again, and goes on after the last id.
+        async with client.watch(last_event_id, labels={"stepwell.thread": chat}) as updates:
+            async for update in updates:
+                if update.run is not None:
+                    turn = await turn_of(update.run)
+                    yield ServerSentEvent(data=turn, id=updates.position, retry=500)
+
+
+async def turn_of(run: Run) -> dict[str, Any]:
+    handle = client.run(run.id)
+    turn = {"run": run.id, "time": run.created_time, "said": run.goal, "status": run.status.name}
+    if run.has_ended:
+        answer = (await handle.results()).tasks.get("reply")
+        return turn | {"over": True} | ({} if answer is None else {"answer": answer})
+    asked = [one async for one in handle.questions() if one.status == QuestionStatus.OPEN]
+    return turn | {"questions": [{"id": one.id, "prompt": one.prompt} for one in asked]}
+
+
+@app.get("/runs/{run}/tokens", response_class=EventSourceResponse)
+async def tokens(run: str, last_event_id: LastEvent = "") -> AsyncIterator[ServerSentEvent]:
+    """Send the tokens of an answer, those that are there already and those to come: a line each."""
+    with suppress(Unavailable):
+        log = client.run(run).logs(last_event_id, follow=True, kinds=[LogKind.CHUNK])
+        async with log as chunks:
+            async for chunk in chunks:
+                yield ServerSentEvent(raw_data=chunk.text.rstrip(), id=chunks.position, retry=500)
+
+
+@app.post("/runs/{run}/answers")
+async def answer(
+    run: str, question: Annotated[str, Body()], agreed: Annotated[bool, Body()]
+) -> None:
+    with suppress(FailedPrecondition):  # The first answer counts.
+        await client.run(run).answer(question, agreed)
