@@ -104,6 +104,19 @@ _RECORDS: Mapping[str, _Record] = {
         hidden="arguments messages journal generation execution_id version written_time",
     ),
     "KeptSignal": _Record("KeptSignal", hidden="size"),
+    "Thread": _Record(
+        "Thread",
+        more={
+            "state": (
+                "Any",
+                "None",
+                "Its state, as JSON has it. None in a list, and if it was never set.",
+            )
+        },
+    ),
+    "ThreadMessage": _Record(
+        "ThreadMessage", more={"content": ("Any", "None", "The content, as JSON has it.")}
+    ),
     "StoreInfo": _Record("StoreInfo", hidden="schema_version store_id"),
     "ServerInfo": _Record(
         "GetServerInfoResponse",
@@ -175,7 +188,7 @@ _OTHERS = {
     "TaskSpec": "Task",
 }
 """Messages whose records are written by people, and changes, which become some fields of a record."""
-_OWN_IDS = ("Execution", "Question", "Run", "RunSpec", "Task")
+_OWN_IDS = ("Execution", "Question", "Run", "RunSpec", "Task", "Thread")
 """Messages whose id is the record's own."""
 _RENAMED = {"child": "run", "pipeline_id": "pipeline"}
 _WHOLE = frozenset({"AttemptCounts", "Budget", "Counts", "StoreInfo", "Usage"})

@@ -62,17 +62,18 @@ async def delete_run(
             expected_version = 0  # It was at that version; the removal of its letters made another.
             continue
         if validate_only:
-            await _check_has_no_forks(executor.store, tenant_id, run_id)
+            await check_has_no_forks(executor.store, tenant_id, run_id)
             return
         if await executor.store.delete_run(tenant_id, run_id, version=run.version):
             executor.forget(tenant_id, run_id)
             return
         # It has forks; or it was resumed or deleted between the two.
-        await _check_has_no_forks(executor.store, tenant_id, run_id)
+        await check_has_no_forks(executor.store, tenant_id, run_id)
     raise StoreUnavailable("the run is being changed concurrently; try again")
 
 
-async def _check_has_no_forks(store: Store, tenant_id: str, run_id: str) -> None:
+async def check_has_no_forks(store: Store, tenant_id: str, run_id: str) -> None:
+    """Raise FailedPrecondition if a run has forks, which refer to its results."""
     query = RunQuery(tenant_id=tenant_id, parent_run_id=run_id, limit=_FORKS_NAMED + 1)
     forks = [run.spec.run_id for run in (await store.page(query)).items]
     if forks:

@@ -1,17 +1,30 @@
-"""Starts runs in threads."""
+"""Threads: starts of runs in them, what is written from outside, and their deletion."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
-from stepwell.app.commands import accepted, carry_out, decide
-from stepwell.core.loop.occurrences import Start, StartInThread
-from stepwell.core.records.errors import AlreadyExists, RunNotFound, StoreUnavailable
-from stepwell.core.records.model import Run, RunSpec
-from stepwell.core.records.states import OnBusy
-from stepwell.core.records.threads import key_of
+from stepwell.app.commands import CommandResult, accepted, carry_out, decide
+from stepwell.app.runs import check_has_no_forks, delete_run
+from stepwell.core.loop.occurrences import Cancel, Start, StartInThread, WriteToThread
+from stepwell.core.loop.steers import is_steer
+from stepwell.core.loop.transition import Reply
+from stepwell.core.port import Loaded, RunQuery, Store, every_row
+from stepwell.core.records.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    NotFound,
+    RunNotFound,
+    StoreUnavailable,
+)
+from stepwell.core.records.model import Question, Run, RunSpec
+from stepwell.core.records.states import OnBusy, QuestionStatus
+from stepwell.core.records.threads import THREAD_LABEL, key_of
 from stepwell.engine.executor import Executor
 from stepwell.engine.key_types import RunKey
+
+_DELETE_ATTEMPTS_MAX = 10
 
 
 class Started(NamedTuple):
@@ -52,7 +65,7 @@ async def start_in_thread(executor: Executor, command: StartInThread) -> Started
     if run is not None:
         start = Start(spec=spec, input=command.input, plan=command.plan, stages=command.stages)
         return Started(*await carry_out(executor, spec.tenant_id, spec.run_id, start))
-    reply = await executor.send(*key, command)
+    reply = await _sent(executor, key, command)
     changed = accepted(reply).changed
     await executor.deliver_letters(*key)
     run = await executor.store.get_run(spec.tenant_id, spec.run_id)
@@ -92,3 +105,93 @@ async def _steered(executor: Executor, spec: RunSpec, run_id: str) -> Run:
 def thread_key(spec: RunSpec) -> RunKey:
     """Return the tenant and the id under which a run's thread is kept."""
     return key_of(spec.tenant_id, spec.thread_id)
+
+
+async def read_thread(store: Store, tenant_id: str, run_id: str, thread_id: str) -> Run:
+    """Return the row of a thread, which is kept under this tenant and this id.
+
+    Raises:
+        NotFound: there is no such thread.
+    """
+    run = await store.get_run(tenant_id, run_id)
+    if run is None:
+        raise NotFound(f"there is no thread {thread_id!r}", reason="THREAD_NOT_FOUND")
+    return run
+
+
+async def waiting_in(store: Store, thread: Run) -> int:
+    """Return the number of runs that wait in a thread; starts that steer the run that works are none."""
+    if not thread.thread.working:
+        return 0
+    loaded = await store.load(thread.spec.tenant_id, thread.spec.run_id)
+    return max(0, sum(not is_steer(one) for one in _places(loaded)) - 1)
+
+
+def _places(loaded: Loaded | None) -> list[Question]:
+    """Return the open questions of a thread that stand for its runs, in the order in which they work."""
+    questions = loaded.questions if loaded is not None else ()
+    places = [one for one in questions if one.status is QuestionStatus.OPEN]
+    return sorted(places, key=lambda one: one.question_id)
+
+
+async def write_to_thread(
+    executor: Executor, tenant_id: str, command: WriteToThread
+) -> CommandResult:
+    """Append messages to a thread, or set its state, from outside.
+
+    Raises:
+        AlreadyExists: the request id belongs to another request.
+        FailedPrecondition: the thread was deleted a short while ago.
+        VersionChanged: the state is at another version than the command expects.
+    """
+    return accepted(await _sent(executor, key_of(tenant_id, command.thread_id), command))
+
+
+async def _sent(executor: Executor, key: RunKey, command: StartInThread | WriteToThread) -> Reply:
+    try:
+        return await executor.send(*key, command)
+    except AlreadyExists:
+        what = "the thread was deleted a short while ago; use another id"
+        raise FailedPrecondition(what, reason="THREAD_DELETED") from None
+
+
+async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, force: bool) -> bool:
+    """Remove a thread after its runs; return False if there is none. With `force`, cancel those that work or wait.
+
+    Raises:
+        FailedPrecondition: a run works or waits (THREAD_BUSY), or has forks (RUN_HAS_FORKS).
+        StoreUnavailable: further runs were started in it meanwhile; repeat the call, which removes the rest.
+    """
+    store, key = executor.store, key_of(tenant_id, thread_id)
+    for attempt in range(_DELETE_ATTEMPTS_MAX):
+        loaded = await store.load(*key)
+        if loaded is None:
+            return attempt > 0
+        if (places := _places(loaded)) and not force:
+            what = f"run {loaded.run.thread.working} of thread {thread_id!r} works; cancel it first"
+            raise FailedPrecondition(f"{what}, or delete the thread by force", reason="THREAD_BUSY")
+        query = RunQuery(tenant_id=tenant_id, labels={THREAD_LABEL: thread_id})
+        runs = [run async for run in every_row(store, query)]
+        if not attempt:
+            for run in runs:
+                await check_has_no_forks(store, tenant_id, run.spec.run_id)
+        # The last first: a run whose turn has come would begin to work.
+        for place in reversed(places):
+            await _cancel(executor, tenant_id, place.prompt)
+        if places or loaded.run.letters.first < loaded.run.letters.next:
+            await executor.deliver_letters(*key)
+            continue
+        for run in runs:
+            with suppress(RunNotFound):
+                await delete_run(executor, tenant_id, run.spec.run_id)
+        if await store.delete_run(*key, version=loaded.run.version):
+            executor.forget(*key)
+            return True
+    raise StoreUnavailable("runs are being started in the thread; delete it again")
+
+
+async def _cancel(executor: Executor, tenant_id: str, run_id: str) -> None:
+    """Cancel a run of a thread, if it is there and goes on, and have the thread know of it."""
+    with suppress(RunNotFound, FailedPrecondition):
+        await carry_out(executor, tenant_id, run_id, Cancel(reason="its thread is deleted"))
+    await executor.deliver_letters(tenant_id, run_id)

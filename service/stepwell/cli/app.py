@@ -42,6 +42,8 @@ COMMANDS: dict[str, str] = {
     "stop": "End a run after the iteration in progress.",
     "signal": "Send a run a signal.",
     "signals": "List the signals that a run keeps, oldest first.",
+    "threads": "List threads, newest first.",
+    "thread": "Show a thread with its newest messages, or delete it.",
     "cancel": "Cancel a run for good.",
     "resolve": "Tell the outcome of a task whose outcome is unknown.",
     "retry": "Run a task again that failed or was skipped.",
@@ -68,6 +70,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "questions": ("questions", "answer"),
     "history": ("plans", "checkpoints"),
     "output": ("logs", "messages"),
+    "threads": ("threads", "thread"),
     "connected": ("workers", "queues"),
 }
 """The modules of `stepwell.cli.commands` with several commands; any other command has its own."""

@@ -7021,6 +7021,106 @@ def check_ListSignalsRequest(m: orchestrator_pb2.ListSignalsRequest, p: str, f: 
     return None
 
 
+def check_GetThreadRequest(m: orchestrator_pb2.GetThreadRequest, p: str, f: Faults) -> None:
+    v = m.thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'thread_id', 'absent; limit: a name of 1 to 128 characters')
+    return None
+
+
+def check_ListThreadsRequest(m: orchestrator_pb2.ListThreadsRequest, p: str, f: Faults) -> None:
+    v = m.page_size
+    if v:
+        if not 0 <= v <= 1000: f.add(p + 'page_size', f'{v}; limit: 0 to 1,000')
+    v = m.page_token
+    if v:
+        if len(v) > 1024 or not v.isprintable() and has_control(v): f.add(p + 'page_token', f'{length(v)}; limit: 1,024 characters, no control characters')
+    return None
+
+
+def check_ListThreadMessagesRequest(m: orchestrator_pb2.ListThreadMessagesRequest, p: str, f: Faults) -> None:
+    v = m.thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'thread_id', 'absent; limit: a name of 1 to 128 characters')
+    v = m.after
+    if v:
+        if v < 0: f.add(p + 'after', f'{v}; limit: 0 or more')
+    v = m.last
+    if v:
+        if not 0 <= v <= 1000000: f.add(p + 'last', f'{v}; limit: 0 to 1,000,000')
+    v = m.page_size
+    if v:
+        if not 0 <= v <= 1000: f.add(p + 'page_size', f'{v}; limit: 0 to 1,000')
+    v = m.page_token
+    if v:
+        if len(v) > 1024 or not v.isprintable() and has_control(v): f.add(p + 'page_token', f'{length(v)}; limit: 1,024 characters, no control characters')
+    return None
+
+
+def check_AppendToThreadRequest(m: orchestrator_pb2.AppendToThreadRequest, p: str, f: Faults) -> None:
+    v = m.thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'thread_id', 'absent; limit: a name of 1 to 128 characters')
+    v = m.messages
+    if v:
+        if len(v) > 100 or sum([one.ByteSize() for one in v]) > 1114112: f.add(p + 'messages', f'{items_size(v)}; limit: 1 to 100 items, together 1,088 KiB')
+        else:
+            for i, v in enumerate(v[:]):
+                check_ThreadMessageDraft(v, f"{p}messages[{i}].", f)
+    else:
+        f.add(p + 'messages', 'absent; limit: 1 to 100 items, together 1,088 KiB')
+    v = m.request_id
+    if v:
+        if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'request_id', f'{length(v)}; limit: 128 characters, no control characters')
+    v = m.on_behalf_of
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'on_behalf_of', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    return None
+
+
+def check_SetThreadStateRequest(m: orchestrator_pb2.SetThreadStateRequest, p: str, f: Faults) -> None:
+    v = m.thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'thread_id', 'absent; limit: a name of 1 to 128 characters')
+    if m.HasField('state'):
+        v = m.state
+        if len(v.data) > 65536: f.add(p + 'state', f'{data_size(v)}; limit: 64 KiB of data')
+        else:
+            check_Payload(v, p + 'state.', f)
+    else:
+        f.add(p + 'state', 'absent; limit: 64 KiB of data')
+    if m.HasField('expected_version'):
+        v = m.expected_version
+        if v < 0: f.add(p + 'expected_version', f'{v}; limit: 0 or more')
+    v = m.request_id
+    if v:
+        if len(v) > 128 or not v.isprintable() and has_control(v): f.add(p + 'request_id', f'{length(v)}; limit: 128 characters, no control characters')
+    v = m.on_behalf_of
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'on_behalf_of', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    return None
+
+
+def check_DeleteThreadRequest(m: orchestrator_pb2.DeleteThreadRequest, p: str, f: Faults) -> None:
+    v = m.thread_id
+    if v:
+        if len(v) > 128 or not is_name(v): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of 1 to 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    else:
+        f.add(p + 'thread_id', 'absent; limit: a name of 1 to 128 characters')
+    v = m.on_behalf_of
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'on_behalf_of', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    return None
+
+
 def check_WatchLogsRequest(m: orchestrator_pb2.WatchLogsRequest, p: str, f: Faults) -> None:
     v = m.run_id
     if v:
@@ -9066,6 +9166,12 @@ CHECKS: dict[Any, Callable[[Any, str, Faults], None]] = {
     orchestrator_pb2.StopRunRequest: check_StopRunRequest,
     orchestrator_pb2.SendSignalRequest: check_SendSignalRequest,
     orchestrator_pb2.ListSignalsRequest: check_ListSignalsRequest,
+    orchestrator_pb2.GetThreadRequest: check_GetThreadRequest,
+    orchestrator_pb2.ListThreadsRequest: check_ListThreadsRequest,
+    orchestrator_pb2.ListThreadMessagesRequest: check_ListThreadMessagesRequest,
+    orchestrator_pb2.AppendToThreadRequest: check_AppendToThreadRequest,
+    orchestrator_pb2.SetThreadStateRequest: check_SetThreadStateRequest,
+    orchestrator_pb2.DeleteThreadRequest: check_DeleteThreadRequest,
     orchestrator_pb2.WatchLogsRequest: check_WatchLogsRequest,
     orchestrator_pb2.ListMessagesRequest: check_ListMessagesRequest,
     orchestrator_pb2.ListJournalRequest: check_ListJournalRequest,

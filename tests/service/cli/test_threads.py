@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+from stepwell_client import SyncClient
 from tests.service.cli.world import Row, Terminal
 
 
@@ -28,3 +29,29 @@ def test_a_run_in_a_thread_waits_is_refused_or_replaces_another(terminal: Termin
     )
     third = start(terminal, "--thread", thread, "--on-busy", "interrupt")
     terminal.plays(third, Row(f"watch {first}", 3, "was cancelled"), Row("cancel {run}", 0))
+
+
+def test_threads_are_listed_shown_and_deleted(terminal: Terminal) -> None:
+    thread = f"t-{uuid4()}"
+    run = start(terminal, "--thread", thread)
+    start(terminal, "--thread", thread)
+    token = terminal.folder / "state" / "stepwell" / "token"
+    with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
+        client.thread(thread).append("user", "one\nand \x1b[31mred")
+        client.thread(thread).append("user", {"n": 2})
+        client.thread(thread).set_state([1])
+    terminal.plays(
+        run,
+        Row("threads", 0, thread),
+        Row("threads --limit 1 --json", 0, '"waiting": 1'),
+        Row(f"thread {thread}", 0, "run {short} works, 1 run after it; 2 messages"),
+        Row(f"thread {thread}", 0, "state 1: [1]"),
+        Row(f"thread {thread} --last 1", 0, '2 user: {"n": 2}'),
+        Row(f"thread {thread} --json", 0, '"role": "user"'),
+        Row(f"thread {thread} --force", 2, err="--delete"),
+        Row(f"thread {thread} --delete", 1, err="works"),
+        Row(f"thread {thread} --delete --force", 0, "is deleted"),
+        Row(f"thread {thread} --delete --json", 0, '"deleted": false'),
+        Row(f"thread {thread}", 2, err="there is no thread"),
+        Row("show {run}", 2),
+    )

@@ -101,6 +101,8 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         ReadTranscript
     ) = ListJournal = answer
     PurgeRuns = ListSignals = answer
+    GetThread = ListThreads = ListThreadMessages = AppendToThread = SetThreadState = answer
+    DeleteThread = answer
     WatchRun = WatchRuns = WatchLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 
@@ -298,6 +300,11 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
             await self.read_refusals.popleft().reach(context)
         (lease,) = self._states([request])
         return worker_pb2.ReadJournalResponse(lease=lease, page=self.journal.pop(0))
+
+    async def ReadThread(self, request: Any, context: Any) -> worker_pb2.ReadThreadResponse:
+        del request
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this server has no threads")
+        raise AssertionError
 
     def lines(self, execution_id: str = "e1") -> list[str]:
         """Return the lines that an execution has written, as they came."""

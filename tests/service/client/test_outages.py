@@ -104,6 +104,8 @@ COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "CancelRun": lambda client: client.run(RUN_ID).cancel(),
     "StopRun": lambda client: client.run(RUN_ID).stop(),
     "SendSignal": lambda client: client.run(RUN_ID).signal("note", 1),
+    "AppendToThread": lambda client: client.thread("t").append("user", "hello"),
+    "SetThreadState": lambda client: client.thread("t").set_state(1),
     "RetryTask": lambda client: client.run(RUN_ID).retry_task("a"),
     "SkipTask": lambda client: client.run(RUN_ID).skip_task("a"),
     "RaiseBudget": lambda client: client.run(RUN_ID).raise_budget(Budget(tasks=5)),

@@ -91,6 +91,8 @@ async def furnish(bench: Bench) -> None:
         await bench.call(method, SERVED_ROWS[method](lease))
     bench.ended = lease.run_id
     bench.live = await start(bench)
+    thread = SERVED_ROWS["Orchestrator/AppendToThread"](names_of("none"))
+    await bench.call("Orchestrator/AppendToThread", thread)
 
 
 async def _paused(bench: Bench) -> str:
@@ -138,6 +140,18 @@ async def _unknown(bench: Bench) -> Names:
     return names_of(run_id, execution_id=name)
 
 
+async def _of_no_thread(bench: Bench) -> Names:
+    return names_of("none", thread_id=fresh())
+
+
+async def _of_thread(bench: Bench) -> Names:
+    names = await _of_no_thread(bench)
+    await bench.call(
+        "Orchestrator/AppendToThread", SERVED_ROWS["Orchestrator/AppendToThread"](names)
+    )
+    return names
+
+
 async def _of_leased(bench: Bench) -> Names:
     return lease_of(await leased(bench))
 
@@ -148,6 +162,9 @@ PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
     "Orchestrator/SkipTask": start,
     "Orchestrator/StopRun": start,
     "Orchestrator/SendSignal": start,
+    "Orchestrator/AppendToThread": _of_no_thread,
+    "Orchestrator/SetThreadState": _of_no_thread,
+    "Orchestrator/DeleteThread": _of_thread,
     "Orchestrator/ResumeRun": _paused,
     "Orchestrator/CancelRun": _of_leased,
     "Orchestrator/DeleteRun": _cancelled,

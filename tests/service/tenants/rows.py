@@ -32,6 +32,7 @@ class Names(NamedTuple):
     task_id: str = "leased"
     answer_token: str = "none"
     """A question's, which is a right by itself."""
+    thread_id: str = "thread-of-a"
 
 
 Row = Callable[[Names], Message]
@@ -129,6 +130,11 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/ListSignals": lambda n: opb.ListSignalsRequest(
         run_id=n.run_id, view=tpb.VIEW_FULL
     ),
+    "Orchestrator/GetThread": lambda n: opb.GetThreadRequest(thread_id=n.thread_id),
+    "Orchestrator/ListThreads": lambda n: opb.ListThreadsRequest(),
+    "Orchestrator/ListThreadMessages": lambda n: opb.ListThreadMessagesRequest(
+        thread_id=n.thread_id
+    ),
     "Orchestrator/ListWorkers": lambda n: opb.ListWorkersRequest(),
     "Orchestrator/ListQueues": lambda n: opb.ListQueuesRequest(),
     "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),
@@ -152,6 +158,17 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/PauseRun": lambda n: opb.PauseRunRequest(run_id=n.run_id),
     "Orchestrator/ResumeRun": lambda n: opb.ResumeRunRequest(run_id=n.run_id),
     "Orchestrator/SendSignal": lambda n: opb.SendSignalRequest(run_id=n.run_id, name="note"),
+    # Before the writes, which make the thread if it is missing.
+    "Orchestrator/DeleteThread": lambda n: opb.DeleteThreadRequest(
+        thread_id=n.thread_id, force=True
+    ),
+    "Orchestrator/AppendToThread": lambda n: opb.AppendToThreadRequest(
+        thread_id=n.thread_id,
+        messages=[tpb.ThreadMessageDraft(role="user", content=_payload())],
+    ),
+    "Orchestrator/SetThreadState": lambda n: opb.SetThreadStateRequest(
+        thread_id=n.thread_id, state=_payload()
+    ),
     "Orchestrator/StopRun": lambda n: opb.StopRunRequest(run_id=n.run_id),
     "Orchestrator/CancelRun": lambda n: opb.CancelRunRequest(run_id=n.run_id),
     "Orchestrator/DeleteRun": lambda n: opb.DeleteRunRequest(run_id=n.run_id),

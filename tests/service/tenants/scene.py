@@ -72,6 +72,11 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
         item = wpb.Appended(**lease_of(leased), logs=lines, messages=said)
         await client.ask("AppendOutput", appended=[item])
 
+        secret = tpb.Payload(data=f'"{SECRET}"'.encode())
+        message = tpb.ThreadMessageDraft(role="user", content=secret)
+        await client.ask("AppendToThread", thread_id="thread-of-a", messages=[message])
+        await client.ask("SetThreadState", thread_id="thread-of-a", state=secret)
+
         loaded = await store.load(owner, run_id)
         assert loaded is not None
         names = Names(
@@ -89,6 +94,7 @@ async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterat
             question_id="none",
             lease_token="f" * 32,
             worker_id="w9",
+            thread_id="thread-of-b",
             answer_token=new_answer_token(owner, NO_RUN, SystemRuntime().new_id),
         )
         yield Scene(names, nobodys)

@@ -38,15 +38,16 @@ from tests.support.proofs import record
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(110)]
 COMMAND = "make proof ARGS='tests/service/tenants'"
-_OF_ITS_OWN = re.compile(r'replica_id: "[^"]*"|server_time \{[^}]*\}')
+_OF_ITS_OWN = re.compile(r'replica_id: "[^"]*"|(server|created)_time \{[^}]*\}')
 BY_NOBODY = ("Orchestrator/StartRun", "Orchestrator/GetServerInfo", "Orchestrator/WatchRuns")
 BY_NOBODY += ("Orchestrator/PurgeRuns", "Orchestrator/ListRuns")
-BY_NOBODY += ("Orchestrator/ListWorkers", "Orchestrator/ListQueues")
+BY_NOBODY += ("Orchestrator/ListWorkers", "Orchestrator/ListQueues", "Orchestrator/ListThreads")
 """Methods that name nothing of a run's: whoever calls them has an answer of his own."""
 BY_TOKEN = "Orchestrator/AnswerByToken"
 """The method to which no name opens, but a question's token, whoever has it."""
 UNNAMED = ("Orchestrator/ListRuns", "Orchestrator/ListQuestions", "Orchestrator/WatchRuns")
 UNNAMED += ("Orchestrator/PurgeRuns", "Orchestrator/ListWorkers", "Orchestrator/ListQueues")
+UNNAMED += ("Orchestrator/ListThreads",)
 """Methods that show all that is their caller's, where their request names nothing."""
 READS = tuple(n for n in SERVED_ROWS if re.match("Orchestrator/(Get|List|Read|Watch|Wait)", n))
 ORCHESTRATOR = frozenset(name for name in SERVED_ROWS if name.startswith("Orchestrator/"))
@@ -102,7 +103,7 @@ async def world(served: Served, transport: str = "grpc") -> AsyncIterator[World]
 def nameless(answer: Answer, names: Names) -> Answer:
     """Return an answer without the names that its caller gave."""
     text = answer.text
-    for word in (names.run_id, names.question_id, names.lease_token):
+    for word in (names.run_id, names.question_id, names.lease_token, names.thread_id):
         text = text.replace(word, "…")
     return answer._replace(text=text)
 

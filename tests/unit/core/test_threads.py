@@ -104,7 +104,7 @@ def test_messages_from_outside_make_the_thread_and_have_numbers() -> None:
 def test_state_is_set_only_at_the_version_that_its_writer_knows() -> None:
     world = ThreadWorld()
     assert world.do(outside(written(state="1"), expected_state=0)) == ["ACCEPTED"]
-    assert world.do(outside(written(state="2"), expected_state=0)) == ["THREAD_STATE_CHANGED"]
+    assert world.do(outside(written(state="2"), expected_state=0)) == ["VERSION_CHANGED"]
     assert world.do(outside(written(state="2"), expected_state=1)) == ["ACCEPTED"]
     assert world.do(outside(written(state="3"))) == ["ACCEPTED"]
     assert (world.thread.state, kept(world, thread_messages.STATE)) == (3, {"3": b"3"})

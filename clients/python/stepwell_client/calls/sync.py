@@ -29,6 +29,7 @@ from stepwell_client.calls.blocking import (
 )
 from stepwell_client.calls.client import ServiceCalls
 from stepwell_client.calls.run_handle import RunHandle
+from stepwell_client.calls.thread_handle import ThreadHandle
 from stepwell_client.enums import RunStatus
 from stepwell_client.link.connect import Connection, Security
 from stepwell_client.link.runtime import Runtime
@@ -135,6 +136,28 @@ class SyncRunHandle:
     raise_budget = blocking(RunHandle.raise_budget)
 
 
+class SyncThreadHandle:
+    """A thread, with the calls that concern it."""
+
+    def __init__(self, handle: ThreadHandle) -> None:
+        self.calls = handle
+        """The asynchronous handle behind the methods."""
+
+    def __repr__(self) -> str:
+        return f"SyncThreadHandle({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """The thread's id."""
+        return self.calls.id
+
+    get = blocking(ThreadHandle.get)
+    messages = iterating(ThreadHandle.messages)
+    append = blocking(ThreadHandle.append)
+    set_state = blocking(ThreadHandle.set_state)
+    delete = blocking(ThreadHandle.delete)
+
+
 class SyncClient:
     """A connection to the Orchestrator service, without asyncio. Close it when done."""
 
@@ -180,7 +203,12 @@ class SyncClient:
         """Return a handle of a run, without a call to the server."""
         return SyncRunHandle(self.calls.run(run_id))
 
+    def thread(self, thread_id: str) -> SyncThreadHandle:
+        """Return a handle of a thread, without a call to the server."""
+        return SyncThreadHandle(self.calls.thread(thread_id))
+
     start = _starting(ServiceCalls.start)
+    threads = iterating(ServiceCalls.threads)
     runs = iterating(ServiceCalls.runs)
     questions = iterating(ServiceCalls.questions)
     answer_by_token = blocking(ServiceCalls.answer_by_token)

@@ -364,6 +364,46 @@ class KeptSignal(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Thread(Record):
+    """A thread: a conversation over runs, of which exactly one works at a time."""
+
+    id: str = ""
+    """The caller's own name for it."""
+    working_run_id: str = ""
+    """The run that works. Empty: none does."""
+    waiting: int = 0
+    """The number of runs that wait for their turn."""
+    messages: int = 0
+    """The number of its messages, which is the number of the last one."""
+    messages_bytes: int = 0
+    """The size of the contents of its messages."""
+    state_version: int = 0
+    """The version of its state. 0: it was never set."""
+    state: Any = None
+    """Its state, as JSON has it. None in a list, and if it was never set."""
+    starts: int = 0
+    """The number of starts in it, with those that became signals to the run that worked."""
+    created_time: datetime.datetime | None = None
+    """The time of its first run, message or state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ThreadMessage(Record):
+    """A message of a thread."""
+
+    number: int = 0
+    """1, 2, 3 … without gaps within its thread."""
+    role: str = ""
+    """The speaker: `user`, `assistant`, `tool` or what the agent calls them."""
+    content: Any = None
+    """The content, as JSON has it."""
+    run_id: str = ""
+    """The run that appended it. Empty: it came from outside."""
+    time: datetime.datetime | None = None
+    """The time when it was appended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StoreInfo(Record):
     """A server's store."""
 
@@ -854,6 +894,8 @@ RECORDS: Mapping[type[ProtoMessage], type] = {
     types_pb2.TaskChange: RunTask,
     types_pb2.TaskPattern: TaskPattern,
     types_pb2.TaskSpec: Task,
+    types_pb2.Thread: Thread,
+    types_pb2.ThreadMessage: ThreadMessage,
     types_pb2.Usage: Usage,
     types_pb2.Wait: Wait,
     types_pb2.WaitingStep: WaitingStep,

@@ -26,8 +26,11 @@ from stepwell_client.records.messages_pb2 import (
     Question,
     Run,
     RunTask,
+    Thread,
+    ThreadMessage,
     Wait,
 )
+from stepwell_client.records.payloads import decode
 from stepwell_client.records.plans import Task
 from stepwell_client.records.record import Record
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
@@ -40,6 +43,7 @@ OWN_IDS: Mapping[type, str] = {
     Question: "question_id",
     Run: "run_id",
     RunTask: "task_id",
+    Thread: "thread_id",
     Task: "task_id",
 }
 """The fields of messages that become a record's own id."""
@@ -68,6 +72,18 @@ def read_event(message: types_pb2.Event, run_id: str) -> Event:
 def read_question(message: types_pb2.Question, run_id: str) -> Question:
     """Return a question of that run as a record."""
     return read(message, Question, run_id=run_id)
+
+
+def read_thread(message: types_pb2.Thread) -> Thread:
+    """Return a thread as a record."""
+    state = decode(message.state) if message.HasField("state") else None
+    return read(message, Thread, state=state)
+
+
+def read_thread_message(message: types_pb2.ThreadMessage) -> ThreadMessage:
+    """Return a message of a thread as a record, with its content decoded."""
+    content = message.content if message.HasField("content") else None
+    return read(message, ThreadMessage, content=decode(content))
 
 
 def read_task(entry: orchestrator_pb2.TaskEntry) -> RunTask:

@@ -921,6 +921,114 @@ class ListSignalsResponse(_message.Message):
     next_page_token: str
     def __init__(self, signals: _Optional[_Iterable[_Union[_types_pb2.KeptSignal, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class GetThreadRequest(_message.Message):
+    __slots__ = ("thread_id",)
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    def __init__(self, thread_id: _Optional[str] = ...) -> None: ...
+
+class GetThreadResponse(_message.Message):
+    __slots__ = ("thread",)
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    thread: _types_pb2.Thread
+    def __init__(self, thread: _Optional[_Union[_types_pb2.Thread, _Mapping]] = ...) -> None: ...
+
+class ListThreadsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListThreadsResponse(_message.Message):
+    __slots__ = ("threads", "next_page_token")
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    threads: _containers.RepeatedCompositeFieldContainer[_types_pb2.Thread]
+    next_page_token: str
+    def __init__(self, threads: _Optional[_Iterable[_Union[_types_pb2.Thread, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListThreadMessagesRequest(_message.Message):
+    __slots__ = ("thread_id", "after", "last", "page_size", "page_token")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    after: int
+    last: int
+    page_size: int
+    page_token: str
+    def __init__(self, thread_id: _Optional[str] = ..., after: _Optional[int] = ..., last: _Optional[int] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListThreadMessagesResponse(_message.Message):
+    __slots__ = ("messages", "next_page_token")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.ThreadMessage]
+    next_page_token: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[_types_pb2.ThreadMessage, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class AppendToThreadRequest(_message.Message):
+    __slots__ = ("thread_id", "messages", "request_id", "on_behalf_of")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.ThreadMessageDraft]
+    request_id: str
+    on_behalf_of: str
+    def __init__(self, thread_id: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.ThreadMessageDraft, _Mapping]]] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+
+class AppendToThreadResponse(_message.Message):
+    __slots__ = ("thread", "changed")
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    thread: _types_pb2.Thread
+    changed: bool
+    def __init__(self, thread: _Optional[_Union[_types_pb2.Thread, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class SetThreadStateRequest(_message.Message):
+    __slots__ = ("thread_id", "state", "expected_version", "request_id", "on_behalf_of")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    state: _types_pb2.Payload
+    expected_version: int
+    request_id: str
+    on_behalf_of: str
+    def __init__(self, thread_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., expected_version: _Optional[int] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+
+class SetThreadStateResponse(_message.Message):
+    __slots__ = ("thread", "changed")
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    thread: _types_pb2.Thread
+    changed: bool
+    def __init__(self, thread: _Optional[_Union[_types_pb2.Thread, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class DeleteThreadRequest(_message.Message):
+    __slots__ = ("thread_id", "force", "on_behalf_of")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    force: bool
+    on_behalf_of: str
+    def __init__(self, thread_id: _Optional[str] = ..., force: bool = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+
+class DeleteThreadResponse(_message.Message):
+    __slots__ = ("deleted",)
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    deleted: bool
+    def __init__(self, deleted: bool = ...) -> None: ...
+
 class WatchLogsRequest(_message.Message):
     __slots__ = ("run_id", "execution_id", "task_id", "resume_token", "follow", "kinds", "progress_interval")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

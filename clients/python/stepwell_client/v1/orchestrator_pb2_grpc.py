@@ -173,6 +173,36 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsResponse.FromString,
                 _registered_method=True)
+        self.GetThread = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/GetThread',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetThreadRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetThreadResponse.FromString,
+                _registered_method=True)
+        self.ListThreads = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListThreads',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadsResponse.FromString,
+                _registered_method=True)
+        self.ListThreadMessages = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListThreadMessages',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadMessagesRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadMessagesResponse.FromString,
+                _registered_method=True)
+        self.AppendToThread = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/AppendToThread',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AppendToThreadRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AppendToThreadResponse.FromString,
+                _registered_method=True)
+        self.SetThreadState = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/SetThreadState',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.FromString,
+                _registered_method=True)
+        self.DeleteThread = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/DeleteThread',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteThreadRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteThreadResponse.FromString,
+                _registered_method=True)
         self.WatchLogs = channel.unary_stream(
                 '/stepwell.v1.Orchestrator/WatchLogs',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.WatchLogsRequest.SerializeToString,
@@ -526,6 +556,63 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetThread(self, request, context):
+        """Returns a thread as of its last commit, with its state.
+
+        Errors: NOT_FOUND (THREAD_NOT_FOUND).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListThreads(self, request, context):
+        """Lists threads, the newest first.
+
+        Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListThreadMessages(self, request, context):
+        """Lists messages of a thread, oldest first.
+
+        Errors: NOT_FOUND (THREAD_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AppendToThread(self, request, context):
+        """Appends messages to a thread from outside its runs, by one commit. A thread that is missing is made.
+
+        Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetThreadState(self, request, context):
+        """Sets the state of a thread. A thread that is missing is made.
+
+        Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
+        ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteThread(self, request, context):
+        """Removes a thread with its messages, its state and all of its runs. May be repeated, also after a failure, which may
+        leave the thread with a part of its runs: then it removes the rest.
+
+        Errors: FAILED_PRECONDITION (THREAD_BUSY: a run of it works or waits, and `force` isn't given; RUN_HAS_FORKS: remove
+        the forks of its runs first).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchLogs(self, request, context):
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
         for. Chunks stay with the lines when their execution has ended.
@@ -739,6 +826,36 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.ListSignals,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsResponse.SerializeToString,
+            ),
+            'GetThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetThread,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetThreadRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetThreadResponse.SerializeToString,
+            ),
+            'ListThreads': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListThreads,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadsResponse.SerializeToString,
+            ),
+            'ListThreadMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListThreadMessages,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadMessagesRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListThreadMessagesResponse.SerializeToString,
+            ),
+            'AppendToThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.AppendToThread,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AppendToThreadRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AppendToThreadResponse.SerializeToString,
+            ),
+            'SetThreadState': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetThreadState,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.SerializeToString,
+            ),
+            'DeleteThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteThread,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteThreadRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteThreadResponse.SerializeToString,
             ),
             'WatchLogs': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchLogs,
@@ -1492,6 +1609,168 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/ListSignals',
             stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.ListSignalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/GetThread',
+            stepwell_dot_v1_dot_orchestrator__pb2.GetThreadRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.GetThreadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListThreads(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListThreads',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListThreadsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListThreadsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListThreadMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListThreadMessages',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListThreadMessagesRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListThreadMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AppendToThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/AppendToThread',
+            stepwell_dot_v1_dot_orchestrator__pb2.AppendToThreadRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.AppendToThreadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetThreadState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/SetThreadState',
+            stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.SetThreadStateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/DeleteThread',
+            stepwell_dot_v1_dot_orchestrator__pb2.DeleteThreadRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.DeleteThreadResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -237,6 +237,39 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
+    GetThread: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetThreadRequest, _orchestrator_pb2.GetThreadResponse]
+    """Returns a thread as of its last commit, with its state.
+
+    Errors: NOT_FOUND (THREAD_NOT_FOUND).
+    """
+    ListThreads: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListThreadsRequest, _orchestrator_pb2.ListThreadsResponse]
+    """Lists threads, the newest first.
+
+    Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListThreadMessages: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListThreadMessagesRequest, _orchestrator_pb2.ListThreadMessagesResponse]
+    """Lists messages of a thread, oldest first.
+
+    Errors: NOT_FOUND (THREAD_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    AppendToThread: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.AppendToThreadRequest, _orchestrator_pb2.AppendToThreadResponse]
+    """Appends messages to a thread from outside its runs, by one commit. A thread that is missing is made.
+
+    Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
+    """
+    SetThreadState: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.SetThreadStateRequest, _orchestrator_pb2.SetThreadStateResponse]
+    """Sets the state of a thread. A thread that is missing is made.
+
+    Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
+    ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+    """
+    DeleteThread: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteThreadRequest, _orchestrator_pb2.DeleteThreadResponse]
+    """Removes a thread with its messages, its state and all of its runs. May be repeated, also after a failure, which may
+    leave the thread with a part of its runs: then it removes the rest.
+
+    Errors: FAILED_PRECONDITION (THREAD_BUSY: a run of it works or waits, and `force` isn't given; RUN_HAS_FORKS: remove
+    the forks of its runs first).
+    """
     WatchLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
     for. Chunks stay with the lines when their execution has ended.
@@ -495,6 +528,39 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """Lists the signals that a run keeps, which no call has taken, oldest first.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    GetThread: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetThreadRequest, _orchestrator_pb2.GetThreadResponse]  # type: ignore[assignment]
+    """Returns a thread as of its last commit, with its state.
+
+    Errors: NOT_FOUND (THREAD_NOT_FOUND).
+    """
+    ListThreads: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListThreadsRequest, _orchestrator_pb2.ListThreadsResponse]  # type: ignore[assignment]
+    """Lists threads, the newest first.
+
+    Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListThreadMessages: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListThreadMessagesRequest, _orchestrator_pb2.ListThreadMessagesResponse]  # type: ignore[assignment]
+    """Lists messages of a thread, oldest first.
+
+    Errors: NOT_FOUND (THREAD_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    AppendToThread: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.AppendToThreadRequest, _orchestrator_pb2.AppendToThreadResponse]  # type: ignore[assignment]
+    """Appends messages to a thread from outside its runs, by one commit. A thread that is missing is made.
+
+    Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
+    """
+    SetThreadState: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.SetThreadStateRequest, _orchestrator_pb2.SetThreadStateResponse]  # type: ignore[assignment]
+    """Sets the state of a thread. A thread that is missing is made.
+
+    Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
+    ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+    """
+    DeleteThread: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteThreadRequest, _orchestrator_pb2.DeleteThreadResponse]  # type: ignore[assignment]
+    """Removes a thread with its messages, its state and all of its runs. May be repeated, also after a failure, which may
+    leave the thread with a part of its runs: then it removes the rest.
+
+    Errors: FAILED_PRECONDITION (THREAD_BUSY: a run of it works or waits, and `force` isn't given; RUN_HAS_FORKS: remove
+    the forks of its runs first).
     """
     WatchLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.WatchLogsRequest, _orchestrator_pb2.WatchLogsResponse]  # type: ignore[assignment]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
@@ -907,6 +973,75 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Lists the signals that a run keeps, which no call has taken, oldest first.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def GetThread(
+        self,
+        request: _orchestrator_pb2.GetThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.GetThreadResponse, _abc.Awaitable[_orchestrator_pb2.GetThreadResponse]]:
+        """Returns a thread as of its last commit, with its state.
+
+        Errors: NOT_FOUND (THREAD_NOT_FOUND).
+        """
+
+    @_abc_1.abstractmethod
+    def ListThreads(
+        self,
+        request: _orchestrator_pb2.ListThreadsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListThreadsResponse, _abc.Awaitable[_orchestrator_pb2.ListThreadsResponse]]:
+        """Lists threads, the newest first.
+
+        Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def ListThreadMessages(
+        self,
+        request: _orchestrator_pb2.ListThreadMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListThreadMessagesResponse, _abc.Awaitable[_orchestrator_pb2.ListThreadMessagesResponse]]:
+        """Lists messages of a thread, oldest first.
+
+        Errors: NOT_FOUND (THREAD_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def AppendToThread(
+        self,
+        request: _orchestrator_pb2.AppendToThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.AppendToThreadResponse, _abc.Awaitable[_orchestrator_pb2.AppendToThreadResponse]]:
+        """Appends messages to a thread from outside its runs, by one commit. A thread that is missing is made.
+
+        Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED).
+        """
+
+    @_abc_1.abstractmethod
+    def SetThreadState(
+        self,
+        request: _orchestrator_pb2.SetThreadStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.SetThreadStateResponse, _abc.Awaitable[_orchestrator_pb2.SetThreadStateResponse]]:
+        """Sets the state of a thread. A thread that is missing is made.
+
+        Errors: INVALID_ARGUMENT, ALREADY_EXISTS (REQUEST_ID_REUSED), FAILED_PRECONDITION (THREAD_DELETED),
+        ABORTED (VERSION_CHANGED: the state is not at `expected_version`).
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteThread(
+        self,
+        request: _orchestrator_pb2.DeleteThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.DeleteThreadResponse, _abc.Awaitable[_orchestrator_pb2.DeleteThreadResponse]]:
+        """Removes a thread with its messages, its state and all of its runs. May be repeated, also after a failure, which may
+        leave the thread with a part of its runs: then it removes the rest.
+
+        Errors: FAILED_PRECONDITION (THREAD_BUSY: a run of it works or waits, and `force` isn't given; RUN_HAS_FORKS: remove
+        the forks of its runs first).
         """
 
     @_abc_1.abstractmethod

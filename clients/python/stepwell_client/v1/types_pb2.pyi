@@ -1008,6 +1008,28 @@ class KeptSignal(_message.Message):
     sent_time: _timestamp_pb2.Timestamp
     def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., value: _Optional[_Union[Payload, _Mapping]] = ..., size: _Optional[int] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., sent_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class Thread(_message.Message):
+    __slots__ = ("thread_id", "working_run_id", "waiting", "messages", "messages_bytes", "state_version", "state", "starts", "created_time")
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKING_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STATE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    thread_id: str
+    working_run_id: str
+    waiting: int
+    messages: int
+    messages_bytes: int
+    state_version: int
+    state: Payload
+    starts: int
+    created_time: _timestamp_pb2.Timestamp
+    def __init__(self, thread_id: _Optional[str] = ..., working_run_id: _Optional[str] = ..., waiting: _Optional[int] = ..., messages: _Optional[int] = ..., messages_bytes: _Optional[int] = ..., state_version: _Optional[int] = ..., state: _Optional[_Union[Payload, _Mapping]] = ..., starts: _Optional[int] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class ThreadMessage(_message.Message):
     __slots__ = ("number", "role", "content", "run_id", "time")
     NUMBER_FIELD_NUMBER: _ClassVar[int]

@@ -22,7 +22,7 @@ from stepwell.core.loop.occurrences import (
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused
 from stepwell.core.port import EntryWrite
 from stepwell.core.records import limits
-from stepwell.core.records.errors import INVALID_OUTCOME
+from stepwell.core.records.errors import INVALID_OUTCOME, VersionChanged
 from stepwell.core.records.journal import Entry, StoredEntry, value_bytes
 from stepwell.core.records.model import Execution, Failure, Run, RunSpec
 from stepwell.core.records.states import EventType, StepKind
@@ -85,7 +85,7 @@ def write_to_thread(draft: Draft, command: WriteToThread) -> Reply:
     version, expected = draft.run.thread.state, command.expected_state
     if expected not in (-1, version):
         return refused(
-            "THREAD_STATE_CHANGED",
+            VersionChanged.reason,
             f"the state of thread {command.thread_id!r} is at version {version}, not {expected}",
         )
     message = _described(command.write)

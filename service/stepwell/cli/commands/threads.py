@@ -1,0 +1,110 @@
+"""The commands `stepwell threads` and `stepwell thread`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from stepwell.cli import options
+from stepwell.cli.connect import connected
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.view.json_output import json_text, json_value, payload_of
+from stepwell.cli.view.terminal import put_json, put_rows, table
+from stepwell.cli.view.text import count, lines, micros, moment, note, one_line, short_id
+from stepwell_client import SyncClient
+from stepwell_client.v1 import types_pb2
+
+EXAMPLES = {"threads": "stepwell threads", "thread": "stepwell thread t1 --last 5"}
+
+
+@connected
+def threads(
+    client: SyncClient,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, max=100_000, help="No more threads than this."
+        ),
+    ] = 30,
+    json: options.Json = False,
+) -> int:
+    """List threads, newest first.
+
+    A thread is a conversation over runs, of which one works at a time: `stepwell run --thread ID` starts them.
+    """
+    found = list(islice(client.threads(page_size=min(limit + 1, 1_000)), limit + 1))
+    shown, more = found[:limit], len(found) > limit
+    if json:
+        put_json({"threads": shown, "more": more})
+        return Exit.DONE
+    rows = table(["THREAD", "WORKING"], right=["WAITING", "MESSAGES"], wide="SINCE")
+    for one in shown:
+        rows.add_row(
+            one.id,
+            short_id(one.working_run_id) if one.working_run_id else "-",
+            f"{one.waiting:,}",
+            f"{one.messages:,}",
+            moment(micros(one.created_time)),
+        )
+    if shown:
+        put_rows(rows, "WAITING", "WORKING")
+    else:
+        note("no threads; start a run in one: stepwell run --thread ID --goal …")
+    if more and shown:
+        note(f"… and older ones: --limit {limit * 10}")
+    return Exit.DONE
+
+
+@connected
+def thread(
+    client: SyncClient,
+    thread_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The thread's id.", show_default=False)
+    ],
+    last: Annotated[
+        int,
+        typer.Option("--last", metavar="N", min=1, max=1_000_000, help="The newest messages."),
+    ] = 20,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete it with its messages and all of its runs.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --delete: cancel runs that work or wait.")
+    ] = False,
+    on_behalf_of: options.For = "",
+    json: options.Json = False,
+) -> int:
+    """Show a thread with its newest messages, or delete it.
+
+    Its runs: `stepwell ls --label stepwell.thread=ID`.
+    """
+    handle = client.thread(thread_id)
+    if force and not delete:
+        raise CliError("--force goes with --delete")
+    if delete:
+        deleted = handle.delete(force=force, on_behalf_of=on_behalf_of)
+        if json:
+            put_json({"deleted": deleted})
+        else:
+            print(f"thread {thread_id} {'is deleted' if deleted else 'is not there'}")
+        return Exit.DONE
+    found = handle.get()
+    messages = list(handle.messages(last=last))
+    if json:
+        put_json({"thread": found, "messages": messages})
+        return Exit.DONE
+    working = f"run {short_id(found.working_run_id)} works" if found.working_run_id else "idle"
+    waiting = f", {count(found.waiting, 'run')} after it" if found.waiting else ""
+    print(f"thread {thread_id}: {working}{waiting}; {count(found.messages, 'message')}")
+    if found.state_version:
+        print(f"state {found.state_version}: {one_line(_text(found.source.state))}")
+    for one in messages:
+        by = f" (run {short_id(one.run_id)})" if one.run_id else ""
+        print(f"{one.number:,} {one_line(one.role)}{by}: {lines(_text(one.source.content))}")
+    return Exit.DONE
+
+
+def _text(payload: types_pb2.Payload) -> str:
+    return json_text(json_value(payload_of(payload)))

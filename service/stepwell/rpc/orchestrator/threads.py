@@ -1,0 +1,137 @@
+"""GetThread, ListThreads, ListThreadMessages, AppendToThread, SetThreadState, DeleteThread."""
+
+from __future__ import annotations
+
+from stepwell.app import threads
+from stepwell.core.loop.occurrences import WriteToThread
+from stepwell.core.port import RunQuery
+from stepwell.core.records.model import Run
+from stepwell.core.records.threads import ThreadWrite, key_of, threads_of
+from stepwell.engine.thread_reader import read_messages, read_state
+from stepwell.logger import get_logger
+from stepwell.rpc.caller import caller, tenant
+from stepwell.rpc.dependencies import Dependencies
+from stepwell.rpc.orchestrator.commands import as_called
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
+from stepwell.wire.records import fill, to_message, to_record
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+log = get_logger(__name__)
+
+
+async def get_thread(deps: Dependencies, request: pb.GetThreadRequest) -> pb.GetThreadResponse:
+    """Return a thread with its state."""
+    key = key_of(tenant(), request.thread_id)
+    message = await _message(deps, await threads.read_thread(deps.store, *key, request.thread_id))
+    message.state_version, state = await read_state(deps.store, key)
+    if state is not None:
+        fill(state, message.state)
+    return pb.GetThreadResponse(thread=message)
+
+
+async def list_threads(
+    deps: Dependencies, request: pb.ListThreadsRequest
+) -> pb.ListThreadsResponse:
+    """Return a page of the tenant's threads, the newest first."""
+    tenant_id = tenant()
+    query = RunQuery(tenant_id=threads_of(tenant_id), cursor=cursor_of(tenant_id, request))
+
+    async def show(run: Run) -> types_pb2.Thread:
+        return await _message(deps, run)
+
+    shown, after = await read_page(rows_of(deps.store, query), show, size_of(request))
+    return pb.ListThreadsResponse(
+        threads=shown, next_page_token=token_of(tenant_id, request, after)
+    )
+
+
+async def list_thread_messages(
+    deps: Dependencies, request: pb.ListThreadMessagesRequest
+) -> pb.ListThreadMessagesResponse:
+    """Return a page of a thread's messages, oldest first."""
+    tenant_id = tenant()
+    key = key_of(tenant_id, request.thread_id)
+    cursor = cursor_of(tenant_id, request)
+    kept = (await threads.read_thread(deps.store, *key, request.thread_id)).thread.messages
+    if cursor:
+        first = int(cursor)
+    else:
+        first = max(request.after, kept - request.last if request.last else 0) + 1
+    last = min(kept, first + size_of(request) - 1)
+    found, cut = await read_messages(deps.store, key, first, last)
+    after = cut or (last + 1 if last < kept else 0)
+    return pb.ListThreadMessagesResponse(
+        messages=[to_message(one) for one in found],
+        next_page_token=token_of(tenant_id, request, str(after) if after else ""),
+    )
+
+
+async def append_to_thread(
+    deps: Dependencies, request: pb.AppendToThreadRequest
+) -> pb.AppendToThreadResponse:
+    """Append messages to a thread."""
+    messages = tuple(to_record(one) for one in request.messages)
+    command = WriteToThread(
+        thread_id=request.thread_id,
+        write=ThreadWrite(messages=messages),
+        on_behalf_of=request.on_behalf_of,
+    )
+    thread, changed = await _write(deps, command, request.request_id)
+    return pb.AppendToThreadResponse(thread=thread, changed=changed)
+
+
+async def set_thread_state(
+    deps: Dependencies, request: pb.SetThreadStateRequest
+) -> pb.SetThreadStateResponse:
+    """Set the state of a thread, if it is at the version that the caller expects."""
+    command = WriteToThread(
+        thread_id=request.thread_id,
+        write=ThreadWrite(state=to_record(request.state)),
+        expected_state=request.expected_version if request.HasField("expected_version") else -1,
+        on_behalf_of=request.on_behalf_of,
+    )
+    thread, changed = await _write(deps, command, request.request_id)
+    return pb.SetThreadStateResponse(thread=thread, changed=changed)
+
+
+async def delete_thread(
+    deps: Dependencies, request: pb.DeleteThreadRequest
+) -> pb.DeleteThreadResponse:
+    """Remove a thread with its runs."""
+    who = caller()
+    deleted = await threads.delete_thread(
+        deps.executor, who.tenant_id, request.thread_id, force=request.force
+    )
+    if deleted:
+        log.info(
+            "a thread was removed with its runs",
+            actor=who.subject,
+            on_behalf_of=request.on_behalf_of,
+            tenant_id=who.tenant_id,
+            thread_id=request.thread_id,
+        )
+    return pb.DeleteThreadResponse(deleted=deleted)
+
+
+async def _write(
+    deps: Dependencies, command: WriteToThread, request_id: str
+) -> tuple[types_pb2.Thread, bool]:
+    called = as_called(command, request_id)
+    run, changed = await threads.write_to_thread(deps.executor, tenant(), called)
+    return await _message(deps, run), changed
+
+
+async def _message(deps: Dependencies, run: Run) -> types_pb2.Thread:
+    thread = run.thread
+    message = types_pb2.Thread(
+        thread_id=run.spec.thread_id,
+        working_run_id=thread.working,
+        waiting=await threads.waiting_in(deps.store, run),
+        messages=thread.messages,
+        messages_bytes=thread.bytes,
+        state_version=thread.state,
+        starts=thread.joined,
+    )
+    message.created_time.FromMicroseconds(run.created_us)
+    return message

@@ -1,0 +1,143 @@
+"""Threads from outside their runs: they are read, listed, written to and deleted, each within its tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from stepwell_client import (
+    FailedPrecondition,
+    NotFound,
+    RunStatus,
+    SyncClient,
+    Task,
+)
+from stepwell_client.errors import InvalidRequest, RequestIdReused, VersionChanged
+from tests.service.capabilities.conftest import Served
+from tests.service.conftest import token
+from tests.support.patience import until
+
+PLAN = [Task("answer", "answer")]
+
+
+async def test_messages_and_state_of_a_thread_are_written_and_read_on_every_store(
+    served_everywhere: Served,
+) -> None:
+    client = served_everywhere.client
+    thread = client.thread("t1")
+    with pytest.raises(NotFound) as missing:
+        await thread.get()
+    assert missing.value.reason == "THREAD_NOT_FOUND"
+    for number in range(1, 61):
+        assert (await thread.append("user", {"n": number})).messages == number
+    made = await thread.set_state({"topic": "bees"}, expected_version=0)
+    assert made.state_version == 1
+    with pytest.raises(VersionChanged, match="version 1"):
+        await thread.set_state("other", expected_version=0)
+    await thread.set_state({"topic": "ants"}, expected_version=1)
+    found = await thread.get()
+    assert (found.id, found.messages, found.state_version) == ("t1", 60, 2)
+    assert (found.state, found.working_run_id, found.waiting) == ({"topic": "ants"}, "", 0)
+
+    async def numbers(**options: Any) -> list[int]:
+        return [one.number async for one in thread.messages(page_size=7, **options)]
+
+    assert await numbers() == list(range(1, 61))
+    assert await numbers(last=50) == list(range(11, 61))
+    assert await numbers(last=50, after=55) == list(range(56, 61))
+    assert await numbers(last=5, after=10) == list(range(56, 61))
+    assert await numbers(after=60) == []
+    (last,) = [one async for one in thread.messages(last=1)]
+    assert (last.role, last.content, last.run_id) == ("user", {"n": 60}, "")
+    assert last.time is not None
+
+
+async def test_request_that_writes_to_a_thread_is_carried_out_once(served: Served) -> None:
+    thread = served.client.thread("t1")
+    for _ in range(2):
+        assert (await thread.append("user", "hello", request_id="r1")).messages == 1
+        assert (await thread.set_state(None, request_id="r2")).state_version == 1
+    with pytest.raises(RequestIdReused):
+        await thread.append("user", "bye", request_id="r1")
+    for wrong in ({"role": ""}, {"role": "user", "content": "x" * (1024 * 1024)}):
+        with pytest.raises(InvalidRequest, match="messages"):
+            await thread.append(**{"content": "x", **wrong})
+    with pytest.raises(InvalidRequest, match="state"):
+        await thread.set_state("x" * (64 * 1024))
+    assert (await thread.get()).messages == 1
+
+
+async def test_threads_are_listed_with_the_runs_that_work_and_wait(served: Served) -> None:
+    client = served.client
+    first, _ = [await client.start("x", queue="none", plan=PLAN, thread="t1") for _ in range(2)]
+    await client.thread("t2").append("user", "hello")
+    listed = [one async for one in client.threads(page_size=1)]
+    assert {one.id: (one.working_run_id, one.waiting) for one in listed} == {
+        "t2": ("", 0),
+        "t1": (first.id, 1),
+    }
+    stranger = served.new_client("foreign")
+    assert [one async for one in stranger.threads()] == []
+    with pytest.raises(NotFound):
+        await stranger.thread("t1").get()
+    assert not await stranger.thread("t1").delete(force=True)
+    await stranger.thread("t1").append("user", "what a stranger wrote")
+    assert (await client.thread("t1").get()).messages == 0
+
+    def blocking() -> None:
+        with SyncClient(served.target, token=token("all")) as sync:
+            thread = sync.thread("t2")
+            thread.append("assistant", 1)
+            thread.set_state(2)
+            assert [one.role for one in thread.messages()] == ["user", "assistant"]
+            assert thread.get().state == 2
+            assert {one.id for one in sync.threads()} == {"t1", "t2"}
+            assert thread.delete()
+            assert not thread.delete()
+
+    await asyncio.to_thread(blocking)
+
+
+async def test_thread_is_deleted_with_its_runs_and_if_it_is_busy_by_force(
+    served_everywhere: Served,
+) -> None:
+    client = served_everywhere.client
+    runs = [await client.start("x", queue="none", plan=PLAN, thread="t1") for _ in range(3)]
+    await client.start("more", queue="none", thread="t1", on_busy="steer")
+    other = await client.start("y", queue="none", thread="t2")
+    thread = client.thread("t1")
+    await thread.append("user", "hello")
+    with pytest.raises(FailedPrecondition, match=runs[0].id) as busy:
+        await thread.delete()
+    assert busy.value.reason == "THREAD_BUSY"
+    assert await thread.delete(force=True)
+    assert not await thread.delete(force=True)
+    assert [one.id async for one in client.runs()] == [other.id]
+    with pytest.raises(NotFound):
+        await thread.get()
+    for again in (thread.append("user", "x"), client.start("x", thread="t1")):
+        with pytest.raises(FailedPrecondition) as gone:
+            await again
+        assert gone.value.reason == "THREAD_DELETED"
+
+
+async def test_thread_whose_run_has_a_fork_is_deleted_after_the_fork(served: Served) -> None:
+    client = served.client
+    runs = [await client.start("x", queue="none", plan=PLAN, thread="t1") for _ in range(2)]
+    fork = await runs[0].fork()
+    for force in (False, True):
+        with pytest.raises(FailedPrecondition) as refusal:
+            await client.thread("t1").delete(force=force)
+        assert refusal.value.reason == ("RUN_HAS_FORKS" if force else "THREAD_BUSY")
+    assert (await runs[0].get()).status is RunStatus.QUEUED
+    for one in (*runs, fork):
+        await one.cancel()
+
+    async def idle() -> bool:
+        return (await client.thread("t1").get()).working_run_id == ""
+
+    await until(idle)
+    await fork.delete()
+    assert await client.thread("t1").delete()
