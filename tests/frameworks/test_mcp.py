@@ -233,6 +233,14 @@ async def test_what_is_wrong_is_said_in_a_sentence(connection: Connecting) -> No
         )
         circle = [{"id": "a", "depends_on": ["a"]}]
         assert "plan" in await assistant.refused("start_run", plan=circle)
+        steered = {"goal": "x", "reflect_on": ["note"]}
+        refusal = await assistant.refused("start_run", **steered, plan=[{"id": "a"}])
+        assert "reflect_on" in refusal
+        await assistant("start_run", **steered, queue="nobody", request_id="steered")
+        refusal = await assistant.refused(
+            "start_run", goal="x", queue="nobody", request_id="steered"
+        )
+        assert "request" in refusal
         assert "a task has no such field" in await assistant.refused(
             "start_run", plan=[{"id": "a", "after": []}]
         )

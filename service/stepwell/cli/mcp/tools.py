@@ -117,6 +117,10 @@ class Tools:
         queue: Annotated[str, Field(description="The queue, where it is another one.")] = "",
         plan: Plan = None,
         labels: dict[str, str] | None = None,
+        reflect_on: Annotated[
+            list[str] | None,
+            Field(description="Names of signals, each of which makes the run reflect at once."),
+        ] = None,
         request_id: Annotated[
             str,
             Field(description="A name for this request: sent again, it finds the same run again."),
@@ -127,6 +131,7 @@ class Tools:
             pipeline=pipeline,
             queue=queue,
             labels=labels or {},
+            reflect_on=reflect_on or (),
             request_id=request_id,
             on_behalf_of=_ON_BEHALF_OF,
         )
