@@ -20,6 +20,7 @@ from stepwell_client import (
     Task,
     Unavailable,
 )
+from stepwell_client.calls.requests import OnBusy
 from tests.chaos.load.follower import Follower
 from tests.chaos.oracle.history import Acknowledged, Findings, check
 from tests.chaos.world.cluster import Cluster
@@ -64,9 +65,12 @@ def wide(count: int, kind: str = "quick") -> Plan:
 async def started(
     client: Client,
     plan: Plan,
+    goal: str = "",
     *,
     queue: str = "default",
     pipeline: str = "",
+    thread: str = "",
+    on_busy: OnBusy = "enqueue",
     seconds: float = 30.0,
 ) -> str:
     """Start a run, however often that takes: it is one run, whichever replica took it."""
@@ -75,7 +79,13 @@ async def started(
         while True:
             try:
                 handle = await client.start(
-                    plan=plan, queue=queue, pipeline=pipeline, request_id=request_id
+                    goal,
+                    plan=plan,
+                    queue=queue,
+                    pipeline=pipeline,
+                    thread=thread,
+                    on_busy=on_busy,
+                    request_id=request_id,
                 )
                 return handle.id
             except Unavailable:
