@@ -90,8 +90,7 @@ def outline(state: RunState, lease: Lease) -> Assignment:
 
 def shows_signals(run: Run, assignment: Assignment) -> bool:
     """Return whether a step is shown kept signals."""
-    is_shown = assignment.execution.kind in (StepKind.PLAN, StepKind.REFLECT)
-    return is_shown and run.signals.kept > 0
+    return run.signals.kept > 0 and assignment.execution.kind in (StepKind.PLAN, StepKind.REFLECT)
 
 
 def _assigned(run: Run) -> AssignedRun:

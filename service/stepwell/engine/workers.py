@@ -278,7 +278,8 @@ class Workers:
         spec, tokens = transition.run.spec, list[str]()
         leases = transition.commit.leases if transition.commit is not None else ()
         for lease in leases:
-            if not self._tokens or lease.token.partition("@")[0] != self._tokens[0]:
+            ready = self._tokens[0] if self._tokens else ""
+            if not ready or (lease.token != ready and lease.token.partition("@")[0] != ready):
                 continue  # Granted by a claim, and so reserved already.
             self._tokens.popleft()
             connection = self.find(spec.tenant_id, lease.worker_id)

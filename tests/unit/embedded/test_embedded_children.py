@@ -51,6 +51,22 @@ async def test_step_goes_on_with_the_result_of_its_child(kept: bool, tmp_path: P
     assert len(family.children) == 1
 
 
+async def test_result_of_a_child_has_bytes_as_its_task_returned_them() -> None:
+    agent = Agent("family")
+
+    @agent.task("ask")
+    async def ask(ctx: TaskContext) -> bool:
+        child = await ctx.start_child("bees", plan=[Task("picture", "draw")])
+        return await child.result() == {"picture": b"\xff\x00"}
+
+    @agent.task("draw")
+    async def draw(_: TaskContext) -> bytes:
+        return b"\xff\x00"
+
+    result = await Orchestrator("a page", agent, plan=PLAN).run()
+    assert result.value == {"a": True}
+
+
 async def test_child_that_a_crash_interrupts_goes_on_with_its_parent(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'runs.db'}"
     first = Family(stays=True)

@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_641,
+    "clients/python/stepwell_client": 9_642,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -31,10 +31,10 @@ BUDGET = {
     "service/stepwell/app": 876,
     "service/stepwell/cli": 6_053,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_079,
+    "service/stepwell/core": 8_077,
     "service/stepwell/embedded": 1_811,
     "service/stepwell/engine": 4_367,
-    "service/stepwell/rpc": 4_589,
+    "service/stepwell/rpc": 4_597,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
     "service/stepwell/watch": 700,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_299,
     "tests/simulation": 5_687,
     "tests/support": 2_930,
-    "tests/unit": 18_425,
+    "tests/unit": 18_436,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

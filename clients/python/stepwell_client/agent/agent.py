@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 from stepwell_client.agent.annotations import is_async, resolved, return_type
 from stepwell_client.agent.input_schema import SCHEMA_BYTES_MAX, schema_of, text_of
 from stepwell_client.enums import StepKind, to_wire
 from stepwell_client.errors import Misconfigured
+from stepwell_client.records.payloads import flaw_of
 from stepwell_client.v1 import types_pb2
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -37,7 +39,7 @@ class Step:
     """A function of an agent with its calling convention, which is read from its signature once."""
 
     __slots__ = (
-        "_returns",
+        "_returned",
         "annotation",
         "function",
         "has_default",
@@ -51,7 +53,7 @@ class Step:
         self, function: Callable[..., object], *, manual_begin: bool = False, strict: bool = False
     ) -> None:
         self.function = function
-        self._returns = _EMPTY
+        self._returned: tuple[Any, str | None] | None = None
         self.strict = strict
         self.manual_begin = manual_begin
         self.is_async = is_async(function)
@@ -60,15 +62,17 @@ class Step:
         self.annotation = _resolve(function, parameters[1]) if self.wants_input else _EMPTY
         self.has_default = self.wants_input and parameters[1].default is not _EMPTY
 
-    @property
-    def returns(self) -> Any:
-        """The type of the function's value, read when a step first runs; Any if there is none, or it isn't known."""
-        if self._returns is _EMPTY:
-            try:
-                self._returns = return_type(self.function)
-            except Exception:  # noqa: BLE001 - an annotation may be any text; a value must then be JSON
-                self._returns = Any
-        return self._returns
+    def returned(self) -> tuple[Any, str | None]:
+        """Return the type of the function's value, and why no such value can be kept, or None; read when a step first runs.
+
+        The type is Any if there is none, or it isn't known.
+        """
+        if self._returned is None:
+            returns: Any = Any  # An annotation may be any text; a value must then be JSON.
+            with suppress(Exception):
+                returns = return_type(self.function)
+            self._returned = returns, flaw_of(returns)
+        return self._returned
 
 
 def _positional(function: Callable[..., object]) -> list[inspect.Parameter]:

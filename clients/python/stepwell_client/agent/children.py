@@ -213,7 +213,8 @@ def _result_of(end: Mapping[str, Any], as_: Any) -> Any:
         )
     if "tasks" in end:
         values = {name: decode(_payload(one), Any) for name, one in end["tasks"].items()}
-        return decode(encode(values), as_)
+        # Without a type each value is as its task returned it, bytes included, which JSON has no form for.
+        return values if as_ is Any else decode(encode(values), as_)
     return decode(_payload(end.get("result")), as_)
 
 

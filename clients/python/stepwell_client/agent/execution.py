@@ -75,7 +75,7 @@ from stepwell_client.records.limits import (
     VIOLATIONS_MAX,
     clip,
 )
-from stepwell_client.records.payloads import encode_into, flaw_of
+from stepwell_client.records.payloads import encode_into
 from stepwell_client.records.plans import Plan, plan_draft
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -187,8 +187,8 @@ class AgentRunner:
                 )
             outcome.failed.failure.CopyFrom(failure)
             return
-        returns = step.returns if kind in _RETURNING else Any
-        if (flaw := flaw_of(returns)) is not None:
+        returns, flaw = step.returned() if kind in _RETURNING else (Any, None)
+        if flaw is not None:
             message = f"what {_name(step)} would return can't be kept: {flaw}"
             outcome.failed.failure.CopyFrom(
                 failure_message(INVALID_RESULT, message, retryable=False)

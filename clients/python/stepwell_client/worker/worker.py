@@ -349,7 +349,7 @@ class Worker:
 
     def _accept(self, response: worker_pb2.WorkResponse) -> None:
         for ack in response.acks:
-            self._acknowledge(ack)
+            self._settle(ack)
         for written in response.journal_acks:
             self._state.journal_writer.settle(written)
         cancelled = {(one.lease.run_id, one.lease.execution_id) for one in response.cancellations}

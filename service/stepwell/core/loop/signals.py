@@ -133,10 +133,8 @@ def _put_without(draft: Draft, name: str, size: int) -> None:
 
 def steers(run: Run) -> bool:
     """Return whether a kept signal makes the run reflect before anything else is dispatched."""
-    if run.signals.steering == 0:
-        return False
     is_under_way = run.phase is Phase.EXECUTING and run.counts.unsettled > 0
-    return is_under_way and StepKind.REFLECT in run.stages
+    return run.signals.steering > 0 and is_under_way and StepKind.REFLECT in run.stages
 
 
 def show(draft: Draft) -> None:

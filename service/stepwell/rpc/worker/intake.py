@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.occurrences import Begin, Delivery, Failed, NeedsAnswer, Suspended
+from stepwell.core.loop.occurrences import (
+    Begin,
+    Completed,
+    Delivery,
+    Failed,
+    NeedsAnswer,
+    Suspended,
+)
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Runtime
 from stepwell.core.records import errors
@@ -89,10 +96,12 @@ class Intake:
         faults: Faults,
         answered: Callable[[Answer], None],
     ) -> None:
+        failure: Failure | None = None
+        asked: Sequence[NeedsAnswer] = ()
         if delivery is None:
             delivery, failure = _failed(item, faults)
-        else:
-            failure = _replaced(delivery)
+        elif isinstance(delivery, Delivery) and not isinstance(delivery.result, Completed):
+            failure, asked = _replaced(delivery.result), _questions(delivery.result)
         waiting = _Waiting(
             item.delivery_id[:_ECHO_CHARS_MAX],
             item.lease.run_id[:_ECHO_CHARS_MAX],
@@ -104,7 +113,7 @@ class Intake:
             # The execution is unknown, so none can be failed.
             rejected = waiting.receipt(pb.ACK_STATUS_REJECTED, failure)
             asyncio.get_running_loop().call_soon(answered, rejected)
-        elif isinstance(delivery, Delivery) and (asked := _questions(delivery.result)):
+        elif asked and isinstance(delivery, Delivery):
             asking = self._ask(item.lease.run_id, delivery, asked, waiting)
             self._runtime.spawn(asking, name="questions")
         else:
@@ -184,11 +193,10 @@ def _failed(item: Item, faults: Faults) -> tuple[Delivery | None, Failure]:
     ), failure
 
 
-def _replaced(delivery: Delivery | Begin) -> Failure | None:
-    """Return the failure that replaced an unreadable outcome, if this delivery is one."""
-    if isinstance(delivery, Delivery) and isinstance(delivery.result, Failed):
-        failure = delivery.result.failure
-        return failure if failure.kind == INVALID_OUTCOME else None
+def _replaced(result: object) -> Failure | None:
+    """Return the failure that replaced an unreadable outcome, if this is one."""
+    if isinstance(result, Failed) and result.failure.kind == INVALID_OUTCOME:
+        return result.failure
     return None
 
 
