@@ -29,6 +29,7 @@ from stepwell.core.loop.occurrences import (
     Result,
     SendSignal,
     Start,
+    StartInThread,
 )
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, ExecutionQuery, Presence, QuestionQuery, Store
@@ -97,7 +98,10 @@ class Callers:
         self.cancel_wanted = asyncio.Event()
         self.moved = asyncio.Event()
         """Something was committed: there may be something to do."""
-        self._sent: tuple[RunKey, Start | Fork | AnyCommand] = (key, workload.start(*key))
+        self._sent: tuple[RunKey, Start | StartInThread | Fork | AnyCommand] = (
+            key,
+            workload.start(*key),
+        )
 
     async def serve(self, executor: Executor, store: Store, poll_s: float) -> None:
         """Do what there is to do until all runs have ended. Begins with what had no answer."""
@@ -120,7 +124,7 @@ class Callers:
                     await self.moved.wait()
 
     async def _send(
-        self, executor: Executor, key: RunKey, command: Start | Fork | AnyCommand
+        self, executor: Executor, key: RunKey, command: Start | StartInThread | Fork | AnyCommand
     ) -> None:
         self._sent = (key, command)
         reply = await executor.send(*key, command)

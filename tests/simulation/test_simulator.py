@@ -40,7 +40,7 @@ HAPPENS = (
     *("OUTCOME_UNKNOWN", "OUTCOME_RESOLVED", "PLAN_REJECTED", "RUN_FAILED", "RUN_PAUSED"),
     *("RUN_RESUMED", "TASK_DEDUPLICATED", "MESSAGES_APPENDED", "run forked"),
     *("STEP_SUSPENDED", "STEP_WOKEN", "JOURNAL_RENEWED", "JOURNAL_FORGOTTEN"),
-    *("WAIT_OPENED", "SIGNAL_TAKEN", "CHILD_ENDED", KEPT, SENT),
+    *("WAIT_OPENED", "SIGNAL_TAKEN", "CHILD_ENDED", KEPT, SENT, "RUN_LET_GO"),
     *(REPLAYED, STALE_ENTRY, LATE_ENTRY, "write_journal:twice", "write_journal:time_out"),
     *("commit:CONFLICT:r0", "commit:CONFLICT:r1", "foreign delivery refused"),
     *(f"{method}:{mode}" for method in ("commit", "claim", "load") for mode in MODES),

@@ -24,6 +24,7 @@ from stepwell.core.loop.occurrences import (
     SendSignal,
     SkipTask,
     Start,
+    StartInThread,
     Stop,
 )
 from stepwell.core.loop.transition import Reply, ReplyStatus
@@ -314,7 +315,7 @@ class Client:
     def _check(self, condition: bool, name: str, details: str) -> None:
         self._ledger.guard(holds, condition, name, f"{self.key}: {details}")
 
-    async def _send(self, command: Start | Fork | AnyCommand) -> Reply:
+    async def _send(self, command: Start | StartInThread | Fork | AnyCommand) -> Reply:
         """Send a command to any replica until one has answered."""
         command = replace(command, actor="caller")
         tenant_id, run_id = self.key

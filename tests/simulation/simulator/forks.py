@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.fork import base_of
 from stepwell.core.fork.inherit import Changes
+from stepwell.core.loop.children import own_labels
 from stepwell.core.loop.occurrences import Fork
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.core.records.events import Event
@@ -54,6 +55,8 @@ def make(
         parent_version=version,
         family_id=run.spec.family_id or run.spec.run_id,
         start_delay_ms=0,
+        thread_id="",
+        labels=own_labels(run.spec.labels),
         request_fingerprint=f"fork {run_id}",
     )
     try:

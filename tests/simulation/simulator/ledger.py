@@ -25,7 +25,7 @@ from stepwell.core.port import (
 from stepwell.core.records.model import SUSPECT_LOSSES
 from stepwell.core.records.states import OPEN, DueKind, ExecutionStatus, RunStatus, Verdict
 from stepwell_testkit.proxy import StoreProxy
-from tests.simulation.simulator import rules
+from tests.simulation.simulator import rules, threads
 from tests.simulation.simulator.history import History
 from tests.simulation.simulator.journals import JournalModel
 from tests.simulation.simulator.keys import KeyModel
@@ -128,6 +128,7 @@ class Ledger:
         self.keys.applied(model, applied)
         self.journals.applied(model, applied)
         self.letters.applied(model, applied, used)
+        threads.check(self.models, applied)
         self.signals.applied(model, applied)
         if commit.version == 1 and commit.run.spec.child_of.run_id:
             self.child_started(key)

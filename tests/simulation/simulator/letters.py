@@ -1,7 +1,8 @@
 """Letters between runs (M1 to M4) and families of runs (F1 to F3), by the commits of all runs alone.
 
 A letter is written by a commit of its sender and seen in commits of its receiver: a child's first one, its
-cancellation without a caller, a signal of its parent's, and the end of the parent's call.
+cancellation without a caller, a signal of its parent's, and the end of the parent's call; that of a run which
+its thread starts or lets go, and of the thread which that run leaves.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ from stepwell.core.loop.letters import (
 )
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
+from stepwell.core.records.threads import runs_of, threads_of
 from tests.simulation.simulator.run_model import Applied, RunModel
+from tests.simulation.simulator.threads import key_of_thread
 from tests.simulation.simulator.violation import holds
 
 RunKey = tuple[str, str]
+
+_BY_LETTER: Mapping[EventType, type[Letter]] = {
+    EventType.RUN_STARTED: StartRun,
+    EventType.RUN_CANCELLED: CancelRun,
+    EventType.RUN_LET_GO: LetRunGo,
+}
+"""What a run does because of a letter, unless a caller commands it."""
 
 
 class LetterModel:
@@ -61,10 +71,9 @@ class LetterModel:
                 ended.append(self._ended(model, applied, event))
             elif event.type is EventType.SIGNAL_RECEIVED and event.on_behalf_of:
                 self._signalled(model, applied, event)
-            elif run.spec.child_of.run_id and event.type in (
-                EventType.RUN_STARTED,
-                EventType.RUN_CANCELLED,
-            ):
+            elif event.type is EventType.RUN_LEFT:
+                self._leaves(model, applied, event.message)
+            elif event.type in _BY_LETTER and (run.spec.child_of.run_id or run.spec.thread_id):
                 self._commanded(model, applied, event)
         self._usage_goes_up(model, applied, ended, used_before)
         self._children_are_cancelled(model, applied)
@@ -75,13 +84,14 @@ class LetterModel:
     # --- letters ---
 
     def _commanded(self, model: RunModel, applied: Applied, event: Event) -> None:
-        """Check what a child did without a caller: a letter of its parent's said so (M3)."""
-        if event.actor:
-            return
+        """Check what a run did without a caller: a letter of its parent's or its thread's said so (M3)."""
         spec = applied.commit.run.spec
-        kind = StartRun if event.type is EventType.RUN_STARTED else CancelRun
+        if event.actor and not (spec.thread_id and event.type is EventType.RUN_STARTED):
+            return
         parent = (model.key[0], spec.child_of.run_id)
-        number, letter = self._take(parent, model.key[1], kind)
+        if spec.thread_id:
+            parent = key_of_thread(applied.commit.run)
+        number, letter = self._take(parent, model.key[1], _BY_LETTER[event.type])
         right = letter.spec == spec if isinstance(letter, StartRun) else letter is not None
         holds(right, "M3", applied, event.type, "by no letter of", parent, number)
         self._in_order(parent, model.key[1], number, applied)
@@ -117,6 +127,18 @@ class LetterModel:
             holds(number, "M3", applied, child, "was never to start")
         return child[1]
 
+    def _leaves(self, model: RunModel, applied: Applied, run_id: str) -> None:
+        """Check that a run leaves its thread once, and has ended (M2, M3)."""
+        place = (model.key, run_id)
+        holds(place not in self._over, "M2", applied, run_id, "leaves again")
+        self._over.add(place)
+        sender = (runs_of(model.key[0]), run_id)
+        run = self._models[sender].run if sender in self._models else None
+        holds(run is None or run.ended, "M3", applied, run_id, "leaves, and goes on")
+        number, _ = self._take(sender, model.key[1], LeaveThread)
+        if number:
+            self._in_order(sender, model.key[1], number, applied)
+
     def _take(self, sender: RunKey, receiver: str, kind: type[Letter]) -> tuple[int, Letter | None]:
         """Return the first letter of a kind that a receiver has not taken, and its number."""
         after = self._taken.get((sender, receiver), 0)
@@ -145,9 +167,13 @@ class LetterModel:
 
     def _is_taken(self, sender: RunKey, number: int, letter: Letter) -> bool:
         """Return whether a letter has done what it was to do, or has nothing to do any more."""
-        to = self._models.get((sender[0], letter.receiver))
+        if isinstance(letter, LeaveThread):
+            return not self._is_in_thread((threads_of(sender[0]), letter.receiver), sender[1])
+        to = self._models.get((runs_of(sender[0]), letter.receiver))
         run = to.run if to is not None else None
         match letter:
+            case StartRun() if letter.spec.thread_id:
+                return run is not None or not self._is_in_thread(sender, letter.receiver)
             case StartRun():
                 place = letter.spec.child_of
                 return run is not None or not self._waits(sender, place.question_id)
@@ -160,14 +186,20 @@ class LetterModel:
                 resumed = self._models[sender].events[-1].number > self._end_of(sender)
                 waits = self._waits((sender[0], letter.receiver), letter.question_id)
                 return not waits or resumed
-            case LetRunGo() | LeaveThread():
-                raise AssertionError("the simulator starts no run in a thread")
+            case LetRunGo():
+                return run is None or run.ended or not run.waits_for_thread
 
     def _waits(self, key: RunKey, question_id: str) -> bool:
         """Return whether a parent's question is open."""
         parent = self._models.get(key)
         question = parent.questions.get(question_id) if parent is not None else None
         return question is not None and question.status is QuestionStatus.OPEN
+
+    def _is_in_thread(self, key: RunKey, run_id: str) -> bool:
+        """Return whether a run has joined a thread, and not left."""
+        thread = self._models.get(key)
+        questions = thread.questions.values() if thread is not None else ()
+        return any(one.prompt == run_id and one.status is QuestionStatus.OPEN for one in questions)
 
     def _end_of(self, key: RunKey) -> int:
         """Return the number of a run's last event if it has not been resumed since its first end."""
@@ -196,6 +228,8 @@ class LetterModel:
             holds(fine, "F1", applied, letter.receiver, "is started again")
         parent = model.run
         assert parent is not None
+        if parent.spec.is_thread:
+            return
         right = place.depth == parent.spec.child_of.depth + 1
         right = right and place.root_run_id == (parent.spec.child_of.root_run_id or model.key[1])
         holds(right, "F1", applied, letter.receiver, "is in another place:", place)

@@ -53,6 +53,7 @@ _COUNTED = frozenset(
         EventType.WAIT_EXPIRED,
         EventType.CHILD_ENDED,
         EventType.LETTERS_DELIVERED,
+        EventType.RUN_LET_GO,
     }
 )
 

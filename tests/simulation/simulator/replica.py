@@ -10,8 +10,17 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from stepwell.core.loop.occurrences import AnyCommand, AppendMessages, Begin, Delivery, Fork, Start
-from stepwell.core.loop.transition import Reply
+from stepwell.app.threads import start_in_thread
+from stepwell.core.loop.occurrences import (
+    AnyCommand,
+    AppendMessages,
+    Begin,
+    Delivery,
+    Fork,
+    Start,
+    StartInThread,
+)
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, EntryWrite, JournalPage, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.journal import Entry
@@ -263,9 +272,15 @@ class Replica:
         name, call = execution.execution_id, execution.unknown_call
         return await self.executor.journals.begun(*key, name, call)
 
-    async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
+    async def send(
+        self, tenant_id: str, run_id: str, command: Start | StartInThread | Fork | AnyCommand
+    ) -> Reply:
         """Answer a command."""
         self._refuse_while_draining()
+        if isinstance(command, StartInThread):
+            run, changed = await start_in_thread(self.executor, command)
+            status = ReplyStatus.ACCEPTED if changed else ReplyStatus.UNCHANGED
+            return Reply(status=status, run=run)
         return await self.executor.send(tenant_id, run_id, command)
 
 

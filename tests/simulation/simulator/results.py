@@ -24,7 +24,7 @@ def check(model: RunModel, workload: Workload, *, acted_on: bool) -> None:
 def _quarantined(model: RunModel) -> None:
     """A step that kills its workers has come to its end within its budget, and so has its run (S13)."""
     run = model.run
-    if run is None or run.status is RunStatus.PAUSED:
+    if run is None or run.status is RunStatus.PAUSED or run.waits_for_thread:
         return
     for spec in model.specs.values():
         if spec.type == "poison":

@@ -142,7 +142,8 @@ def _plans_are_counted(model: RunModel, applied: Applied) -> None:
 
 def _callers_are_named(model: RunModel, applied: Applied) -> None:
     del model
-    by_letter = applied.commit.run.spec.child_of.run_id
+    spec = applied.commit.run.spec
+    by_letter = spec.child_of.run_id or spec.thread_id
     for event in applied.commit.events:
         if by_letter and event.type in (EventType.RUN_STARTED, EventType.RUN_CANCELLED):
             # M3 says whose letter it was.
@@ -228,10 +229,10 @@ def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
         holds(not left, "S14", applied, run.status, "and open:", left)
         left = model.timers.keys() - {LETTERS_TIMER}
         holds(not left, "S14", applied, "timers are left:", model.timers)
-    elif run.status is not RunStatus.PAUSED:
+    elif run.status is not RunStatus.PAUSED and not run.spec.is_thread:
         waits = model.waits_for_an_answer() or {MORE_TIMER, KEY_TIMER} & model.timers.keys()
         sleeps = any(name.startswith(WAIT_TIMER) for name in model.timers)
-        moves = bool(model.open()) or waits or sleeps
+        moves = bool(model.open()) or waits or sleeps or run.waits_for_thread
         holds(moves, "L1", applied, "nothing of it can ever move again")
 
 

@@ -24,6 +24,7 @@ from stepwell.core.loop.occurrences import (
     Reflected,
     Result,
     Start,
+    StartInThread,
 )
 from stepwell.core.port import Assignment, DependencyResult
 from stepwell.core.records.model import (
@@ -41,6 +42,7 @@ from stepwell.core.records.states import (
     Effect,
     ExpiryAction,
     Finding,
+    OnBusy,
     OnFailure,
     StepKind,
 )
@@ -78,8 +80,11 @@ class Workload(Record, frozen=True, kw_only=True):
     no_progress_limit: int = 0
     waits: bool = False
     """It gets signals, and may have child runs. It isn't forked."""
+    thread: str = ""
+    """The thread in which it is started."""
+    on_busy: OnBusy = OnBusy.ENQUEUE
 
-    def start(self, tenant_id: str, run_id: str) -> Start:
+    def start(self, tenant_id: str, run_id: str) -> Start | StartInThread:
         """Return the command that brings it to life."""
         spec = RunSpec(
             tenant_id=tenant_id,
@@ -92,11 +97,15 @@ class Workload(Record, frozen=True, kw_only=True):
             budget=self.budget,
             no_progress_limit=self.no_progress_limit,
             request_fingerprint=f"start {run_id}",
+            thread_id=self.thread,
         )
         run_input = Payload(data=self.name.encode())
-        if self.by_caller:
-            return Start(spec=spec, input=run_input, plan=self.plans[0], stages=self.stages)
-        return Start(spec=spec, input=run_input)
+        plan, stages = (self.plans[0], self.stages) if self.by_caller else (None, ())
+        if self.thread:
+            return StartInThread(
+                spec=spec, input=run_input, plan=plan, stages=stages, on_busy=self.on_busy
+            )
+        return Start(spec=spec, input=run_input, plan=plan, stages=stages)
 
     def perform(self, assignment: Assignment) -> Result:
         """Return what a worker makes of a step. The same attempt always comes to the same."""

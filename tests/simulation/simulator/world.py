@@ -11,12 +11,20 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepwell.core.loop.idempotency import LOOK_AGAIN_MS
 from stepwell.core.loop.loss_allowance import losses_in
 from stepwell.core.loop.occurrences import Fork
 from stepwell.core.port import Store
 from stepwell.core.records.model import Run
-from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus, TaskStatus
+from stepwell.core.records.states import (
+    BlockedKind,
+    ExecutionStatus,
+    OnBusy,
+    RunStatus,
+    TaskStatus,
+)
 from stepwell.engine.presence import INTERVALS
 from stepwell_testkit.faults import Faults
 from tests.simulation.simulator import results
@@ -34,6 +42,7 @@ from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.setting import Setting
+from tests.simulation.simulator.threads import key_of_thread
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.watcher import LAG_S_MAX, Watcher
 from tests.simulation.simulator.worker import Character, Worker, WorkerPool
@@ -46,6 +55,10 @@ with the longest work and back-off of the workloads on top."""
 LIVENESS_S = 400.0
 FORGOTTEN_S = 5.0
 """So long a timer may be there after it ran out: a poll, and another one when the claim's hold is over."""
+TALKS = 0.06
+"""The probability that all runs of a tenant are in one thread."""
+TALKS_RUNS = 3
+"""The least number of runs of a thread."""
 STARVES_S = 100.0
 """So long no step that is ready may wait for a worker, whatever else there is to do."""
 
@@ -113,11 +126,17 @@ class World:
     def _clients(self) -> list[Client]:
         clients: list[Client] = []
         for tenant_id in self.setting.tenants:
-            for number in range(self.setting.runs):
+            # A stream of its own: what else a seed plays stays as it is.
+            threads = self.rng.stream(f"thread of {tenant_id}")
+            talks = threads.happens(TALKS)
+            for number in range(max(TALKS_RUNS * talks, self.setting.runs)):
                 key = (tenant_id, f"run-{number}")
                 rng = self.rng.stream(f"client {key}")
                 rival = clients and clients[-1].workload.name == "keys" and rng.happens(0.7)
                 workload = keyed(rng) if rival else draw_workload(rng)
+                if talks:
+                    on_busy = threads.pick([OnBusy.ENQUEUE, OnBusy.ENQUEUE, OnBusy.INTERRUPT])
+                    workload = replace(workload, thread="talk", on_busy=on_busy)
                 clients.append(self._client(key, workload, rng))
         return clients
 
@@ -375,6 +394,13 @@ class World:
         run = model.run
         if self.ledger.letters.pending(model.key):
             return False
+        if run is not None and run.spec.thread_id:
+            key = key_of_thread(run)
+            if self.ledger.letters.pending(key):
+                return False
+            if run.waits_for_thread and not run.ended:
+                works = self.ledger.model(key).run
+                return works is not None and self._rests_in_thread(model.key[0], works)
         if run is None or not _waits_for_key(run):
             return _rests(model)
         holder = self.ledger.model((model.key[0], run.blocked_run_id))
@@ -383,6 +409,11 @@ class World:
             for task in holder.tasks.values()
         )
         return holds_one and _rests(holder)
+
+    def _rests_in_thread(self, tenant_id: str, thread: Run) -> bool:
+        """Return whether the run of a thread that works rests, and so those that wait for it."""
+        working = self.ledger.model((tenant_id, thread.thread.working))
+        return not self.ledger.letters.pending(working.key) and _rests(working)
 
     def _check_starving(self, model: RunModel, now: float) -> None:
         """A step that is ready gets its worker, however much else there is to do (L4)."""
