@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from stepwell_testkit.conformance.report import pytest_terminal_summary
 from tests.support import watched
@@ -14,6 +15,11 @@ __all__ = ["pytest_terminal_summary"]
 
 pytest_plugins = ("tests.support.doors", "tests.support.proofs.played")
 
+# The time that an example takes says something about the machine alone. The same examples are drawn each time.
+settings.register_profile(
+    "own", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.load_profile("own")
 watched.patch()
 # A shell that starts the tests in its background has them, and all that they start, ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -52,6 +52,8 @@ class LetterModel:
         """The questions of parents that a child's end has answered."""
         self._left: set[tuple[RunKey, str]] = set()
         """The questions of parents whose children may outlive their steps."""
+        self._opened: set[tuple[RunKey, str]] = set()
+        """The questions of parents for children."""
 
     def applied(self, model: RunModel, applied: Applied, used_before: int) -> None:
         """Take in a commit that the run's model has taken in already.
@@ -266,9 +268,11 @@ class LetterModel:
             place = (model.key, question.question_id)
             if question.kind is not QuestionKind.CHILD or place in self._left:
                 continue
-            if question.leave and question.status is QuestionStatus.OPEN:
+            # As it was opened, which is also how it ends where one commit does both.
+            if place not in self._opened and question.leave:
                 self._left.add(place)
-            if question.status is QuestionStatus.CANCELLED:
+            self._opened.add(place)
+            if question.status is QuestionStatus.CANCELLED and place not in self._left:
                 cancels = any(one.run_id == question.prompt for one in wrote)
                 holds(cancels, "F3", applied, "leaves", question.prompt, "behind")
 

@@ -278,9 +278,9 @@ class Replica:
         """Answer a command."""
         self._refuse_while_draining()
         if isinstance(command, StartInThread):
-            run, changed = await start_in_thread(self.executor, command)
-            status = ReplyStatus.ACCEPTED if changed else ReplyStatus.UNCHANGED
-            return Reply(status=status, run=run)
+            started = await start_in_thread(self.executor, command)
+            status = ReplyStatus.ACCEPTED if started.changed else ReplyStatus.UNCHANGED
+            return Reply(status=status, run=started.run)
         return await self.executor.send(tenant_id, run_id, command)
 
 

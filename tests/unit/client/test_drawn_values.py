@@ -1,4 +1,4 @@
-"""Values of drawn types come back as they were, or are refused; a failure prints the values, and is drawn first the next time."""
+"""Values of drawn types come back as they were, or are refused."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 import pytest
 from google.protobuf.message import Message as ProtoMessage
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import NODEFAULT, UNSET, UnsetType
 from msgspec.structs import FieldInfo, fields
@@ -154,7 +154,7 @@ def test_every_method_of_the_store_is_an_rpc() -> None:
 
 @pytest.mark.parametrize("kind", BY_NAME.values(), ids=BY_NAME)
 def test_every_record_comes_back_as_it_was(kind: type[Record]) -> None:
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=40)
     @given(records(kind))
     def check(record: Record) -> None:
         back = through_bytes(record)
@@ -264,7 +264,7 @@ def test_an_assignment_carries_its_token_under_the_worker_s_name_for_it() -> Non
 
 
 @pytest.mark.parametrize("kind", sorted(SHOWN, key=str), ids=lambda kind: kind.__name__)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10)
 @given(data=st.data())
 def test_callers_see_the_fields_that_the_store_has(kind: type[Record], data: st.DataObject) -> None:
     record = data.draw(records(kind))
