@@ -7,11 +7,13 @@ its thread starts or lets go, and of the thread which that run leaves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from itertools import product
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.letters import (
+    AppendToThread,
     CancelRun,
     LeaveThread,
     LetRunGo,
@@ -20,11 +22,11 @@ from stepwell.core.loop.letters import (
     SignalRun,
     StartRun,
 )
+from stepwell.core.loop.thread_messages import MESSAGES
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, QuestionKind, QuestionStatus
-from stepwell.core.records.threads import runs_of, threads_of
+from stepwell.core.records.threads import key_of, runs_of, threads_of
 from tests.simulation.simulator.run_model import Applied, RunModel
-from tests.simulation.simulator.threads import key_of_thread
 from tests.simulation.simulator.violation import holds
 
 RunKey = tuple[str, str]
@@ -68,15 +70,19 @@ class LetterModel:
             if isinstance(letter, StartRun):
                 self._starts_once(model, applied, letter)
         ended: list[str] = []
+        written = 0
         for event in applied.commit.events:
             if event.type is EventType.CHILD_ENDED:
                 ended.append(self._ended(model, applied, event))
             elif event.type is EventType.SIGNAL_RECEIVED and event.on_behalf_of:
                 self._signalled(model, applied, event)
+            elif event.type is EventType.THREAD_WRITTEN and run.spec.is_thread:
+                written += 1
             elif event.type is EventType.RUN_LEFT:
                 self._leaves(model, applied, event.message)
             elif event.type in _BY_LETTER and (run.spec.child_of.run_id or run.spec.thread_id):
                 self._commanded(model, applied, event)
+        self._written_to(model, applied, written)
         self._usage_goes_up(model, applied, ended, used_before)
         self._children_are_cancelled(model, applied)
         for write in applied.commit.forgotten:
@@ -92,7 +98,7 @@ class LetterModel:
             return
         parent = (model.key[0], spec.child_of.run_id)
         if spec.thread_id:
-            parent = key_of_thread(applied.commit.run)
+            parent = key_of(model.key[0], spec.thread_id)
         number, letter = self._take(parent, model.key[1], _BY_LETTER[event.type])
         right = letter.spec == spec if isinstance(letter, StartRun) else letter is not None
         holds(right, "M3", applied, event.type, "by no letter of", parent, number)
@@ -128,6 +134,20 @@ class LetterModel:
             number, _ = self._take(model.key, child[1], StartRun)
             holds(number, "M3", applied, child, "was never to start")
         return child[1]
+
+    def _written_to(self, model: RunModel, applied: Applied, count: int) -> None:
+        """Check that each message of a thread is that of the next letter of the run that wrote it (M2 to M4)."""
+        messages = [one.entry for one in applied.commit.entries if one.journal == MESSAGES]
+        holds(len(messages) == count, "M2", applied, "writes", messages)
+        for entry in messages:
+            run_id, _ = json.loads(entry.arguments)
+            sender = (runs_of(model.key[0]), run_id)
+            number, letter = self._take(sender, model.key[1], AppendToThread)
+            holds(number, "M3", applied, "has a message that no letter of", sender, "brought")
+            assert isinstance(letter, AppendToThread)
+            same = [one.content for one in letter.write.messages] == [entry.value]
+            holds(same, "M2", applied, entry, "is not the next one of", sender, letter)
+            self._in_order(sender, model.key[1], number, applied)
 
     def _leaves(self, model: RunModel, applied: Applied, run_id: str) -> None:
         """Check that a run leaves its thread once, and has ended (M2, M3)."""
@@ -169,6 +189,8 @@ class LetterModel:
 
     def _is_taken(self, sender: RunKey, number: int, letter: Letter) -> bool:
         """Return whether a letter has done what it was to do, or has nothing to do any more."""
+        if isinstance(letter, AppendToThread):
+            return number <= self._taken.get((sender, letter.receiver), 0)
         if isinstance(letter, LeaveThread):
             return not self._is_in_thread((threads_of(sender[0]), letter.receiver), sender[1])
         to = self._models.get((runs_of(sender[0]), letter.receiver))

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.core.records.model import Run
 from stepwell.core.records.states import EventType
-from stepwell.core.records.threads import id_of, threads_of
+from stepwell.core.records.threads import key_of
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
 
 RunKey = tuple[str, str]
-
-
-def key_of_thread(run: Run) -> RunKey:
-    """Return the key of the thread that a run is in."""
-    spec = run.spec
-    return threads_of(spec.tenant_id), id_of(spec.tenant_id, spec.thread_id)
 
 
 def check(models: Mapping[RunKey, RunModel], applied: Applied) -> None:
@@ -39,7 +32,7 @@ def check(models: Mapping[RunKey, RunModel], applied: Applied) -> None:
     holds(len(working) <= 1, "H1", applied, "of one thread work:", working)
     begins = [EventType.RUN_STARTED, EventType.RUN_LET_GO]
     if spec.run_id in working and any(one.type in begins for one in applied.commit.events):
-        thread = models[key_of_thread(applied.commit.run)]
+        thread = models[key_of(spec.tenant_id, spec.thread_id)]
         turn = thread.run.thread.working if thread.run is not None else ""
         holds(turn == spec.run_id, "H2", applied, "works, and the turn is that of", turn)
         _in_order(thread, spec.run_id, applied)

@@ -25,6 +25,7 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
+from stepwell.core.records.threads import key_of
 from stepwell.engine.presence import INTERVALS
 from stepwell_testkit.faults import Faults
 from tests.simulation.simulator import results
@@ -42,7 +43,6 @@ from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.setting import Setting
-from tests.simulation.simulator.threads import key_of_thread
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.watcher import LAG_S_MAX, Watcher
 from tests.simulation.simulator.worker import Character, Worker, WorkerPool
@@ -395,7 +395,7 @@ class World:
         if self.ledger.letters.pending(model.key):
             return False
         if run is not None and run.spec.thread_id:
-            key = key_of_thread(run)
+            key = key_of(model.key[0], run.spec.thread_id)
             if self.ledger.letters.pending(key):
                 return False
             if run.waits_for_thread and not run.ended:
