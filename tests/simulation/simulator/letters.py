@@ -36,7 +36,7 @@ _BY_LETTER: Mapping[EventType, type[Letter]] = {
     EventType.RUN_CANCELLED: CancelRun,
     EventType.RUN_LET_GO: LetRunGo,
 }
-"""What a run does because of a letter, unless a caller commands it."""
+"""The letter that makes a run do something which no caller has commanded."""
 
 
 class LetterModel:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.core.records.states import EventType
-from stepwell.core.records.threads import key_of
+from stepwell.core.loop.occurrences import Completed, Planned, Reflected, Result
+from stepwell.core.port import Assignment
+from stepwell.core.records.model import Payload
+from stepwell.core.records.states import EventType, StepKind
+from stepwell.core.records.threads import ThreadMessageDraft, ThreadWrite, key_of
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import holds
 
@@ -46,3 +49,13 @@ def _in_order(thread: RunModel, run_id: str, applied: Applied) -> None:
     left = [one.message for one in thread.events if one.type is EventType.RUN_LEFT]
     before = [one for one in joined[: joined.index(run_id)] if one not in left]
     holds(not before, "H2", applied, "works before", before)
+
+
+def written_by(assignment: Assignment, result: Result, token: str) -> ThreadWrite | None:
+    """Return what a step writes to the run's thread: a message that names the attempt."""
+    if not assignment.run.thread_id or not isinstance(result, Completed | Planned | Reflected):
+        return None
+    if assignment.execution.kind is StepKind.RECONCILE:
+        return None
+    message = ThreadMessageDraft(role="assistant", content=Payload(data=token.encode()))
+    return ThreadWrite(messages=(message,))

@@ -18,8 +18,6 @@ from stepwell.core.loop.occurrences import (
     Begin,
     Completed,
     Delivery,
-    Planned,
-    Reflected,
     Released,
     Result,
 )
@@ -27,9 +25,8 @@ from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError, StoreError
 from stepwell.core.records.journal import Entry
-from stepwell.core.records.model import Message, Payload, Usage
+from stepwell.core.records.model import Message, Usage
 from stepwell.core.records.states import Effect, StepKind
-from stepwell.core.records.threads import ThreadMessageDraft, ThreadWrite
 from stepwell.engine.executor import Heartbeat, HeldLease
 from tests.simulation.simulator.calls import Calls, LeaseGone
 from tests.simulation.simulator.conversation import (
@@ -45,6 +42,7 @@ from tests.simulation.simulator.network import Stream, Unreachable
 from tests.simulation.simulator.replica import CONFIG, Replica, Service, StreamPort
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
+from tests.simulation.simulator.threads import written_by
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.waiting import Waiting
 from tests.simulation.simulator.workloads import Workload, answer_to
@@ -313,7 +311,7 @@ class Worker:
             usage=Usage(input_tokens=1),
             response=token,
             messages=said,
-            thread=_written(assignment, result, token),
+            thread=written_by(assignment, result, token),
         )
         if self.rng.happens(0.03) and not at_most_once:
             delivery = Delivery(execution_id=execution.execution_id, token=token, result=Released())
@@ -496,13 +494,3 @@ class Worker:
         self.ledger.history.seen["foreign delivery refused"] += refused
         details = f"{execution_id} of {run.tenant_id} was reported by {other}: {reply.status}"
         self.ledger.guard(holds, refused, "T3", details)
-
-
-def _written(assignment: Assignment, result: Result, token: str) -> ThreadWrite | None:
-    """Return what a step writes to the run's thread: a message that names the attempt."""
-    if not assignment.run.thread_id or not isinstance(result, Completed | Planned | Reflected):
-        return None
-    if assignment.execution.kind is StepKind.RECONCILE:
-        return None
-    message = ThreadMessageDraft(role="assistant", content=Payload(data=token.encode()))
-    return ThreadWrite(messages=(message,))

@@ -42,7 +42,7 @@ BUDGET = {
     "testkit/stepwell_testkit": 240,
     "testkit/stepwell_testkit/conformance": 6_772,
     "testkit/stepwell_testkit/environment": 471,
-    "tests": 24,
+    "tests": 29,
     "tests/bench": 226,
     "tests/chaos": 8_124,
     "tests/contract": 6_441,
@@ -50,7 +50,7 @@ BUDGET = {
     "tests/frameworks": 4_124,
     "tests/mutants": 1_132,
     "tests/service": 14_299,
-    "tests/simulation": 5_687,
+    "tests/simulation": 5_840,
     "tests/support": 2_930,
     "tests/unit": 18_436,
 }
