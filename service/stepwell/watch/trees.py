@@ -1,4 +1,5 @@
 """Reads a tree of runs from the feed: the commits of a root run and of all runs below it, each with its events, once.
+So are the runs of a thread read.
 
 The feed names every commit of a tenant once. Its cursor is therefore the only position of a watch of a tree, however
 many runs the tree has, and the events of a commit are found in its run by its version.
@@ -44,12 +45,20 @@ class Tree:
     """A reader of the commits of one tree, in the order of the feed."""
 
     def __init__(
-        self, store: Store, newest: NewestRun, *, tenant_id: str, root_run_id: str
+        self,
+        store: Store,
+        newest: NewestRun,
+        *,
+        tenant_id: str,
+        root_run_id: str,
+        thread_id: str = "",
     ) -> None:
+        """`thread_id`: the runs are those of this thread, whatever their tree."""
         self._store = store
         self._newest = newest
         self._tenant_id = tenant_id
         self._root_run_id = root_run_id
+        self._thread_id = thread_id
         self._others: OrderedDict[str, None] = OrderedDict()
         self._places: OrderedDict[str, int] = OrderedDict()
         """The number of the last event that was read, by run."""
@@ -102,7 +111,11 @@ class Tree:
 
     def _has(self, run: Run) -> bool:
         spec = run.spec
-        if self._root_run_id in (spec.run_id, spec.child_of.root_run_id):
+        if self._thread_id:
+            found = spec.thread_id == self._thread_id
+        else:
+            found = self._root_run_id in (spec.run_id, spec.child_of.root_run_id)
+        if found:
             return True
         _remember(self._others, spec.run_id, None, _OTHERS_MAX)
         return False

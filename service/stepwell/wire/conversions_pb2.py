@@ -6603,6 +6603,9 @@ def check_WatchRunsRequest(m: orchestrator_pb2.WatchRunsRequest, p: str, f: Faul
     v = m.root_run_id
     if v:
         if v and (len(v) > 36 or not is_name(v)): f.add(p + 'root_run_id', f'{quoted(v)}; limit: a name of at most 36 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
+    v = m.thread_id
+    if v:
+        if v and (len(v) > 128 or not is_name(v)): f.add(p + 'thread_id', f'{quoted(v)}; limit: a name of at most 128 characters (letters, digits and . _ : / @ + -, first a letter or digit)')
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell_client import (
+    EventType,
     FailedPrecondition,
     NotFound,
     RunStatus,
@@ -141,3 +142,29 @@ async def test_thread_whose_run_has_a_fork_is_deleted_after_the_fork(served: Ser
     await until(idle)
     await fork.delete()
     assert await client.thread("t1").delete()
+
+
+async def test_watch_of_a_thread_has_the_events_of_its_runs_once(
+    served: Served,
+) -> None:
+    client = served.client
+    first = await client.start("x", queue="none", plan=PLAN, thread="t1")
+    other = await client.start("y", queue="none", plan=PLAN, thread="t2")
+    second = await client.start("x", queue="none", plan=PLAN, thread="t1")
+    for run in (other, first, second):
+        await run.cancel()
+    numbers: dict[str, list[int]] = {}
+    cancelled = set[str]()
+    async with client.watch(thread="t1") as watch:
+        async for update in watch:
+            seen = numbers.setdefault(update.run_id, [])
+            seen += [event.number for event in update.events]
+            if any(one.type == EventType.RUN_CANCELLED for one in update.events):
+                cancelled.add(update.run_id)
+            if len(cancelled) == 2:
+                break
+    assert numbers.keys() == {first.id, second.id}
+    for seen in numbers.values():
+        assert seen == list(range(1, len(seen) + 1))
+    with pytest.raises(InvalidRequest, match="root_run_id"):
+        await anext(aiter(client.watch(thread="t1", root_run_id=first.id)))

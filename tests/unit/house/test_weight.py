@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_642,
+    "clients/python/stepwell_client": 9_644,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -34,10 +34,10 @@ BUDGET = {
     "service/stepwell/core": 8_077,
     "service/stepwell/embedded": 1_811,
     "service/stepwell/engine": 4_367,
-    "service/stepwell/rpc": 4_597,
+    "service/stepwell/rpc": 4_602,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
-    "service/stepwell/watch": 700,
+    "service/stepwell/watch": 711,
     "service/stepwell/wire": 556,
     "testkit/stepwell_testkit": 240,
     "testkit/stepwell_testkit/conformance": 6_772,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_969,
     "tests/frameworks": 4_124,
     "tests/mutants": 1_132,
-    "tests/service": 14_299,
+    "tests/service": 14_324,
     "tests/simulation": 5_840,
     "tests/support": 2_930,
-    "tests/unit": 18_436,
+    "tests/unit": 18_474,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -55,6 +55,8 @@ class WatchRunsOptions(TypedDict, total=False):
     """Only runs with all of these labels."""
     root_run_id: str
     """Only this run, which no run started, and all child runs below it; each update has the events of a commit."""
+    thread: str
+    """Only the runs of this thread, with the events of each commit; it doesn't go with `root_run_id`."""
     progress_interval: Span | None
     """The interval at which an idle stream reports its position; None: 15 s."""
 
@@ -233,6 +235,7 @@ class RunsCursor(
             statuses=[to_wire(status) for status in options.get("statuses", ())],
             labels=options.get("labels"),
             root_run_id=options.get("root_run_id", ""),
+            thread_id=options.get("thread", ""),
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor

@@ -834,15 +834,15 @@ class RunUpdate(Record):
     run_id: str = ""
     """The run."""
     run: Run | None = None
-    """The run at this version or a newer one. None: it was deleted; or, in a watch of a tree, an earlier update of the
-    message has it.
+    """The run at this version or a newer one. None: it was deleted; or, in a watch of a tree or a thread, an earlier
+    update of the message has it.
     """
     version: int = 0
     """The newest version that this update covers; for a deleted run, its last version."""
     deleted: bool = False
     """The run was deleted."""
     events: tuple[Event, ...] = ()
-    """In a watch of a tree: all events of the commit that made `version`."""
+    """In a watch of a tree or a thread: all events of the commit that made `version`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -337,7 +337,7 @@ class WatchEnd(_message.Message):
     def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., resume_token: _Optional[str] = ...) -> None: ...
 
 class WatchRunsRequest(_message.Message):
-    __slots__ = ("resume_token", "pipeline_id", "statuses", "labels", "progress_interval", "root_run_id")
+    __slots__ = ("resume_token", "pipeline_id", "statuses", "labels", "progress_interval", "root_run_id", "thread_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -351,13 +351,15 @@ class WatchRunsRequest(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     ROOT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    THREAD_ID_FIELD_NUMBER: _ClassVar[int]
     resume_token: str
     pipeline_id: str
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
     labels: _containers.ScalarMap[str, str]
     progress_interval: _duration_pb2.Duration
     root_run_id: str
-    def __init__(self, resume_token: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., root_run_id: _Optional[str] = ...) -> None: ...
+    thread_id: str
+    def __init__(self, resume_token: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., root_run_id: _Optional[str] = ..., thread_id: _Optional[str] = ...) -> None: ...
 
 class WatchRunsResponse(_message.Message):
     __slots__ = ("updates", "progress", "end")

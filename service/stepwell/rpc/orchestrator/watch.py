@@ -295,22 +295,27 @@ async def _updates(
 
 
 async def _tree(deps: Dependencies, request: pb.WatchRunsRequest) -> Tree | None:
-    """Return the tree that is watched, or None for all runs.
+    """Return the tree, or the thread, whose runs are watched, or None for all runs.
 
     Raises:
         RunNotFound: there is no such root, and the stream doesn't go on from another one.
-        InvalidArgument: the run is a child.
+        InvalidArgument: the run is a child, or both are given.
     """
-    root_run_id = request.root_run_id
-    if not root_run_id:
+    root_run_id, thread_id = request.root_run_id, request.thread_id
+    if not (root_run_id or thread_id):
         return None
-    if request.resume_token in ("", NOW):
+    if root_run_id and thread_id:
+        what = "doesn't go with root_run_id"
+        raise InvalidArgument(f"thread_id {what}", (Violation("thread_id", what),))
+    if root_run_id and request.resume_token in ("", NOW):
         root = (await read_run(deps.store, tenant(), root_run_id)).spec.child_of.root_run_id
         if root:
             what = f"is a child run; the root of its tree is {root}"
             raise InvalidArgument(f"root_run_id {what}", (Violation("root_run_id", what),))
     newest = partial(_newest_run, deps)
-    return Tree(deps.store, newest, tenant_id=tenant(), root_run_id=root_run_id)
+    return Tree(
+        deps.store, newest, tenant_id=tenant(), root_run_id=root_run_id, thread_id=thread_id
+    )
 
 
 async def _tree_updates(

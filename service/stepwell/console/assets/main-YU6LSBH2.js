@@ -878,14 +878,15 @@ EventBatch"
 \bWatchEnd+
 reason (2\x1B.stepwell.v1.WatchEndReason
 run (\v2.stepwell.v1.Run
-\fresume_token (	"ß
+\fresume_token (	"û
 WatchRunsRequest
 \fresume_token (	B\x07¢» \b
 \vpipeline_id (	B\x07¢»0
 \bstatuses (2.stepwell.v1.RunStatusB¢»HdM
 labels (\v2).stepwell.v1.WatchRunsRequest.LabelsEntryB¢»H R Z\bA
 progress_interval (\v2.google.protobuf.DurationB\v¢»\x078è\x07@à§\x1B
-\vroot_run_id (	B¢»$-
+\vroot_run_id (	B¢»$
+	thread_id\x07 (	B\x07¢»-
 \vLabelsEntry\v
 key (	\r
 value (	:8"£
