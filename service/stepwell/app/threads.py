@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stepwell.app.commands import CommandResult, accepted, carry_out, decide
 from stepwell.app.runs import check_has_no_forks, delete_run
-from stepwell.core.loop.occurrences import Cancel, Start, StartInThread, WriteToThread
+from stepwell.core.loop.occurrences import Cancel, RunLeft, Start, StartInThread, WriteToThread
 from stepwell.core.loop.steers import is_steer
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Loaded, RunQuery, Store, every_row
@@ -177,7 +177,10 @@ async def delete_thread(executor: Executor, tenant_id: str, thread_id: str, *, f
                 await check_has_no_forks(store, tenant_id, run.spec.run_id)
         # The last first: a run whose turn has come would begin to work.
         for place in reversed(places):
-            await _cancel(executor, tenant_id, place.prompt)
+            if is_steer(place):
+                await executor.send(*key, RunLeft(run_id=place.prompt))
+            else:
+                await _cancel(executor, tenant_id, place.prompt)
         if places or loaded.run.letters.first < loaded.run.letters.next:
             await executor.deliver_letters(*key)
             continue

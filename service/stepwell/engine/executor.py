@@ -16,6 +16,7 @@ from stepwell.core.loop.occurrences import (
     Delivery,
     Fork,
     LeaseExpired,
+    RunLeft,
     Start,
     StartInThread,
 )
@@ -254,7 +255,10 @@ class Executor:
     # --- commands and deliveries ------------------------------------------------------------------
 
     async def send(
-        self, tenant_id: str, run_id: str, command: Start | StartInThread | Fork | AnyCommand
+        self,
+        tenant_id: str,
+        run_id: str,
+        command: Start | StartInThread | Fork | RunLeft | AnyCommand,
     ) -> Reply:
         """Execute a command; return its reply, with the run after the command, once that is committed.
 

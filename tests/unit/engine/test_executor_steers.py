@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.app.threads import delete_thread
 from stepwell.core.loop.occurrences import AwaitSignal, SendSignal, SuspendedCall
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import Assignment, JournalQuery
@@ -155,6 +156,21 @@ async def test_a_steer_still_on_its_way_when_the_run_ends_becomes_a_run() -> Non
         await worker.deliver(assignment)
         assert (await worker.next()).run.run_id == run_id(2)
         assert await leftovers(world) == 0
+
+
+async def test_a_thread_deleted_by_force_starts_none_of_its_steers() -> None:
+    async with executor_world() as world:
+        executor, worker = await world.serving(credits=9)
+        await join(executor, 1)
+        await worker.next()
+        await join(executor, 2, STEER)
+        await join(executor, 3)
+        assert await delete_thread(executor, TENANT, "t1", force=True)
+        await executor.drain()
+        assert worker.pile.empty()
+        assert await world.store.get_run(*THREAD) is None
+        for number in (1, 2, 3):
+            assert await world.store.get_run(TENANT, run_id(number)) is None
 
 
 async def test_too_large_or_too_many_steers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

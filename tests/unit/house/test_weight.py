@@ -28,12 +28,12 @@ BUDGET = {
     "examples": 2_739,
     "scripts": 2_293,
     "service/stepwell": 306,
-    "service/stepwell/app": 876,
+    "service/stepwell/app": 879,
     "service/stepwell/cli": 6_053,
     "service/stepwell/console": 1_084,
-    "service/stepwell/core": 8_077,
+    "service/stepwell/core": 8_080,
     "service/stepwell/embedded": 1_811,
-    "service/stepwell/engine": 4_367,
+    "service/stepwell/engine": 4_371,
     "service/stepwell/rpc": 4_602,
     "service/stepwell/schemas": 400,
     "service/stepwell/store": 123,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_324,
     "tests/simulation": 5_840,
     "tests/support": 2_930,
-    "tests/unit": 18_474,
+    "tests/unit": 18_488,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -112,7 +112,7 @@ def run_left(draft: Draft, one: RunLeft) -> None:
         if letter > one.taken or letter in one.kept:
             left.append(question)
         else:
-            _end(draft, question)
+            end(draft, question)
     _become_runs(draft, left)
 
 
@@ -131,7 +131,7 @@ def _become_runs(draft: Draft, steers: list[Question]) -> None:
     starts = {one.entry.key: one.entry for one in draft.read(query) or ()}
     for question in steers:
         run_id = question.prompt
-        _end(draft, question)
+        end(draft, question)
         taken_by = EntryWrite(
             journal=_TAKEN_BY, generation=_generation_of(run_id), entry=Entry(key=run_id)
         )
@@ -143,7 +143,8 @@ def _become_runs(draft: Draft, steers: list[Question]) -> None:
             letters.write(draft, letters.decode(entry))
 
 
-def _end(draft: Draft, question: Question) -> None:
+def end(draft: Draft, question: Question) -> None:
+    """End a steer, which then becomes no run, within the current event."""
     now_us = draft.context.now_us
     draft.put_question(replace(question, status=QuestionStatus.ANSWERED, ended_us=now_us))
     entry = Entry(key=question.prompt)

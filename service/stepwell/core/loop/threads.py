@@ -119,11 +119,14 @@ def runs_in(draft: Draft) -> list[Question]:
 
 
 def run_left(draft: Draft, one: RunLeft) -> Reply:
-    """Take a run out of the thread, once; if it was the one that works, let the next one go."""
-    left = next((known for known in runs_in(draft) if known.prompt == one.run_id), None)
+    """Take a run, or a steer, out of the thread, once; if it was the run that works, let the next one go."""
+    left = next((known for known in draft.open_questions() if known.prompt == one.run_id), None)
     if left is None:
         return UNCHANGED
     draft.event(EventType.RUN_LEFT, message=one.run_id)
+    if steers.is_steer(left):
+        steers.end(draft, left)
+        return Reply()
     now_us = draft.context.now_us
     draft.put_question(replace(left, status=QuestionStatus.ANSWERED, ended_us=now_us))
     thread = draft.run.thread
