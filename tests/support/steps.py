@@ -33,10 +33,13 @@ def assignment(
     effect: types_pb2.Effect = types_pb2.EFFECT_IDEMPOTENT,
     lease: float = 30,
     idle: float = 0,
+    thread_id: str = "",
     **fields: Any,
 ) -> worker_pb2.Assignment:
     """An assignment as a server makes it."""
-    run = worker_pb2.AssignedRun(run_id=RUN_ID, goal="a goal", max_iterations=10, iteration=1)
+    run = worker_pb2.AssignedRun(
+        run_id=RUN_ID, goal="a goal", max_iterations=10, iteration=1, thread_id=thread_id
+    )
     task = None
     if kind == types_pb2.STEP_KIND_TASK:
         task = types_pb2.TaskSpec(
@@ -112,6 +115,11 @@ class FakeServices:
         more = end < len(found)
         token = str(end) if more else ""
         return worker_pb2.ReadResultsResponse(results=page, next_page_token=token)
+
+    async def read_thread(
+        self, assignment: Any, *, last: int, to: int | None, state: bool
+    ) -> worker_pb2.ReadThreadResponse:
+        raise NotImplementedError
 
     def follow(self, assignment: Any, ended: Any) -> None:
         self.follower = ended

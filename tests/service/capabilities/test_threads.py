@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from stepwell_client import Agent, FailedPrecondition, RunStatus, Task, TaskContext
+from stepwell_client import (
+    Agent,
+    FailedPrecondition,
+    Failure,
+    Retry,
+    RunStatus,
+    Task,
+    TaskContext,
+)
 from stepwell_client.enums import BlockedKind
 from stepwell_client.errors import InvalidRequest, RequestIdReused
 from stepwell_client.v1 import orchestrator_pb2
@@ -62,6 +70,52 @@ async def test_runs_of_a_thread_work_one_at_a_time_on_every_store(
         await other.result()
     assert found == [{"answer": goal.upper()} for goal in goals]
     assert [goal for goal in chat.order if goal != "other"] == goals
+
+
+class Talk:
+    """An agent that answers in its thread: one step takes up what was said, and the next one, in a thread, answers."""
+
+    def __init__(self) -> None:
+        self.agent = Agent("talk")
+
+        @self.agent.task("listen")
+        async def listen(ctx: TaskContext) -> list[Any]:
+            thread = ctx.thread
+            assert thread is not None
+            before = [[one.number, one.role, one.content] for one in await thread.messages()]
+            turns = await thread.state(as_=int | None) or 0
+            thread.append("user", ctx.goal if ctx.attempt > 1 else f"{ctx.goal}, in vain")
+            thread.set_state(turns + 1)
+            if ctx.attempt == 1:
+                raise Failure("once more")
+            return before
+
+        @self.agent.task("answer")
+        def answer(ctx: TaskContext) -> list[Any]:
+            thread = ctx.thread
+            assert thread is not None
+            said = thread.messages_sync(last=1)[0]
+            assert (said.run_id, said.time is not None) == (ctx.run_id, True)
+            thread.append("assistant", {"text": said.content.upper()})
+            return [said.content, thread.state_sync()]
+
+
+TALK = [
+    Task("listen", "listen", retry=Retry(initial_backoff=0)),
+    Task("answer", "answer", depends_on=["listen"]),
+]
+
+
+async def test_a_turn_reads_the_former_turns_and_its_own_steps_on_every_store(
+    served_everywhere: Served,
+) -> None:
+    served, talk = served_everywhere, Talk()
+    async with served.worker(talk.agent, concurrency=4):
+        turns = [await served.client.start(goal, plan=TALK, thread="t1") for goal in ("hi", "bye")]
+        first, second = [await turn.result() for turn in turns]
+    assert first == {"listen": [], "answer": ["hi", 1]}
+    said = [[1, "user", "hi"], [2, "assistant", {"text": "HI"}]]
+    assert second == {"listen": said, "answer": ["bye", 2]}
 
 
 async def test_a_waiting_run_is_read_watched_and_cancelled_like_any(served: Served) -> None:

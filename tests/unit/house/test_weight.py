@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_644,
+    "clients/python/stepwell_client": 9_786,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -49,10 +49,10 @@ BUDGET = {
     "tests/docs": 1_969,
     "tests/frameworks": 4_124,
     "tests/mutants": 1_132,
-    "tests/service": 14_324,
+    "tests/service": 14_368,
     "tests/simulation": 5_840,
-    "tests/support": 2_930,
-    "tests/unit": 18_488,
+    "tests/support": 2_937,
+    "tests/unit": 18_614,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

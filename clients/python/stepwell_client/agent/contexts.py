@@ -18,6 +18,7 @@ from stepwell_client.agent.journal.context import calls_of
 from stepwell_client.agent.scopes import add_usage
 from stepwell_client.agent.step_output import AttemptRecord, OutputContext
 from stepwell_client.agent.step_services import StepServices
+from stepwell_client.agent.step_thread import StepThread
 from stepwell_client.agent.threads import Threads
 from stepwell_client.errors import LeaseLost
 from stepwell_client.link.runtime import Runtime
@@ -191,6 +192,14 @@ class StepContext(OutputContext, ChildContext):
     def skipped(self) -> frozenset[str]:
         """Ids of tasks that were skipped."""
         return self.results.skipped()
+
+    @cached_property
+    def thread(self) -> StepThread | None:
+        """The thread that the run is of, with its messages and its state; None if it is of none, or in a reconcile function."""
+        reconciles = self._assignment.execution.kind == types_pb2.STEP_KIND_RECONCILE
+        if reconciles or not self._assignment.run.thread_id:
+            return None
+        return StepThread(self, self._assignment, self._services, self._record)
 
     # State of the previous attempt.
 

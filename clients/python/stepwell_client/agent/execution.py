@@ -100,6 +100,7 @@ _CONTEXTS: dict[int, type[StepContext]] = {
 
 _RETURNING: frozenset[int] = frozenset({StepKind.TASK, StepKind.SYNTHESIZE})
 """Kinds of step whose functions return a value of a type of their own."""
+_COMPLETES = frozenset({"planned", "completed", "reflected"})
 _NOT_DONE = frozenset({"failed", "needs_answer", "released"})
 
 
@@ -401,6 +402,8 @@ def _add_record(outcome: worker_pb2.Outcome, record: AttemptRecord) -> None:
     if record.messages:
         outcome.messages.extend(record.messages)
         outcome.messages_after = record.saved
+    if record.thread is not None and outcome.WhichOneof("result") in _COMPLETES:
+        outcome.thread.CopyFrom(record.thread)
 
 
 def _fit(outcome: worker_pb2.Outcome) -> None:
@@ -423,7 +426,7 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
         problem = f"the result has {result:,} bytes; {PAYLOAD_BYTES_MAX:,} is the most"
     if not problem and size > OUTCOME_BYTES_MAX:
         problem = (
-            f"result, prompt, response and messages have {size:,} bytes together; "
+            f"result, prompt, response, messages and what goes to the thread have {size:,} bytes together; "
             f"{OUTCOME_BYTES_MAX:,} is the most"
         )
     if problem:
@@ -432,7 +435,7 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
 
 def _fail_unfit(outcome: worker_pb2.Outcome, failure: types_pb2.Failure) -> None:
     outcome.failed.failure.CopyFrom(failure)
-    for field in ("prompt", "response", "messages"):
+    for field in ("prompt", "response", "messages", "thread"):
         outcome.ClearField(field)
 
 

@@ -38,6 +38,7 @@ class AttemptRecord(Output):
         "saved",
         "session",
         "suspended",
+        "thread",
         "wrote",
     )
 
@@ -53,6 +54,8 @@ class AttemptRecord(Output):
         """The last reported progress."""
         self.saved = 0
         """The number of messages that `save_messages` stored."""
+        self.thread: worker_pb2.ThreadWrite | None = None
+        """The messages and the state for its run's thread, which go with an outcome that completes the step."""
         self.wrote = False
         self.prompt = ""
         self.response = ""

@@ -16,6 +16,11 @@ ENTRY_MESSAGES_BYTES_MAX = 256 * 1024
 """The most bytes of messages in one journal entry."""
 MESSAGE_BYTES_MAX = 1024 * 1024
 """The most bytes of one message of a conversation."""
+THREAD_MESSAGES_MAX = 100
+"""The most messages that one step appends to its run's thread."""
+THREAD_WRITE_BYTES_MAX = 1024 * 1024
+"""The most bytes of their contents together."""
+THREAD_STATE_BYTES_MAX = 64 * 1024
 FAILURE_BYTES_MAX = 64 * 1024
 """The most bytes of a failure's message, and of its details."""
 LOG_TEXT_BYTES_MAX = 16 * 1024

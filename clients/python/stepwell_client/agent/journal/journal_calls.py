@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from stepwell_client.agent.activities import Activities, Activity
 from stepwell_client.agent.journal.call_run import CallRequest, CallRun, value_of
@@ -46,6 +46,7 @@ _TOKEN = "token"  # noqa: S105 - a name, not a token
 SLEEP_SECONDS_MAX = 366 * 24 * 3600.0
 
 log = logging.getLogger("stepwell_client.execution")
+T = TypeVar("T")
 
 
 class Calls:
@@ -365,6 +366,11 @@ class Calls:
             await self.journal.write(
                 types_pb2.JournalEntry(key=key, mark=END, name=name, value=value)
             )
+
+    async def during(self, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what a read of the step's returns; the step isn't suspended meanwhile."""
+        with self._working(self.frame()):
+            return await read()
 
     def excuse(self, scope: str) -> None:
         """Don't count calls within a scope as unasked, because its code leaves out calls that had ended.
