@@ -174,6 +174,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (list, [[(1, 2)]], "$[0][0]: tuple comes back as list"),
     (list[int] | tuple[int, ...], (), "$: tuple comes back as list"),
     (list[list[int] | tuple[int, ...]], [(1,)], "$[0]: tuple comes back as list"),
+    (Rights | Literal["a", 1], 1, "$: int comes back as Rights"),
     (list[list[int] | Any], [(1,)], "$[0]: tuple comes back as list"),
     (list[datetime.date | str], ("2026-01-02",), "$: tuple comes back as list"),
     (collections.defaultdict, collections.defaultdict(list, {"a": [1]}), "$: its default_factory"),

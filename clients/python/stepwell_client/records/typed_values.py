@@ -119,7 +119,7 @@ def plain_first(annotation: Any) -> Any:
 
 def _plainness(annotation: Any) -> int:
     kind = typing.get_origin(annotation) or annotation
-    return _PLAIN.index(kind) if kind in _PLAIN else len(_PLAIN)
+    return _PLAIN.index(kind) if kind in _PLAIN else len(_PLAIN) + (kind is not Literal)
 
 
 def convert(value: Any, annotation: Any, path: str) -> Any:
