@@ -19,7 +19,7 @@ SLACK = 60
 BUDGET = {
     "bench": 2_797,
     "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_786,
+    "clients/python/stepwell_client": 9_791,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_368,
     "tests/simulation": 5_840,
     "tests/support": 2_937,
-    "tests/unit": 18_614,
+    "tests/unit": 18_615,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(

@@ -207,6 +207,11 @@ class Heartbeats:
                 lease.next_beat = lease.beat_after(sent, wait)
                 if (kept := lease.kept) is not None:
                     kept(BEAT_AT, sent)
+        by_key = {lease.key: lease for lease, _ in batch}
         for state in response.leases:
-            if state.status == worker_pb2.LEASE_STATUS_LOST or state.cancel_requested:
+            is_lost = state.status == worker_pb2.LEASE_STATUS_LOST
+            lease = by_key.get((state.lease.run_id, state.lease.execution_id))
+            if is_lost and lease is not None:
+                lease.lost = True  # At once: the event loop may be busy for another interval.
+            if is_lost or state.cancel_requested:
                 self._on_change(state)
