@@ -10,7 +10,9 @@ import pytest
 from tests.docs.pages import TOP
 
 SINCE = "dd50655663f5"
-SUBJECT = re.compile(r"[A-Za-z][\w/., *-]*: (?!(?:The|A|An|Each|It|No)\b)[A-Z][a-z]+ .*|Revert .*")
+SUBJECT = re.compile(
+    r"[A-Za-z][\w/., *-]*: (?!(?:The|A|An|Each|It|No)\b)[A-Z][a-z]+,? .*|Revert .*"
+)
 
 
 def test_subject_of_a_commit_names_the_part_and_begins_with_a_verb() -> None:
