@@ -7,36 +7,31 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
-from examples.chat.model import Message, Order, stream
+from examples.chat.model import Answer, Message, Order, stream
 from stepwell_client import Agent, QuestionKind, TaskContext
+from stepwell_client.errors import NoSignal
 
 ORDERS = Path(os.environ.get("CHAT_ORDERS", "orders.txt"))
 
 agent = Agent("chat")
 
 
-@dataclass
-class Said:
-    """An answer of the model: its text, and what it wants to order, if anything."""
-
-    text: str = ""
-    order: str = ""
-
-
 @agent.task("reply")
 async def reply(ctx: TaskContext) -> str:
-    async def ask_model(talk: list[Message], at: int) -> Said:
-        said = Said()
+    def show(at: int, text: str) -> None:
+        # A token has its place, so that one that comes again, from another attempt, is shown once. It is a line,
+        # because tokens that come together are sent as one chunk.
+        ctx.stream(json.dumps({"at": at, "text": text}) + "\n")
+
+    async def ask_model(talk: list[Message], at: int) -> Answer:
+        said = Answer()
         async for token in stream(talk):
             if isinstance(token, Order):
                 said.order = token.what
             else:
-                # A token has its place, so that one that comes again, from another attempt, is shown once. It is
-                # a line, because tokens that come together are sent as one chunk.
-                ctx.stream(json.dumps({"at": at + len(said.text), "text": token}) + "\n")
+                show(at + len(said.text), token)
                 said.text += token
         return said
 
@@ -46,14 +41,21 @@ async def reply(ctx: TaskContext) -> str:
     talk = [Message("user", ctx.goal)]
     text = ""
     while True:
-        said = await ctx.call("model", ask_model, talk, len(text), as_=Said)
+        said = await ctx.call("model", ask_model, talk, len(text), as_=Answer)
         text += said.text
-        if not said.order:
-            return text
         talk.append(Message("assistant", said.text))
-        agreed = await ctx.ask(f"Order {said.order}?", kind=QuestionKind.APPROVAL, as_=bool)
-        done = await ctx.call("order", order, said.order) if agreed else "That was not ordered."
-        talk.append(Message("tool", done))
+        if said.order:
+            agreed = await ctx.ask(f"Order {said.order}?", kind=QuestionKind.APPROVAL, as_=bool)
+            done = await ctx.call("order", order, said.order) if agreed else "It isn't ordered."
+            talk.append(Message("tool", done))
+            continue
+        try:
+            added = (await ctx.receive_nowait("steer"))["goal"]  # What was said meanwhile.
+        except NoSignal:
+            return text
+        talk.append(Message("user", added))
+        show(len(text), quote := f"\n> {added}\n")
+        text += quote
 
 
 def place_order(key: str, what: str) -> str:

@@ -34,8 +34,8 @@ LastEvent = Annotated[str, Header(alias="Last-Event-ID")]
 class Said(BaseModel):
     """A message of the page. One that is sent again has the same `request_id`, and starts no second run."""
 
-    text: str
-    on_busy: Literal["enqueue", "interrupt"]
+    goal: str
+    on_busy: Literal["enqueue", "steer", "interrupt"]
     request_id: str
 
 
@@ -45,16 +45,9 @@ def page() -> FileResponse:
 
 
 @app.post("/chats/{chat}")
-async def send(chat: str, said: Said) -> str:
-    run = await client.start(
-        said.text,
-        pipeline="chat",
-        plan=[Task("reply", "reply")],
-        thread=chat,
-        on_busy=said.on_busy,
-        request_id=said.request_id,
-    )
-    return run.id
+async def send(chat: str, said: Said) -> None:
+    plan = [Task("reply", "reply")]
+    await client.start(**said.model_dump(), pipeline="chat", plan=plan, thread=chat)
 
 
 @app.get("/chats/{chat}/turns", response_class=EventSourceResponse)
@@ -70,12 +63,19 @@ async def turns(chat: str, last_event_id: LastEvent = "") -> AsyncIterator[Serve
 
 async def turn_of(run: Run) -> dict[str, Any]:
     handle = client.run(run.id)
-    turn = {"run": run.id, "time": run.created_time, "said": run.goal, "status": run.status.name}
+    turn: dict[str, Any] = {
+        "run": run.id,
+        "time": run.created_time,
+        "said": run.goal,
+        "status": run.status.name,
+    }
     if run.has_ended:
         answer = (await handle.results()).tasks.get("reply")
         return turn | {"over": True} | ({} if answer is None else {"answer": answer})
     asked = [one async for one in handle.questions() if one.status == QuestionStatus.OPEN]
-    return turn | {"questions": [{"id": one.id, "prompt": one.prompt} for one in asked]}
+    turn["questions"] = [{"id": one.id, "prompt": one.prompt} for one in asked]
+    kept = [one.value async for one in handle.signals() if one.name == "steer"]
+    return turn | {"added": [value.decode()["goal"] for value in kept if value is not None]}
 
 
 @app.get("/runs/{run}/tokens", response_class=EventSourceResponse)

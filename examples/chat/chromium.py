@@ -127,10 +127,10 @@ class ChromiumPage(Page):
         return [(kind, text) for kind, text in await self._evaluate(SHOWN)]
 
     async def send(self, text: str, on_busy: str = "enqueue") -> None:
-        fill = f"form.text.value = {json.dumps(text)}; form.on_busy.value = {json.dumps(on_busy)}"
+        fill = f"form.goal.value = {json.dumps(text)}; form.on_busy.value = {json.dumps(on_busy)}"
         await self._evaluate(f"{fill}; form.querySelector('button').click()")
         # The page empties the field when the server has taken the message.
-        while await self._evaluate("form.text.value"):  # noqa: ASYNC110 - a page in another process has no event
+        while await self._evaluate("form.goal.value"):  # noqa: ASYNC110 - a page in another process has no event
             await asyncio.sleep(0.02)
 
     async def agree(self) -> None:

@@ -40,6 +40,7 @@ WAIT_SECONDS_MAX = 120.0
 DEMO_SECONDS_MAX = 600.0
 SAID = ("hello", "what is a stepwell?", "tell me a story", "order three lamps")
 GREETING, NEXT, WISH, ORDER = SAID
+ADDED = "make it short"
 
 
 class Demo:
@@ -129,9 +130,12 @@ class Demo:
         await self._answered(NEXT)
 
     async def _lose_the_web_server(self) -> None:
+        """A message is added to one that is being answered; the web server is killed meanwhile."""
         self.hold.touch()
         await self.page.send(WISH)
         before = await self._half_an_answer(WISH)
+        await self.page.send(ADDED, "steer")
+        await self.until("the page shows what was added", lambda: self._shows("user", ADDED))
         await self.kill(self.app)
         await self._go_on(WISH, before)
 
@@ -214,6 +218,8 @@ class Demo:
             answer = (await self.client.run(run.id).result())["reply"]
             expected += [("user", run.goal), ("assistant", answer)]
             self.check(f"tokens of the answer to “{run.goal}”", await self._streamed(run), answer)
+            if run.goal == WISH:
+                self.check("messages that were added to it", answer.count(f"\n> {ADDED}\n"), 1)
         self.check("the talk in the page after a reload", await self.page.shown(), expected)
         for run in runs[:-1]:
             attempts = [one async for one in self.client.run(run.id).executions()]
@@ -221,8 +227,9 @@ class Demo:
             self.check(what, len(attempts), 1)
         calls = [entry async for entry in self.client.run(runs[-1].id).journal()]
         ends = Counter(one.name for one in calls if one.mark == JournalMark.END)
-        recorded = {"model": 2, "ask": 1, "order": 1}
-        self.check("calls of the turn whose worker was killed", dict(ends), recorded)
+        promised = {"model": 2, "ask": 1, "order": 1}
+        recorded = {name: ends[name] for name in promised}
+        self.check("calls of the turn whose worker was killed", recorded, promised)
         lines = self.orders.read_text(encoding="utf-8").splitlines()
         placed = [line.partition(" ")[2] for line in lines]
         self.check("orders that were placed", placed, [ORDER.removeprefix("order ")])

@@ -22,6 +22,14 @@ class Order:
     what: str
 
 
+@dataclass
+class Answer:
+    """A whole answer: its text, and the order that is wanted, if any."""
+
+    text: str = ""
+    order: str = ""
+
+
 async def stream(talk: list[Message], pace_seconds: float = 0.1) -> AsyncIterator[str | Order]:
     """Yield the answer to the last message word by word, and an Order after it if one is wanted."""
     last = talk[-1]
@@ -31,7 +39,8 @@ async def stream(talk: list[Message], pace_seconds: float = 0.1) -> AsyncIterato
     elif wanted:
         answer = "I can do that for you. It costs money, so please agree first."
     else:
-        answer = f"You said “{last.text}”. I am a script: say “order three lamps”, and I ask you whether I may."
+        said = sum(message.role == "user" for message in talk)
+        answer = f"“{last.text}” is message {said} of this turn. I am a script: say “order three lamps”, and I ask first."
     for word in answer.split(" "):
         await asyncio.sleep(pace_seconds)
         yield f"{word} "

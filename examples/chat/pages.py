@@ -131,12 +131,13 @@ class HttpPage(Page):
             if turn["answer"]:
                 found.append(("assistant", turn["answer"]))
             found += [("question", asked["prompt"]) for asked in turn.get("questions", ())]
+            found += [("user", added) for added in turn.get("added", ())]
             if turn["status"] == "QUEUED":
                 found.append(("state", "waits for its turn"))
         return found
 
     async def send(self, text: str, on_busy: str = "enqueue") -> None:
-        said = {"text": text, "on_busy": on_busy, "request_id": str(uuid.uuid4())}
+        said = {"goal": text, "on_busy": on_busy, "request_id": str(uuid.uuid4())}
         await self._post(f"/chats/{self._chat}", said)
 
     async def agree(self) -> None:
