@@ -38,24 +38,30 @@ async def reply(ctx: TaskContext) -> str:
     def order(what: str) -> str:
         return place_order(ctx.call_key, what)
 
-    talk = [Message("user", ctx.goal)]
+    thread = ctx.thread
+    assert thread is not None  # The web server starts each run in one.
+    before = [Message(one.role, one.content) for one in await thread.messages()]
+    new = [Message("user", ctx.goal)]
     text = ""
     while True:
-        said = await ctx.call("model", ask_model, talk, len(text), as_=Answer)
+        said = await ctx.call("model", ask_model, before + new, len(text), as_=Answer)
         text += said.text
-        talk.append(Message("assistant", said.text))
+        new.append(Message("assistant", said.text))
         if said.order:
             agreed = await ctx.ask(f"Order {said.order}?", kind=QuestionKind.APPROVAL, as_=bool)
             done = await ctx.call("order", order, said.order) if agreed else "It isn't ordered."
-            talk.append(Message("tool", done))
+            new.append(Message("tool", done))
             continue
         try:
             added = (await ctx.receive_nowait("steer"))["goal"]  # What was said meanwhile.
         except NoSignal:
-            return text
-        talk.append(Message("user", added))
+            break
+        new.append(Message("user", added))
         show(len(text), quote := f"\n> {added}\n")
         text += quote
+    for message in new:
+        thread.append(message.role, message.text)  # By the same commit as the result.
+    return text
 
 
 def place_order(key: str, what: str) -> str:

@@ -230,6 +230,12 @@ class Demo:
         promised = {"model": 2, "ask": 1, "order": 1}
         recorded = {name: ends[name] for name in promised}
         self.check("calls of the turn whose worker was killed", recorded, promised)
+        messages = [one async for one in self.client.thread(runs[0].thread_id).messages()]
+        by_person = [one.content for one in messages if one.role == "user"]
+        self.check("the person's messages in the thread", by_person, [*SAID[:-1], ADDED, ORDER])
+        self.check(
+            "messages of the thread by the tool", [one.role for one in messages].count("tool"), 1
+        )
         lines = self.orders.read_text(encoding="utf-8").splitlines()
         placed = [line.partition(" ")[2] for line in lines]
         self.check("orders that were placed", placed, [ORDER.removeprefix("order ")])

@@ -40,7 +40,7 @@ async def stream(talk: list[Message], pace_seconds: float = 0.1) -> AsyncIterato
         answer = "I can do that for you. It costs money, so please agree first."
     else:
         said = sum(message.role == "user" for message in talk)
-        answer = f"“{last.text}” is message {said} of this turn. I am a script: say “order three lamps”, and I ask first."
+        answer = f"“{last.text}” is message {said} of yours. I am a script: say “order three lamps”, and I ask first."
     for word in answer.split(" "):
         await asyncio.sleep(pace_seconds)
         yield f"{word} "
