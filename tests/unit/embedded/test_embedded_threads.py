@@ -89,3 +89,19 @@ def test_embedded_thread_of_an_invalid_name_rule_or_store_is_refused() -> None:
     own = OwnStore()
     with pytest.raises(ValueError, match="thread: it must be kept"):
         chat.run("one", run_id="r1", run_store=own, task_store=own, context_store=own)
+
+
+async def test_embedded_run_reads_what_the_one_before_it_wrote(tmp_path: Path) -> None:
+    agent, store = Agent("talk"), f"sqlite:///{tmp_path / 'runs.db'}"
+
+    @agent.task("answer")
+    async def answer(ctx: TaskContext) -> list[Any]:
+        assert ctx.thread is not None
+        before = [one.content for one in await ctx.thread.messages()]
+        ctx.thread.append("user", ctx.goal)
+        ctx.thread.set_state([*before, ctx.goal])
+        return [before, await ctx.thread.state()]
+
+    runs = [Orchestrator(goal, agent, plan=PLAN, thread="t1", store=store) for goal in ("1", "2")]
+    found = [(await one.run()).value for one in runs]
+    assert found == [{"a": [[], None]}, {"a": [["1"], ["1"]]}]
