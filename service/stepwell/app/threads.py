@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from stepwell.app.commands import CommandResult, accepted, carry_out, decide
 from stepwell.app.runs import check_has_no_forks, delete_run
-from stepwell.core.loop.occurrences import Cancel, RunLeft, Start, StartInThread, WriteToThread
+from stepwell.core.loop.occurrences import Cancel, Start, StartInThread, WriteToThread
 from stepwell.core.loop.steers import is_steer
+from stepwell.core.loop.thread_occurrences import RunLeft
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Loaded, RunQuery, Store, every_row
 from stepwell.core.records.errors import (

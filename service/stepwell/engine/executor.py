@@ -16,11 +16,11 @@ from stepwell.core.loop.occurrences import (
     Delivery,
     Fork,
     LeaseExpired,
-    RunLeft,
     Start,
     StartInThread,
 )
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.thread_occurrences import RunLeft
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import (
     LeaseQuery,

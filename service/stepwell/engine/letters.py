@@ -30,15 +30,13 @@ from stepwell.core.loop.letters import (
 from stepwell.core.loop.occurrences import (
     Cancel,
     ChildEnds,
-    LetGo,
     LettersDelivered,
     Occurrence,
-    RunLeft,
-    RunWrites,
     SendSignal,
     SignalSent,
     Start,
 )
+from stepwell.core.loop.thread_occurrences import LetGo, RunLeft, RunWrites
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Commit, JournalQuery, Runtime, Store, TaskQuery, every_row
 from stepwell.core.records import limits

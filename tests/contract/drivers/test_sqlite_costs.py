@@ -13,8 +13,9 @@ import pytest
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.occurrences import LettersDelivered, RunLeft, StartInThread
+from stepwell.core.loop.occurrences import LettersDelivered, StartInThread
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.thread_occurrences import RunLeft
 from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, Store, TaskQuery
 from stepwell.core.records.model import RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern

@@ -15,12 +15,11 @@ from stepwell.core.loop.occurrences import (
     Planned,
     Reflected,
     Released,
-    RunLeft,
-    RunWrites,
     StartInThread,
     WriteToThread,
 )
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.thread_occurrences import RunLeft, RunWrites
 from stepwell.core.port import Commit
 from stepwell.core.records.family import Thread
 from stepwell.core.records.model import Failure, Payload, RunSpec

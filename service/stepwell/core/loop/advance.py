@@ -44,7 +44,6 @@ from stepwell.core.loop.occurrences import (
     Fork,
     GrantLease,
     LeaseExpired,
-    LetGo,
     LettersDelivered,
     Occurrence,
     Open,
@@ -53,8 +52,6 @@ from stepwell.core.loop.occurrences import (
     Resolve,
     Resume,
     RetryTask,
-    RunLeft,
-    RunWrites,
     SendSignal,
     SkipTask,
     Start,
@@ -64,6 +61,7 @@ from stepwell.core.loop.occurrences import (
     WriteToThread,
 )
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.thread_occurrences import LetGo, RunLeft, RunWrites
 from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
 from stepwell.core.records.errors import VersionChanged, version_changed
 from stepwell.core.records.model import RequestRecord, Run

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from stepwell.core.loop import letters
 from stepwell.core.loop.child_outcomes import raw_of
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import RunLeft, SignalSent, StartInThread
+from stepwell.core.loop.occurrences import SignalSent, StartInThread
+from stepwell.core.loop.thread_occurrences import RunLeft
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused
 from stepwell.core.port import EntryWrite, JournalQuery
 from stepwell.core.records import limits

@@ -11,14 +11,8 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import letters
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import (
-    Completed,
-    Delivery,
-    Planned,
-    Reflected,
-    RunWrites,
-    WriteToThread,
-)
+from stepwell.core.loop.occurrences import Completed, Delivery, Planned, Reflected, WriteToThread
+from stepwell.core.loop.thread_occurrences import RunWrites
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused
 from stepwell.core.port import EntryWrite
 from stepwell.core.records import limits

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import letters, steers
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.occurrences import RunLeft, StartInThread
+from stepwell.core.loop.occurrences import StartInThread
 from stepwell.core.loop.run_commands import plan_refusal
 from stepwell.core.loop.thread_messages import begin_event
+from stepwell.core.loop.thread_occurrences import RunLeft
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
 from stepwell.core.records import limits
 from stepwell.core.records.model import Question
