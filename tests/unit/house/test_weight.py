@@ -52,7 +52,7 @@ BUDGET = {
     "tests/service": 14_368,
     "tests/simulation": 5_840,
     "tests/support": 2_937,
-    "tests/unit": 18_625,
+    "tests/unit": 18_634,
 }
 """Lines of code by room. Goals: client and frameworks 9,000 together, service 24,500, drivers 12,300, tests and kit 57,000."""
 _NO_CODE = frozenset(
