@@ -13,6 +13,7 @@ from stepwell_client.agent.journal.call_run import INVALID_RESULT, Reconcile
 from stepwell_client.agent.journal.context import in_thread, on_loop, opened_calls
 from stepwell_client.agent.journal.keys import NAME_CHARS_MAX, digest_of, in_order
 from stepwell_client.agent.scopes import code_run, current_key
+from stepwell_client.agent.step_thread import StepThread
 from stepwell_client.calls.cursors import RunCursor
 from stepwell_client.calls.requests import CommandOptions, ForkOptions, OnBusy, StartOptions
 from stepwell_client.enums import to_wire
@@ -60,6 +61,7 @@ __all__ = [
     "Runtime",
     "StartOptions",
     "StepServices",
+    "StepThread",
     "answer_payload",
     "clip",
     "code_run",

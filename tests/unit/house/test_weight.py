@@ -18,8 +18,8 @@ SLACK = 60
 """Lines by which a room may be below its number before the number is lowered."""
 BUDGET = {
     "bench": 2_797,
-    "clients/frameworks/stepwell_frameworks": 1_873,
-    "clients/python/stepwell_client": 9_791,
+    "clients/frameworks/stepwell_frameworks": 1_936,
+    "clients/python/stepwell_client": 9_801,
     "drivers/stepwell_drivers": 117,
     "drivers/stepwell_drivers/memory": 1_327,
     "drivers/stepwell_drivers/redis": 3_289,
@@ -47,7 +47,7 @@ BUDGET = {
     "tests/chaos": 8_124,
     "tests/contract": 6_442,
     "tests/docs": 1_971,
-    "tests/frameworks": 4_124,
+    "tests/frameworks": 4_245,
     "tests/mutants": 1_132,
     "tests/service": 14_368,
     "tests/simulation": 5_840,

@@ -16,5 +16,13 @@ from __future__ import annotations
 
 from stepwell_frameworks.openai_agents.runner import StepwellRunner, as_call, durable, not_kept
 from stepwell_frameworks.openai_agents.step_session import StepwellSession
+from stepwell_frameworks.openai_agents.thread_session import ThreadSession
 
-__all__ = ["StepwellRunner", "StepwellSession", "as_call", "durable", "not_kept"]
+__all__ = [
+    "StepwellRunner",
+    "StepwellSession",
+    "ThreadSession",
+    "as_call",
+    "durable",
+    "not_kept",
+]

@@ -16,6 +16,7 @@ from stepwell_client import Done, Effect, JournalEntry, NotDone, StepContext
 from stepwell_client.internal import journaled_step
 from stepwell_frameworks.home_loop import on_home_loop
 from stepwell_frameworks.openai_agents.json_forms import jsonable
+from stepwell_frameworks.openai_agents.thread_session import ThreadSession
 
 Items = list[TResponseInputItem]
 
@@ -145,7 +146,7 @@ _SESSIONS: WeakKeyDictionary[StepContext, dict[int, StepwellSession]] = WeakKeyD
 
 def step_session(step: StepContext, session: Session) -> Session:
     """Return a session as the step's runs use it."""
-    if isinstance(session, StepwellSession):
+    if isinstance(session, StepwellSession | ThreadSession):
         return session
     made = _SESSIONS.setdefault(step, {})
     return made.setdefault(id(session), StepwellSession(session))

@@ -114,6 +114,21 @@ class StepThread:
             )
         messages.add(role=storable(role), content=payload)
 
+    def appended(self) -> Sequence[types_pb2.ThreadMessageDraft]:
+        """Return the messages that the step has appended so far, in order, as it will send them."""
+        return () if self._record.thread is None else self._record.thread.messages
+
+    def take_back(self, index: int) -> None:
+        """Remove a message that the step has appended, given by its index in `appended`.
+
+        Raises IndexError if there is none, and JournalError within a `ctx.call`.
+        """
+        self._check("take_back")
+        write = self._write
+        del write.messages[index]
+        if not write.messages and not write.HasField("state"):
+            self._record.thread = None
+
     async def state(self, *, as_: Any = Any) -> Any:
         """Return the thread's state, decoded as `as_`; None if it was never set.
 
